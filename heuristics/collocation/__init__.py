@@ -1,0 +1,1 @@
+"""Fast algorithms for collocated key-group allocation (paper 2, section 4.3.2)."""

@@ -1,0 +1,1 @@
+"""Fast algorithms for interval migration (paper 5)."""

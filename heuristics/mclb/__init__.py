@@ -1,0 +1,1 @@
+"""Fast algorithms for minimum-cost load balancing (paper 1)."""

@@ -1,0 +1,1 @@
+"""Fast algorithms for mixed routing (paper 4)."""

@@ -1,0 +1,1 @@
+"""Fast algorithms for key splitting (paper 3)."""

@@ -1,0 +1,75 @@
+"""keyshift: exact, relaxed and heuristic rebalancing of stateful streams.
+
+>>> import keyshift as ks
+>>> w = ks.Workload(load=[6, 3, 2, 1], state=[9, 2, 2, 1], current=[0, 0, 0, 1], nodes=2)
+>>> s = ks.solve(ks.KeyGroupAllocation(w, max_migrations=1))
+>>> s.objective, s.status
+(1.0, 'optimal')
+
+Heavy parts (Pyomo, OR-Tools, Numba, Matplotlib, Spark) load on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from keyshift.models.answer import Progress
+from keyshift.models.errors import BoundError, InputError, KeyshiftError, MissingDependencyError
+from keyshift.models.problem import CheckReport, Problem, Violation
+from keyshift.models.solution import Solution
+from keyshift.models.workload import Workload
+
+if TYPE_CHECKING:
+    from keyshift.catalogue import methods
+    from keyshift.comparison import Comparison, compare
+    from keyshift.models.allocation import KeyGroupAllocation
+    from keyshift.models.workload_io import read_workload, write_workload
+    from keyshift.run import check, solve
+
+from keyshift.version import __version__
+
+# Public names that load on first use: name -> module. Kept in step with the imports above by a test.
+_LAZY = {
+    "Comparison": "keyshift.comparison",
+    "KeyGroupAllocation": "keyshift.models.allocation",
+    "check": "keyshift.run",
+    "compare": "keyshift.comparison",
+    "methods": "keyshift.catalogue",
+    "read_workload": "keyshift.models.workload_io",
+    "solve": "keyshift.run",
+    "write_workload": "keyshift.models.workload_io",
+}
+
+__all__ = [
+    "BoundError",
+    "CheckReport",
+    "Comparison",
+    "InputError",
+    "KeyGroupAllocation",
+    "KeyshiftError",
+    "MissingDependencyError",
+    "Problem",
+    "Progress",
+    "Solution",
+    "Violation",
+    "Workload",
+    "check",
+    "compare",
+    "methods",
+    "read_workload",
+    "solve",
+    "write_workload",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'keyshift' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

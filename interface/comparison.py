@@ -1,0 +1,151 @@
+"""compare: several methods on one problem, in one table."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyshift.catalogue import methods as methods_of
+from keyshift.models import Problem, Solution
+from keyshift.models.answer import Progress
+from keyshift.run import solve
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+SHOWN_METRICS = ("migrations", "state_moved")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The solutions of several methods for one problem; prints as a table.
+
+    Attributes
+    ----------
+    problem : Problem
+    solutions : tuple of Solution
+        In the order the methods were asked for.
+    """
+
+    problem: Problem
+    solutions: tuple[Solution, ...]
+
+    def __iter__(self) -> Iterator[Solution]:
+        return iter(self.solutions)
+
+    def __getitem__(self, method: str) -> Solution:
+        for solution in self.solutions:
+            if solution.method == method:
+                return solution
+        raise KeyError(method)
+
+    @property
+    def best(self) -> Solution | None:
+        """The solution of least objective, None when no method found one."""
+        found = [s for s in self.solutions if s.objective is not None]
+        return min(found, key=lambda s: s.objective) if found else None  # type: ignore[arg-type,return-value]
+
+    @property
+    def best_bound(self) -> float | None:
+        """The highest proven bound, None when there is none."""
+        return max((s.bound for s in self.solutions if s.bound is not None), default=None)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a method: status, objective, its own bound and gap, the distance to the best bound, every metric."""
+        import pandas as pd
+
+        rows = [
+            {
+                "method": s.method, "status": s.status, "termination": s.termination, "objective": s.objective,
+                "bound": s.bound, "gap_abs": s.gap_abs, "gap": s.gap, "above_best_bound": self._above_best_bound(s),
+                "seconds": s.seconds, **s.metrics, "message": s.message,
+            }
+            for s in self.solutions
+        ]  # fmt: skip
+        return pd.DataFrame(rows)
+
+    def _above_best_bound(self, solution: Solution) -> float | None:
+        if solution.objective is None or self.best_bound is None:
+            return None
+        return max(0.0, solution.objective - self.best_bound)
+
+    def to_table(self) -> Table:
+        """The same as a Rich table, the figures that a reader compares first."""
+        from rich.table import Table
+
+        table = Table(title=f"{self.problem.name}: {self.problem.objective_name} (minimised)")
+        table.add_column("method")
+        table.add_column("status")
+        shown = [m for m in SHOWN_METRICS if any(m in s.metrics for s in self.solutions)]
+        for heading in ("objective", "bound", "gap", "above best bound", *(m.replace("_", " ") for m in shown), "seconds"):
+            table.add_column(heading, justify="right")
+        for s in self.solutions:
+            figures = [s.objective, s.bound, s.gap_abs, self._above_best_bound(s), *(s.metrics.get(m) for m in shown)]
+            table.add_row(s.method, s.status, *map(number, figures), f"{s.seconds:.2f}")
+        return table
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw objective and bound of every method, and the loads before and after where the problem has them.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Also write the figure there.
+        """
+        from keyshift.plots import comparison_figure
+
+        return comparison_figure(self, path)
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), width=120)
+        console.print(self.to_table())
+        return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+def number(value: float | None) -> str:
+    """A figure for a table: six significant digits, a dash where there is none."""
+    return "-" if value is None else f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:,.6g}"
+
+
+def compare(
+    problem: Problem,
+    methods: Sequence[str] | None = None,
+    time_limit: float | None = None,
+    *,
+    seed: int = 0,
+    watch: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Comparison:
+    """Run several methods on one problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    methods : sequence of str, optional
+        None takes every method that applies.
+    time_limit : float, optional
+        Seconds for each method.
+    seed : int, default 0
+    watch : callable, optional
+        Called with a `Progress` while a method runs.
+    **options
+        Passed to every method that has an option of that name.
+
+    Returns
+    -------
+    Comparison
+    """
+    known = {m.name: m for m in methods_of(problem)}
+    names = list(known) if methods is None else list(methods)
+    solutions = []
+    for name in names:
+        own = {k: v for k, v in options.items() if name not in known or k in known[name].options}
+        solutions.append(solve(problem, name, time_limit=time_limit, seed=seed, watch=watch, **own))
+    return Comparison(problem, tuple(solutions))

@@ -1,0 +1,123 @@
+"""What a method is given besides its problem (a budget), and what it hands back (an answer)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+Termination = Literal["optimal", "gap", "time_limit", "infeasible", "completed", "interrupted"]
+
+
+@dataclass
+class Answer:
+    """What a method hands back. Its assignment has still to pass `check`, its objective is never believed.
+
+    Attributes
+    ----------
+    assignment : ndarray or None
+        The best assignment found, None when there is none.
+    bound : float or None
+        A proven lower bound on the objective of every feasible assignment; None when nothing is proven.
+    termination : str
+        Why the method stopped.
+    message : str
+        What the reader should know: which limit conflicts with which, which restriction was not met.
+    details : dict
+        Figures about the run itself (iterations, nodes searched), by name.
+    """
+
+    assignment: np.ndarray | None
+    bound: float | None = None
+    termination: Termination = "completed"
+    message: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Progress:
+    """The state of a running method, for whoever watches it."""
+
+    objective: float | None = None
+    bound: float | None = None
+    note: str = ""
+
+
+class Budget:
+    """How long a method may go on: until a time limit, or until somebody interrupts it.
+
+    A method asks `expired` in its loops and then returns the best answer it has; a limit is not a failure.
+
+    Parameters
+    ----------
+    time_limit : float, optional
+        Seconds from now; None is no limit.
+    watch : callable, optional
+        Called with a `Progress` whenever a method reports.
+    """
+
+    def __init__(self, time_limit: float | None = None, watch: Callable[[Progress], None] | None = None) -> None:
+        self.started = time.monotonic()
+        self.time_limit = math.inf if time_limit is None else float(time_limit)
+        self.interrupted = False
+        self.progress = Progress()
+        self._watch = watch
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.started
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left, never negative; infinite without a limit."""
+        return 0.0 if self.interrupted else max(0.0, self.time_limit - self.elapsed)
+
+    @property
+    def expired(self) -> bool:
+        """Whether a method should stop now."""
+        return self.remaining <= 0.0
+
+    @property
+    def why(self) -> Termination:
+        """The termination to report when `expired`."""
+        return "interrupted" if self.interrupted else "time_limit"
+
+    def interrupt(self) -> None:
+        """Ask the running method to stop (Ctrl-C does)."""
+        self.interrupted = True
+
+    def part(self, share: float) -> Budget:
+        """A budget of a share of the time left, which an interruption of this one also ends."""
+        return _Part(self, share)
+
+    def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
+        """Tell the watcher how far the method has come; what is not given stays as it was."""
+        now = self.progress
+        now.objective = now.objective if objective is None else objective
+        now.bound = now.bound if bound is None else bound
+        now.note = note or now.note
+        if self._watch is not None:
+            self._watch(now)
+
+
+class _Part(Budget):
+    """A share of another budget: interrupted with it, reporting through it."""
+
+    def __init__(self, whole: Budget, share: float) -> None:
+        self._whole = whole
+        limit = whole.remaining * share
+        super().__init__(None if math.isinf(limit) else limit, whole._watch)
+        self.progress = whole.progress
+
+    @property
+    def remaining(self) -> float:
+        return 0.0 if self._whole.interrupted else min(super().remaining, self._whole.remaining)
+
+    @property
+    def why(self) -> Termination:
+        return self._whole.why

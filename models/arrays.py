@@ -1,0 +1,151 @@
+"""Turning what a caller hands over into validated, read-only arrays; every refusal names field, position, value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from keyshift.models.errors import InputError
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
+    """Return the array, no longer writable."""
+    array.setflags(write=False)
+    return array
+
+
+def non_negative(
+    name: str, values: ArrayLike, *, ndim: tuple[int, ...] = (1,), length: int | None = None, of: str = "entries"
+) -> NDArray[np.float64]:
+    """Finite numbers >= 0. With ``ndim=(1, 2)`` one row is taken as a matrix of one row."""
+    array = _numbers(name, values)
+    if array.ndim not in ndim:
+        raise InputError(f"{name} has {array.ndim} dimensions, expected {' or '.join(map(str, ndim))}")
+    if 2 in ndim:
+        array = np.atleast_2d(array)
+    if array.size == 0:
+        raise InputError(f"{name} is empty")
+    _expect_length(name, array.shape[-1], length, of)
+    _refuse(name, array, ~np.isfinite(array), "must be finite")
+    _refuse(name, array, array < 0, "must not be negative")
+    return frozen(np.ascontiguousarray(array))
+
+
+def indices(
+    name: str, values: ArrayLike, *, length: int, upper: int | None = None, what: str = "index"
+) -> NDArray[np.int64]:
+    """Whole numbers in 0..upper-1."""
+    array = _numbers(name, values)
+    if array.ndim != 1:
+        raise InputError(f"{name} has {array.ndim} dimensions, expected 1")
+    _expect_length(name, array.size, length, "key groups")
+    _refuse(name, array, ~np.isfinite(array) | (array != np.floor(array)), f"must be a whole {what} number")
+    _refuse(name, array, array < 0, f"is no {what}: it must not be negative")
+    if upper is not None:
+        _refuse(name, array, array >= upper, f"is no {what}: they are numbered 0 to {upper - 1}")
+    return frozen(array.astype(np.int64))
+
+
+def flags(name: str, values: ArrayLike | None, *, length: int) -> NDArray[np.bool_]:
+    """Booleans (or 0/1); None means all False."""
+    if values is None:
+        return frozen(np.zeros(length, dtype=bool))
+    array = np.asarray(values)
+    if array.dtype != bool:
+        array = _numbers(name, values)
+        if array.ndim == 1:
+            _refuse(name, array, (array != 0) & (array != 1), "must be true or false")
+    if array.ndim != 1:
+        raise InputError(f"{name} has {array.ndim} dimensions, expected 1")
+    _expect_length(name, array.size, length, "nodes")
+    return frozen(array.astype(bool))
+
+
+def traffic(name: str, values: Any, key_groups: int) -> sp.csr_array:
+    """A square sparse matrix of finite numbers >= 0, duplicates summed, explicit zeros dropped."""
+    if sp.issparse(values):
+        matrix = sp.csr_array(values, dtype=np.float64, copy=True)
+    else:
+        dense = _numbers(name, values)
+        if dense.ndim != 2:
+            raise InputError(f"{name} has {dense.ndim} dimensions, expected 2")
+        matrix = sp.csr_array(dense)
+    if matrix.shape != (key_groups, key_groups):
+        raise InputError(f"{name} has shape {matrix.shape}, expected {(key_groups, key_groups)}: key groups by key groups")
+    matrix.sum_duplicates()
+    for wrong, why in ((~np.isfinite(matrix.data), "must be finite"), (matrix.data < 0, "must not be negative")):
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
+            raise InputError(f"{name}[{row}, {matrix.indices[at]}] = {matrix.data[at]:g} {why}")
+    matrix.eliminate_zeros()
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        frozen(part)
+    return matrix
+
+
+def named(name: str, values: Mapping[str, ArrayLike], *, length: int) -> Mapping[str, NDArray[np.float64]]:
+    """A read-only mapping of non-negative arrays."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"{name} must map names to arrays, not be a {type(values).__name__}")
+    made = {str(k): non_negative(f"{name}[{k!r}]", v, length=length, of="key groups") for k, v in values.items()}
+    return MappingProxyType(made)
+
+
+def labels(name: str, values: Sequence[str | int], *, length: int) -> tuple[str | int, ...]:
+    """Labels, no two alike."""
+    made = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    _expect_length(name, len(made), length, "key groups")
+    seen: dict[str | int, int] = {}
+    for position, label in enumerate(made):
+        if seen.setdefault(label, position) != position:
+            raise InputError(f"{name}[{position}] = {label!r} is a duplicate of {name}[{seen[label]}]")
+    return made
+
+
+def whole(name: str, value: Any, *, least: int = 0, optional: bool = True) -> int | None:
+    """One whole number >= least, or None where that is allowed."""
+    if value is None and optional:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or value != np.floor(value):
+        raise InputError(f"{name} = {value!r} must be a whole number")
+    if value < least:
+        raise InputError(f"{name} = {value} must be at least {least}")
+    return int(value)
+
+
+def real(name: str, value: Any, *, least: float = 0.0, optional: bool = True, above: bool = False) -> float | None:
+    """One finite number >= least (> least with ``above``), or None where that is allowed."""
+    if value is None and optional:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
+        raise InputError(f"{name} = {value!r} must be a finite number")
+    if value < least or (above and value == least):
+        raise InputError(f"{name} = {value} must be {'above' if above else 'at least'} {least:g}")
+    return float(value)
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers ({error})") from None
+
+
+def _expect_length(name: str, found: int, expected: int | None, of: str) -> None:
+    if expected is not None and found != expected:
+        raise InputError(f"{name} has {found} entries, expected {expected}: one for each of the {of}")
+
+
+def _refuse(name: str, array: NDArray[Any], wrong: NDArray[np.bool_], why: str) -> None:
+    """Refuse the first wrong entry, with its position and value."""
+    if wrong.any():
+        where = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise InputError(f"{name}[{', '.join(map(str, where))}] = {array[where]:g} {why}")

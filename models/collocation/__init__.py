@@ -1,0 +1,1 @@
+"""Problems and declarative models of collocated key-group allocation (paper 2, section 4.3.2)."""

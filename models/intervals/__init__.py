@@ -1,0 +1,1 @@
+"""Problems and declarative models of interval migration (paper 5)."""

@@ -1,0 +1,1 @@
+"""Problems and declarative models of minimum-cost load balancing (paper 1)."""

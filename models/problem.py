@@ -1,0 +1,118 @@
+"""What every problem can say about an assignment without any solver: is it allowed, and what is it worth?"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from keyshift.models.errors import InputError
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken rule: which rule, where, by how much, and one sentence for the reader."""
+
+    rule: str
+    message: str
+    where: int | None = None
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What `check` found. `objective` is given even for an assignment that breaks a rule."""
+
+    feasible: bool
+    violations: tuple[Violation, ...]
+    objective: float
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        verdict = "feasible" if self.feasible else "; ".join(map(str, self.violations))
+        return f"{verdict} (objective {self.objective:g})"
+
+
+class Problem(ABC):
+    """Base of every formulation. A subclass is a frozen dataclass that validates itself in ``__post_init__``.
+
+    A subclass names itself, reads an assignment (`canonical`), lists broken rules (`violations`) and values
+    (`objective`, `metrics`). All of it is plain arithmetic on arrays: `check` is what solvers are checked by.
+    """
+
+    name: ClassVar[str]
+    """The name used by the catalogue and the command line, such as ``"key-group-allocation"``."""
+
+    objective_name: ClassVar[str]
+    """What the objective measures, for tables and axes; always minimised."""
+
+    @abstractmethod
+    def canonical(self, assignment: Any) -> np.ndarray:
+        """Return the assignment as a fresh integer array of the right shape, or raise `InputError`."""
+
+    @abstractmethod
+    def violations(self, assignment: np.ndarray) -> list[Violation]:
+        """List every rule that a canonical assignment breaks; empty when it is feasible."""
+
+    @abstractmethod
+    def objective(self, assignment: np.ndarray) -> float:
+        """Value of a canonical assignment, to be minimised."""
+
+    @abstractmethod
+    def metrics(self, assignment: np.ndarray) -> dict[str, float]:
+        """Further figures of a canonical assignment, by their public names."""
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """The size of one natural unit of the objective (the mean node load, the total state), > 0."""
+
+    @property
+    def tolerance(self) -> float:
+        """Two objectives closer than this are the same."""
+        return 1e-6 * self.scale
+
+    def conflicts(self) -> list[str]:
+        """Sentences that prove, by arithmetic alone, that no assignment is feasible; empty when none is found."""
+        return []
+
+    def check(self, assignment: Any) -> CheckReport:
+        """Check an assignment; needs no solver.
+
+        Parameters
+        ----------
+        assignment : array_like of int
+            In the shape the problem asks for, usually the node of each key group, shape (p,).
+
+        Returns
+        -------
+        CheckReport
+
+        Raises
+        ------
+        InputError
+            If it has the wrong shape or names an unknown node.
+        """
+        nodes = self.canonical(assignment)
+        broken = tuple(self.violations(nodes))
+        return CheckReport(not broken, broken, float(self.objective(nodes)), self.metrics(nodes))
+
+
+def read_assignment(assignment: Any, key_groups: int, nodes: int) -> np.ndarray:
+    """Read the node of each key group, shape (p,), as a fresh int64 array, or raise `InputError`."""
+    try:
+        given = np.array(assignment, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("assignment must be an array of node numbers") from None
+    if given.shape != (key_groups,):
+        raise InputError(f"assignment has shape {given.shape}, expected ({key_groups},): one node for each key group")
+    wrong = ~np.isfinite(given) | (given != np.floor(given)) | (given < 0) | (given >= nodes)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise InputError(f"assignment[{k}] = {given[k]:g} is no node: they are numbered 0 to {nodes - 1}")
+    return given.astype(np.int64)

@@ -1,0 +1,1 @@
+"""Problems and declarative models of mixed routing (paper 4)."""

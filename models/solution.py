@@ -1,0 +1,112 @@
+"""A solution: an answer that has been checked, with its objective and metrics computed anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from keyshift.models.answer import Answer, Termination
+from keyshift.models.arrays import frozen
+from keyshift.models.errors import BoundError
+from keyshift.models.problem import Problem
+
+Status = Literal["optimal", "feasible", "infeasible", "none"]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What `solve` returns.
+
+    Attributes
+    ----------
+    problem : Problem
+    method : str
+    status : {"optimal", "feasible", "infeasible", "none"}
+        What you hold: a proven optimum, a checked assignment, a proof that there is none, or nothing.
+    termination : str
+        Why the method stopped: "optimal", "gap", "time_limit", "infeasible", "completed", "interrupted".
+    assignment : ndarray or None
+        Read-only; has passed `check`.
+    objective, bound : float or None
+        Value of the assignment; proven lower bound on every feasible assignment.
+    seconds : float
+        Wall time.
+    metrics : dict of str to float
+    message : str
+        What conflicts when infeasible, or what else the reader should know.
+    details : dict
+        Figures about the run itself.
+    """
+
+    problem: Problem
+    method: str
+    status: Status
+    termination: Termination
+    assignment: np.ndarray | None
+    objective: float | None
+    bound: float | None
+    seconds: float
+    metrics: dict[str, float] = field(default_factory=dict)
+    message: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def gap_abs(self) -> float | None:
+        """|objective - bound|, None when either is missing."""
+        return None if self.objective is None or self.bound is None else abs(self.objective - self.bound)
+
+    @property
+    def gap(self) -> float | None:
+        """gap_abs / |objective|; None where undefined (no bound, or an objective of 0)."""
+        return None if self.gap_abs is None or self.objective == 0 else self.gap_abs / abs(self.objective or 1)
+
+    @classmethod
+    def of(cls, problem: Problem, method: str, answer: Answer, seconds: float) -> Solution:
+        """Check an answer and value it anew.
+
+        An assignment that breaks a rule does not leave the library: it is dropped and the message says why.
+
+        Raises
+        ------
+        BoundError
+            If the claimed bound lies above the value of the checked assignment.
+        """
+        if answer.termination == "infeasible":
+            return cls(problem, method, "infeasible", "infeasible", None, None, None, seconds, message=answer.message)
+        if answer.assignment is None:
+            return cls(
+                problem, method, "none", answer.termination, None, None, answer.bound, seconds,
+                message=answer.message, details=answer.details,
+            )  # fmt: skip
+        assignment = problem.canonical(answer.assignment)
+        report = problem.check(assignment)
+        if not report.feasible:
+            why = f"{method} found no feasible assignment: {report.violations[0]}"
+            return cls(
+                problem, method, "none", answer.termination, None, None, answer.bound, seconds,
+                message=why, details=answer.details,
+            )  # fmt: skip
+        bound = _trusted(problem, answer.bound, report.objective, method)
+        proven = bound is not None and report.objective - bound <= problem.tolerance
+        return cls(
+            problem, method, "optimal" if proven else "feasible", answer.termination, frozen(assignment),
+            report.objective, bound, seconds, report.metrics, answer.message, answer.details,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        figures = [f"{name} {value:.6g}" for name, value in (("objective", self.objective), ("bound", self.bound)) if value is not None]
+        if self.gap_abs is not None:
+            figures.append(f"gap {self.gap_abs:.3g}")
+        text = ", ".join([f"{self.method} {self.status} ({self.termination})", *figures, f"{self.seconds:.2f} s"])
+        return f"Solution({text}{': ' + self.message if self.message else ''})"
+
+
+def _trusted(problem: Problem, bound: float | None, objective: float, method: str) -> float | None:
+    """Pull a bound that rounding put a hair above the objective down to it; refuse one that is plainly wrong."""
+    if bound is None or not np.isfinite(bound):
+        return None
+    if bound > objective + problem.tolerance:
+        raise BoundError(f"{method} claims the bound {bound:.9g}, but a checked assignment has objective {objective:.9g}")
+    return min(float(bound), objective)

@@ -1,0 +1,1 @@
+"""Problems and declarative models of key splitting (paper 3)."""

@@ -1,0 +1,162 @@
+"""The workload: what a stream engine knows about its key groups when it asks who should run where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from keyshift.models import arrays
+from keyshift.models.errors import InputError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Workload:
+    """Load, state and place of every key group, and the nodes that carry them.
+
+    p key groups, n nodes, m windows. The arrays are copied, validated and read-only.
+
+    Parameters
+    ----------
+    load : array_like, shape (m, p) or (p,)
+        Load of each key group in each window, oldest window first; >= 0, in any one unit (tuples, CPU
+        seconds, percent). Problems about a single window use the last row.
+    state : array_like, shape (p,)
+        State size of each key group, >= 0: what a migration has to move (tuples, bytes).
+    current : array_like of int, shape (p,)
+        Node on which each key group runs now, 0..n-1.
+    nodes : int or array_like, shape (n,)
+        Number of nodes, or their capacities (> 0). Equal nodes have capacity 1. Afterwards `nodes` is the
+        number and `capacity` the array.
+    draining : array_like of bool, shape (n,), optional
+        Nodes marked for removal. At least one node must be kept.
+    traffic : sparse array or array_like, shape (p, p), optional
+        Tuples sent from key group to key group in the last window, >= 0. Stored as `scipy.sparse.csr_array`.
+    operator : array_like of int, shape (p,), optional
+        Operator that each key group belongs to, >= 0.
+    home : array_like of int, shape (p,), optional
+        Node to which the hash alone would send each key group.
+    resources : mapping of str to array_like of shape (p,), optional
+        Use of further resources (memory, network) by each key group, >= 0.
+    keys : sequence of str or int, optional
+        A label for each key group, no two alike.
+
+    Raises
+    ------
+    InputError
+        With the field, the position and the value that are wrong.
+
+    Examples
+    --------
+    >>> w = Workload(load=[4, 1, 1], state=[10, 1, 1], current=[0, 0, 1], nodes=2)
+    >>> w.key_groups, w.nodes, w.windows
+    (3, 2, 1)
+    """
+
+    load: FloatArray
+    state: FloatArray
+    current: IntArray
+    nodes: int
+    capacity: FloatArray
+    draining: BoolArray
+    traffic: sp.csr_array | None
+    operator: IntArray | None
+    home: IntArray | None
+    resources: Mapping[str, FloatArray]
+    keys: tuple[str | int, ...] | None
+
+    # Anything array-like goes in, read-only arrays come out: hence an __init__ of our own.
+    def __init__(
+        self,
+        *,
+        load: ArrayLike,
+        state: ArrayLike,
+        current: ArrayLike,
+        nodes: int | ArrayLike,
+        draining: ArrayLike | None = None,
+        traffic: Any = None,
+        operator: ArrayLike | None = None,
+        home: ArrayLike | None = None,
+        resources: Mapping[str, ArrayLike] | None = None,
+        keys: Sequence[str | int] | None = None,
+    ) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        put("load", arrays.non_negative("load", load, ndim=(1, 2)))
+        p = self.load.shape[1]
+        put("capacity", _capacities(nodes))
+        n = self.capacity.size
+        put("nodes", n)
+        put("state", arrays.non_negative("state", state, length=p, of="key groups"))
+        put("current", arrays.indices("current", current, length=p, upper=n, what="node"))
+        put("draining", arrays.flags("draining", draining, length=n))
+        if self.draining.all():
+            raise InputError(f"draining marks all {n} nodes: at least one node must be kept")
+        put("traffic", None if traffic is None else arrays.traffic("traffic", traffic, p))
+        put("operator", None if operator is None else arrays.indices("operator", operator, length=p, what="operator"))
+        put("home", None if home is None else arrays.indices("home", home, length=p, upper=n, what="node"))
+        put("resources", arrays.named("resources", resources or {}, length=p))
+        put("keys", None if keys is None else arrays.labels("keys", keys, length=p))
+
+    @property
+    def key_groups(self) -> int:
+        """Number of key groups, p."""
+        return int(self.load.shape[1])
+
+    @property
+    def windows(self) -> int:
+        """Number of statistic windows, m."""
+        return int(self.load.shape[0])
+
+    @property
+    def last_load(self) -> FloatArray:
+        """Load of each key group in the last window, shape (p,)."""
+        return self.load[-1]
+
+    @property
+    def kept(self) -> BoolArray:
+        """Nodes that are not draining, shape (n,)."""
+        return ~self.draining
+
+    def replace(self, **changes: Any) -> Workload:
+        """Return a copy with some fields changed, validated again."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["nodes"] = values.pop("capacity")
+        unknown = sorted(set(changes) - set(values))
+        if unknown:
+            raise InputError(f"a workload has no field {unknown[0]!r}; its fields are {', '.join(values)}")
+        return Workload(**{**values, **changes})
+
+    def __repr__(self) -> str:
+        extras = [name for name in ("traffic", "operator", "home", "keys") if getattr(self, name) is not None]
+        drained = f", {int(self.draining.sum())} draining" if self.draining.any() else ""
+        more = f", with {', '.join([*extras, *self.resources])}" if extras or self.resources else ""
+        return (
+            f"Workload({self.key_groups} key groups, {self.nodes} nodes{drained}, "
+            f"{self.windows} window{'s' * (self.windows != 1)}{more})"
+        )
+
+
+def _capacities(nodes: int | ArrayLike) -> FloatArray:
+    """Capacities from a node count (all 1) or from an array of capacities (all > 0)."""
+    if isinstance(nodes, bool | np.bool_):
+        raise InputError(f"nodes = {nodes}: give a number of nodes or an array of capacities")
+    if isinstance(nodes, int | np.integer):
+        if nodes < 1:
+            raise InputError(f"nodes = {nodes}: at least one node is needed")
+        return arrays.frozen(np.ones(int(nodes)))
+    if np.ndim(nodes) == 0:  # a float, a string: neither a count nor a list of capacities
+        raise InputError(f"nodes = {nodes!r}: give a number of nodes or an array of capacities")
+    capacity = arrays.non_negative("nodes", nodes)
+    if (capacity == 0).any():
+        raise InputError(f"nodes[{int(np.argmin(capacity))}] = 0: a capacity must be above 0")
+    return capacity

@@ -1,0 +1,1 @@
+"""Exact and relaxed answers: solvers, dynamic programs, bounds. This floor imports models only."""

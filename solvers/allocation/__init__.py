@@ -1,0 +1,1 @@
+"""Exact and relaxed answers to key-group allocation."""

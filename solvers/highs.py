@@ -1,0 +1,153 @@
+"""HiGHS: a Pyomo model in, an anytime result with a bound out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import highspy
+import numpy as np
+import pyomo.environ as pyo
+import scipy.sparse as sp
+from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
+
+from keyshift.models import Budget
+from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
+
+POLL_SECONDS = 0.05
+_ENDED = {
+    highspy.HighsModelStatus.kOptimal: "optimal",
+    highspy.HighsModelStatus.kInfeasible: "infeasible",
+    highspy.HighsModelStatus.kUnboundedOrInfeasible: "infeasible",  # our variables are bounded
+    highspy.HighsModelStatus.kTimeLimit: "time_limit",
+    highspy.HighsModelStatus.kInterrupt: "interrupted",
+}
+
+
+@dataclass
+class HighsResult:
+    """Column values (None without an incumbent), HiGHS's own dual bound, and why it stopped."""
+
+    values: np.ndarray | None
+    bound: float
+    termination: str
+    nodes: int
+    row_duals: np.ndarray | None = None
+
+
+def compile_model(model: pyo.ConcreteModel) -> tuple[LinearProgram, list[pyo.Var]]:
+    """Turn a linear Pyomo model into matrices; the second result says which variable each column is."""
+    form = LinearStandardFormCompiler().write(model, mixed_form=True)
+    kinds = np.array([row.bound_type for row in form.rows])
+    rhs = np.asarray(form.rhs, dtype=float)
+    program = LinearProgram(
+        cost=np.asarray(form.c.todense(), dtype=float).ravel(),
+        offset=float(form.c_offset[0]),
+        matrix=sp.csr_array(form.A),
+        row_lower=np.where(kinds >= 0, np.where(kinds == 1, -np.inf, rhs), rhs),
+        row_upper=np.where(kinds <= 0, np.where(kinds == -1, np.inf, rhs), rhs),
+        column_lower=np.array([v.lb for v in form.columns], dtype=float),
+        column_upper=np.array([v.ub for v in form.columns], dtype=float),
+        integer=np.array([not v.is_continuous() for v in form.columns]),
+    )
+    return program, list(form.columns)
+
+
+def minimise(
+    program: LinearProgram,
+    budget: Budget,
+    *,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: int = 1,
+    relax: bool = False,
+    report: Callable[[float, float], None] | None = None,
+) -> HighsResult:
+    """Run HiGHS until it proves an optimum or the budget ends.
+
+    One thread by default: with more, which of several optima comes back may differ from run to run.
+    """
+    highs = highspy.Highs()
+    for option, value in {
+        "output_flag": False,
+        "random_seed": int(seed) % 2**31,
+        "threads": threads,
+        "mip_rel_gap": 0.0,
+        "mip_abs_gap": 0.0,
+        "time_limit": min(budget.remaining, 1e9),
+    }.items():
+        highs.setOptionValue(option, value)
+    highs.passModel(_model(program, relax))
+    if start is not None:
+        known = highspy.HighsSolution()
+        known.col_value = start.tolist()
+        highs.setSolution(known)
+    _watch(highs, budget, report)
+    _run(highs, budget)
+    return _result(highs, budget, is_mip=not relax and bool(program.integer.any()))
+
+
+def _model(program: LinearProgram, relax: bool) -> highspy.HighsLp:
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = program.matrix.shape
+    lp.col_cost_ = program.cost
+    lp.offset_ = program.offset
+    lp.col_lower_, lp.col_upper_ = program.column_lower, program.column_upper
+    lp.row_lower_, lp.row_upper_ = program.row_lower, program.row_upper
+    columns = sp.csc_array(program.matrix)
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = columns.indptr, columns.indices, columns.data
+    if not relax:
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        lp.integrality_ = [kinds[int(whole)] for whole in program.integer]
+    return lp
+
+
+def _watch(highs: highspy.Highs, budget: Budget, report: Callable[[float, float], None] | None) -> None:
+    """Let the budget stop HiGHS from within, and pass its progress on."""
+
+    def stop(event: object) -> None:
+        event.data_in.user_interrupt = budget.expired  # type: ignore[attr-defined]
+        data = event.data_out  # type: ignore[attr-defined]
+        if report is not None and abs(data.mip_primal_bound) < 1e30:
+            report(data.mip_primal_bound, data.mip_dual_bound)
+
+    def stop_quietly(event: object) -> None:
+        event.data_in.user_interrupt = budget.expired  # type: ignore[attr-defined]
+
+    highs.cbMipInterrupt.subscribe(stop)
+    highs.cbSimplexInterrupt.subscribe(stop_quietly)
+    highs.cbIpmInterrupt.subscribe(stop_quietly)
+
+
+def _run(highs: highspy.Highs, budget: Budget) -> None:
+    """Run in a thread of its own: the main thread must stay free to take Ctrl-C and mark the budget."""
+    if budget.expired:
+        return
+    worker = threading.Thread(target=highs.run, daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(POLL_SECONDS)
+
+
+def _result(highs: highspy.Highs, budget: Budget, is_mip: bool) -> HighsResult:
+    info = highs.getInfo()
+    found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    solution = highs.getSolution()
+    termination = _ENDED.get(highs.getModelStatus(), budget.why)
+    return HighsResult(
+        values=np.array(solution.col_value) if found else None,
+        bound=float(info.mip_dual_bound) if is_mip else -np.inf,
+        termination=budget.why if termination in ("interrupted", "time_limit") else termination,
+        nodes=int(max(info.mip_node_count, 0)),
+        row_duals=np.array(solution.row_dual) if solution.dual_valid else None,
+    )
+
+
+def relaxation_bound(program: LinearProgram, budget: Budget, seed: int = 0) -> tuple[float | None, str]:
+    """A safe lower bound from the LP relaxation, and why HiGHS stopped."""
+    result = minimise(program, budget, seed=seed, relax=True)
+    if result.termination == "infeasible" or result.row_duals is None:
+        return None, result.termination
+    return dual_bound(program, result.row_duals), result.termination

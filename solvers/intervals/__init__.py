@@ -1,0 +1,1 @@
+"""Exact and relaxed answers to interval migration (paper 5)."""

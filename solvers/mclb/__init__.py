@@ -1,0 +1,1 @@
+"""Exact and relaxed answers to minimum-cost load balancing (paper 1)."""
