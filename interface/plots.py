@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keyshift.models import Workload, metrics
+from keyshift.models import InputError, Workload, metrics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 BEFORE, AFTER, BOUND, MEAN = "#999999", "#0072B2", "#D55E00", "#000000"
+
+
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def figure_path(path: str | Path) -> Path:
+    """The path of a figure to be written; `InputError` for a format or folder that will not do."""
+    target = Path(path)
+    if target.suffix not in FORMATS:
+        raise InputError(f"{target}: a figure is written as one of {', '.join(FORMATS)}")
+    if not target.absolute().parent.is_dir():
+        raise InputError(f"{target}: the folder {target.absolute().parent} does not exist")
+    return target
 
 
 def comparison_figure(comparison: Comparison, path: str | Path | None = None) -> Figure:
@@ -43,7 +56,7 @@ def comparison_figure(comparison: Comparison, path: str | Path | None = None) ->
         _draw_loads(axes[0], workload, best.assignment, best.method)  # type: ignore[arg-type,union-attr]
     _draw_objectives(axes[-1], comparison)
     if path is not None:
-        figure.savefig(path, dpi=150)
+        figure.savefig(figure_path(path), dpi=150)
     return figure
 
 

@@ -76,6 +76,8 @@ def minimise(
         "threads": threads,
         "mip_rel_gap": 0.0,
         "mip_abs_gap": 0.0,
+        "mip_feasibility_tolerance": 1e-8,  # also how near to the incumbent HiGHS prunes
+        "primal_feasibility_tolerance": 1e-8,
         "time_limit": min(budget.remaining, 1e9),
     }.items():
         highs.setOptionValue(option, value)

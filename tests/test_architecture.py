@@ -56,7 +56,9 @@ def test_the_front_door_is_light(command):
     assert run.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("order", ["import highspy, ortools.sat.python.cp_model", "import ortools.sat.python.cp_model, highspy"])
+@pytest.mark.parametrize(
+    "order", ["import highspy, ortools.sat.python.cp_model", "import ortools.sat.python.cp_model, highspy"]
+)
 def test_highs_and_ortools_share_a_process(order):
     # highspy 1.15 and ortools 9.15 cannot: both ship libhighs.so.1. The pin in pyproject.toml keeps this true.
     solve_both = "h = highspy.Highs(); h.setOptionValue('output_flag', False); h.run(); from ortools.sat.python import cp_model; cp_model.CpSolver().solve(cp_model.CpModel())"

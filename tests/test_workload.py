@@ -36,11 +36,17 @@ BAD = {
     "traffic-shape": ({"traffic": np.ones((2, 2))}, r"traffic has shape \(2, 2\), expected \(3, 3\)"),
     "traffic-vector": ({"traffic": np.ones(3)}, "traffic has 1 dimensions, expected 2"),
     "traffic-negative": ({"traffic": [[0, 0, 0], [0, 0, -2], [0, 0, 0]]}, r"traffic\[1, 2\] = -2 must not be negative"),
-    "traffic-nan": ({"traffic": sp.csr_array([[0, 0, 0], [0, 0, 0], [np.nan, 0, 0]])}, r"traffic\[2, 0\] = nan must be"),
+    "traffic-nan": (
+        {"traffic": sp.csr_array([[0, 0, 0], [0, 0, 0], [np.nan, 0, 0]])},
+        r"traffic\[2, 0\] = nan must be",
+    ),
     "operator-negative": ({"operator": [0, 0, -1]}, r"operator\[2\] = -1 is no operator"),
     "home-unknown": ({"home": [0, 5, 1]}, r"home\[1\] = 5 is no node"),
     "resources-list": ({"resources": [1, 2, 3]}, "resources must map names to arrays"),
-    "resources-negative": ({"resources": {"memory": [1, -2, 1]}}, r"resources\['memory'\]\[1\] = -2 must not be negative"),
+    "resources-negative": (
+        {"resources": {"memory": [1, -2, 1]}},
+        r"resources\['memory'\]\[1\] = -2 must not be negative",
+    ),
     "keys-duplicate": ({"keys": ["a", "b", "a"]}, r"keys\[2\] = 'a' is a duplicate of keys\[0\]"),
     "keys-short": ({"keys": ["a", "b"]}, "keys has 2 entries, expected 3"),
 }

@@ -24,12 +24,14 @@ def compare(
     from rich.console import Console
 
     from keyshift.comparison import compare as run
+    from keyshift.plots import figure_path
 
+    target = None if plot is None else figure_path(plot)  # before the work, not after it
     posed = common.read_problem(path, problem, context.args)
     with common.progress(f"{posed.name}: comparing") as watch:
         comparison = run(posed, method, time_limit, seed=seed, watch=watch)
-    if plot is not None:
-        comparison.plot(plot)
+    if target is not None:
+        comparison.plot(target)
     if as_json:
         common.print_json([common.as_record(s) for s in comparison])
     else:
