@@ -172,7 +172,7 @@ def test_declarative_models_equal_brute_force(seed):
 def test_the_second_stage_equals_brute_force(seed):
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, p=int(rng.integers(2, 6)), n=int(rng.integers(2, 4)))
-    best, where = brute_force(problem)
+    best, _ = brute_force(problem)
     if best is None:
         return
     limit = best + 1e-9 * problem.scale
