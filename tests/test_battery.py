@@ -107,7 +107,8 @@ def test_a_start_is_taken_and_never_lost(name, method, label):
         with pytest.raises(ks.InputError, match="the start is not feasible"):
             ks.solve(problem_of(name, label), method.name, start=problem_of(name, label).workload.current)
         return
-    start = next(s for m in FORMULATIONS[name].methods if (s := solved(name, label, m.name)).objective == best)
+    solutions = [solved(name, label, m.name) for m in FORMULATIONS[name].methods]
+    start = next(s for s in solutions if s.objective == best and s.problem is problem_of(name, label))
     solution = ks.solve(problem_of(name, label), method.name, start=start, time_limit=0.0)
     assert solution.objective is not None
     assert solution.objective <= best + problem_of(name, label).tolerance
