@@ -110,7 +110,7 @@ def closing_sentence(comparison: Comparison) -> str:
         else f"and no allocation whatever gets below {share * bound:.3g} %"
     )
     return (
-        f"In the last week of {FIRST_DAY[:4]} the most deviating of {NODES} nodes was {share * start:.3g} % of the mean load away "
-        f"from it; moving {best.metrics['migrations']:.0f} of {problem.workload.key_groups} key groups ({best.method}) brings that "
-        f"to {share * best.objective:.3g} %, {proof}."
+        f"In the last week of {FIRST_DAY[:4]} the most deviating of {NODES} nodes was {share * start:.3g} % of the mean "
+        f"load away from it; moving {best.metrics['migrations']:.0f} of {problem.workload.key_groups} key groups "
+        f"({best.method}) brings that to {share * best.objective:.3g} %, {proof}."
     )
