@@ -109,8 +109,8 @@ def closing_sentence(comparison: Comparison) -> str:
         if best.objective - bound <= problem.tolerance
         else f"and no allocation whatever gets below {share * bound:.3g} %"
     )
+    moves = f"{best.metrics['migrations']:.0f} of {problem.workload.key_groups} key groups ({best.method})"
     return (
         f"In the last week of {FIRST_DAY[:4]} the most deviating of {NODES} nodes was {share * start:.3g} % of the mean "
-        f"load away from it; moving {best.metrics['migrations']:.0f} of {problem.workload.key_groups} key groups "
-        f"({best.method}) brings that to {share * best.objective:.3g} %, {proof}."
+        f"load away from it; moving {moves} brings that to {share * best.objective:.3g} %, {proof}."
     )
