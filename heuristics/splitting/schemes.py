@@ -67,7 +67,7 @@ def greedy_d(
     Parameters
     ----------
     d : int, optional
-        The problem's `choices` by default. More of them answers the problem with so many.
+        The problem's `choices` by default. With more, it answers the problem without (2).
     estimate, probe_every
         As for "pkg".
 

@@ -249,7 +249,7 @@ class KeySplitting(Problem):
         count, first = first_stranger(self, assignment)
         if count == 0:
             return []
-        said = f"{count} messages go to no candidate of their key, the first is message {first} to worker {assignment[first]}"
+        said = f"{count} messages go to no candidate of their key, first message {first} to worker {assignment[first]}"
         return [Violation("candidates", said, first, float(count))]
 
 
@@ -281,7 +281,7 @@ class KeyPlacement(KeySplitting):
         count, first = first_split(self, assignment)
         if count == 0:
             return []
-        said = f"{count} messages leave the worker of their key, the first is message {first} to worker {assignment[first]}"
+        said = f"{count} messages leave their key's worker, first message {first} to worker {assignment[first]}"
         return [Violation("one_place", said, first, float(count))]
 
     def relaxed(self, rules: set[str]) -> KeySplitting:

@@ -176,7 +176,7 @@ def _replayable(source: Callable[[], Iterable[Any]]) -> Stream:
 
 def _spooled(source: Iterator[Any]) -> Stream:
     """A stream that is gone once read: its keys go to a temporary file."""
-    file = tempfile.TemporaryFile(prefix="keyshift-")
+    file = tempfile.TemporaryFile(prefix="keyshift-")  # noqa: SIM115 - closed with the stream
     messages = 0
     for part in source:
         keys = as_keys(part, messages)
