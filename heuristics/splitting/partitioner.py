@@ -51,7 +51,8 @@ class Partitioner:
     slack : float, default 1e-4
         "d-choices": the imbalance that is tolerated, epsilon.
     counters : int, optional
-        "d-choices", "w-choices": size of each source's SpaceSaving sketch; 10 / threshold by default.
+        "d-choices", "w-choices": size of each source's SpaceSaving sketch; 2 / threshold by default,
+        which overrates a frequency by half the threshold at most.
 
     Attributes
     ----------
@@ -170,7 +171,7 @@ class Partitioner:
             self._index, self._home = KeyIndex(), np.zeros(0, dtype=np.int64)
             return self._in_place
         if self.scheme in ("d-choices", "w-choices"):
-            counters = self._counters or int(np.ceil(10 / self._threshold))
+            counters = self._counters or int(np.ceil(2 / self._threshold))
             self._sketch = empty_sketch(self.sources, counters)
             self._seen = np.zeros(self.sources, dtype=np.int64)
             self._chosen = np.zeros((self.sources, 2), dtype=np.int64)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from keyshift.models.splitting.problem import KeySplitting
 
 
-def candidate_sets(keys: IntArray, problem: KeySplitting) -> tuple[np.ndarray, np.ndarray]:
+def candidate_sets(
+    keys: IntArray, workers: int, choices: int | None, hash_seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """The different candidate sets, and which one each key has.
 
     Returns
@@ -27,10 +29,9 @@ def candidate_sets(keys: IntArray, problem: KeySplitting) -> tuple[np.ndarray, n
         Workers in increasing order, -1 fills up.
     number : ndarray, shape (keys,)
     """
-    workers = problem.workers
-    if problem.choices is None:
+    if choices is None:
         return np.arange(workers)[None, :], np.zeros(keys.size, dtype=np.int64)
-    rows = np.sort(candidates(keys, workers, problem.choices, problem.hash_seed), axis=1)
+    rows = np.sort(candidates(keys, workers, choices, hash_seed), axis=1)
     repeats = np.zeros(rows.shape, dtype=bool)
     repeats[:, 1:] = rows[:, 1:] == rows[:, :-1]
     rows[repeats] = workers  # no further candidate: to the end
@@ -46,11 +47,12 @@ def candidate_sets(keys: IntArray, problem: KeySplitting) -> tuple[np.ndarray, n
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
-    """Groups of like items - messages, or keys that stay in one place - with the same candidates and weight.
+class Groups:
+    """Groups of like items, with the same candidates and weight, on workers of some speeds.
 
     Attributes
     ----------
+    speeds : ndarray, shape (W,)
     options : ndarray of int, shape (groups, most candidates)
         Candidates of each group, in increasing order, -1 fills up.
     count : ndarray of int, shape (groups,)
@@ -59,48 +61,10 @@ class Items:
         Weight of one item.
     """
 
-    problem: KeySplitting
+    speeds: FloatArray
     options: IntArray
     count: IntArray
     weight: FloatArray
-    whole_keys: bool
-    _index: KeyIndex
-    _group_of_key: IntArray
-    _weights: FloatArray
-    _code: IntArray
-
-    @classmethod
-    def of_messages(cls, problem: KeySplitting) -> Items:
-        """The messages of a stream, for keys that may be split."""
-        known, index = problem.histogram, KeyIndex()
-        index.number(known.keys)
-        options, set_of_key = candidate_sets(known.keys, problem)
-        if problem.weights is None:
-            count = np.bincount(set_of_key, weights=known.messages, minlength=len(options)).astype(np.int64)
-            one = np.ones(len(options))
-            return cls(problem, options, count, one, False, index, set_of_key, one[:1], np.arange(len(options)))
-        weights = np.unique(problem.weights)
-        code, count = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        for _, keys, weight in parts(problem):
-            codes = set_of_key[index.find(keys)] * weights.size + np.searchsorted(weights, weight)
-            more, many = np.unique(codes, return_counts=True)
-            code, where = np.unique(np.concatenate([code, more]), return_inverse=True)
-            count = np.bincount(where, weights=np.concatenate([count, many])).astype(np.int64)
-        sets, which = np.divmod(code, weights.size)
-        return cls(problem, options[sets], count, weights[which], False, index, set_of_key, weights, code)
-
-    @classmethod
-    def of_keys(cls, problem: KeySplitting) -> Items:
-        """The keys of a stream, each in one place."""
-        known, index = problem.histogram, KeyIndex()
-        index.number(known.keys)
-        options, set_of_key = candidate_sets(known.keys, problem)
-        weights, which = np.unique(known.weight, return_inverse=True)
-        code, group_of_key, count = np.unique(
-            set_of_key * weights.size + which.reshape(-1), return_inverse=True, return_counts=True
-        )
-        sets, which = np.divmod(code, weights.size)
-        return cls(problem, options[sets], count, weights[which], True, index, group_of_key.reshape(-1), weights, code)
 
     @property
     def total(self) -> FloatArray:
@@ -115,6 +79,68 @@ class Items:
     def inside(self, workers: np.ndarray) -> np.ndarray:
         """Which groups have all their candidates among some workers (a mask), shape (groups,) bool."""
         return np.asarray((workers[self.options] | (self.options < 0)).all(axis=1))
+
+    def loads(self, share: np.ndarray) -> FloatArray:
+        """Load of each worker under numbers of items, per unit of speed, shape (W,)."""
+        group, at = self.pairs
+        weights = share[group, at] * self.weight[group]
+        load = np.bincount(self.options[group, at], weights=weights, minlength=self.speeds.size)
+        return load / self.speeds
+
+
+@dataclass(frozen=True, eq=False)
+class Items(Groups):
+    """The groups of a problem's messages, or of its keys where they stay in one place.
+
+    Attributes
+    ----------
+    problem : KeySplitting
+    whole_keys : bool
+        Whether an item is a key with all its messages.
+    """
+
+    problem: KeySplitting
+    whole_keys: bool
+    _index: KeyIndex
+    _group_of_key: IntArray
+    _weights: FloatArray
+    _code: IntArray
+
+    @classmethod
+    def of_messages(cls, problem: KeySplitting) -> Items:
+        """The messages of a stream, for keys that may be split."""
+        known, index = problem.histogram, KeyIndex()
+        index.number(known.keys)
+        options, set_of_key = candidate_sets(known.keys, problem.workers, problem.choices, problem.hash_seed)
+        if problem.weights is None:
+            count = np.bincount(set_of_key, weights=known.messages, minlength=len(options)).astype(np.int64)
+            one = np.ones(len(options))
+            rest = (problem, False, index, set_of_key, one[:1], np.arange(len(options)))
+            return cls(problem.speeds, options, count, one, *rest)
+        weights = np.unique(problem.weights)
+        code, count = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        for _, keys, weight in parts(problem):
+            codes = set_of_key[index.find(keys)] * weights.size + np.searchsorted(weights, weight)
+            more, many = np.unique(codes, return_counts=True)
+            code, where = np.unique(np.concatenate([code, more]), return_inverse=True)
+            count = np.bincount(where, weights=np.concatenate([count, many])).astype(np.int64)
+        sets, which = np.divmod(code, weights.size)
+        rest = (problem, False, index, set_of_key, weights, code)
+        return cls(problem.speeds, options[sets], count, weights[which], *rest)
+
+    @classmethod
+    def of_keys(cls, problem: KeySplitting) -> Items:
+        """The keys of a stream, each in one place."""
+        known, index = problem.histogram, KeyIndex()
+        index.number(known.keys)
+        options, set_of_key = candidate_sets(known.keys, problem.workers, problem.choices, problem.hash_seed)
+        weights, which = np.unique(known.weight, return_inverse=True)
+        code, group_of_key, count = np.unique(
+            set_of_key * weights.size + which.reshape(-1), return_inverse=True, return_counts=True
+        )
+        sets, which = np.divmod(code, weights.size)
+        rest = (problem, True, index, group_of_key.reshape(-1), weights, code)
+        return cls(problem.speeds, options[sets], count, weights[which], *rest)
 
     def _groups(self, keys: IntArray, weights: FloatArray | None) -> IntArray:
         """The group of each message."""
@@ -156,10 +182,3 @@ class Items:
             at = (self.options[self._group_of_key] == home[:, None]).argmax(axis=1)
             share += np.bincount(self._group_of_key * wide + at, minlength=share.size)
         return share.reshape(-1, wide)
-
-    def loads(self, share: np.ndarray) -> FloatArray:
-        """Load of each worker under numbers of items, per unit of speed, shape (W,)."""
-        group, at = self.pairs
-        weights = share[group, at] * self.weight[group]
-        load = np.bincount(self.options[group, at], weights=weights, minlength=self.problem.workers)
-        return load / self.problem.speeds

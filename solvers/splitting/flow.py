@@ -18,7 +18,7 @@ from ortools.graph.python.max_flow import SimpleMaxFlow
 from keyshift.models import Answer, Budget
 from keyshift.models.integers import scaled
 from keyshift.models.splitting import KeySplitting
-from keyshift.models.splitting.items import Items
+from keyshift.models.splitting.items import Groups, Items
 from keyshift.models.workload import FloatArray, IntArray
 
 DOUBT = 1e-12
@@ -50,9 +50,9 @@ class Flow:
 class _Network:
     """Source, groups, workers, sink. Capacities of the workers change from round to round."""
 
-    def __init__(self, items: Items, supply: IntArray) -> None:
+    def __init__(self, items: Groups, supply: IntArray) -> None:
         self.items, self.supply = items, supply
-        groups, workers = items.options.shape[0], items.problem.workers
+        groups, workers = items.options.shape[0], items.speeds.size
         self.group, self.at = items.pairs
         self.source, self.sink = groups + workers, groups + workers + 1
         self.flow = SimpleMaxFlow()
@@ -77,7 +77,7 @@ class _Network:
         """The workers on the source's side of a minimum cut, as a mask."""
         groups = self.items.options.shape[0]
         side = np.asarray(self.flow.get_source_side_min_cut())
-        mask = np.zeros(self.items.problem.workers, dtype=bool)
+        mask = np.zeros(self.items.speeds.size, dtype=bool)
         mask[side[(side >= groups) & (side < self.source)] - groups] = True
         return mask
 
@@ -87,9 +87,9 @@ class _Network:
         return made
 
 
-def whole_flow(items: Items, budget: Budget) -> Flow:
+def whole_flow(items: Groups, budget: Budget) -> Flow:
     """Find the least largest load for items that all weigh the same; exact, in whole items."""
-    speeds = items.problem.speeds
+    speeds = items.speeds
     weight = float(items.weight[0])
     network = _Network(items, items.count)
     everything = int(items.count.sum())
@@ -129,9 +129,9 @@ def least_level(need: int, weight: float, speeds: FloatArray) -> float:
     return float((room * weight / speeds).max())
 
 
-def fractional_flow(items: Items, budget: Budget) -> Flow:
+def fractional_flow(items: Groups, budget: Budget) -> Flow:
     """Find the least largest load for items that may be divided; the bound holds for whole ones as well."""
-    speeds, total = items.problem.speeds, items.total
+    speeds, total = items.speeds, items.total
     supply = scaled(total, bits=50)
     unit, everything = float(supply.scale), int(supply.values.sum())
     network = _Network(items, supply.values)
@@ -203,20 +203,20 @@ def flow_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answe
     return Answer(None, flow.bound, "completed" if flow.share is not None else budget.why, details=details)
 
 
-def _weightless(items: Items) -> Flow:
+def _weightless(items: Groups) -> Flow:
     """Nothing weighs anything: every message to its first candidate."""
     share = np.zeros(items.options.shape, dtype=np.int64)
     share[:, 0] = items.count
-    return Flow(0.0, share, np.ones(items.problem.workers, dtype=bool), 0)
+    return Flow(0.0, share, np.ones(items.speeds.size, dtype=bool), 0)
 
 
-def rounded(items: Items, divided: np.ndarray) -> IntArray:
+def rounded(items: Groups, divided: np.ndarray) -> IntArray:
     """Whole items near a flow of weight: rounded down, and the rest - heaviest first - where least is loaded."""
     weight = np.where(items.weight > 0, items.weight, 1.0)[:, None]
     share = np.minimum(np.floor(divided / weight * (1 + DOUBT)), items.count[:, None]).astype(np.int64)
     excess = np.maximum(share.cumsum(axis=1) - items.count[:, None], 0)
     share = np.maximum(share - excess, 0)
-    speeds = items.problem.speeds
+    speeds = items.speeds
     loads = items.loads(share) * speeds
     rest = items.count - share.sum(axis=1)
     for g in np.argsort(-items.weight, kind="stable"):
