@@ -42,8 +42,7 @@ def flight_workload(folder: Path) -> Workload:
     ExtractDelay reads every flight of a known aeroplane; SumDelay adds up the delays of those that arrived. Both
     are keyed by tail number, so a tuple goes from a key group of one to the same key group of the other.
     """
-    from keyshift.spark_stats import Operator, Topology, collect
-    from keyshift.spark_stats.session import local_session
+    from keyshift.spark_stats import Operator, Topology, collect, local_session
 
     topology = Topology(
         operators=[
@@ -58,8 +57,7 @@ def flight_workload(folder: Path) -> Workload:
         stats = collect(
             spark.read.parquet(str(log)), topology, time="ts", window="1 week", origin=FIRST_DAY, key_groups=KEY_GROUPS
         )
-        for table in ("load", "state", "traffic", "rejected"):
-            getattr(stats, table).write.parquet(str(folder / "statistics" / table))
+        stats.write(folder / "statistics", nodes=NODES)
         return stats.workload(nodes=NODES)
 
 

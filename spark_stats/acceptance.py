@@ -10,16 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import exact_sums
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.topology import Operator, Topology
 from keyshift.spark_stats.windows import Windows
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 ROW_REASONS = ("malformed row", "no time", "late")
 OPERATOR_REASONS = (
@@ -75,8 +76,6 @@ def read_tuples(
     InputError
         When an expression does not fit the log's columns or has the wrong type; no job has started then.
     """
-    from pyspark.sql import functions as F
-
     corrupt = F.col("_corrupt_record").isNotNull() if "_corrupt_record" in events.columns else F.lit(False)
     instant = None if time is None else _expression(events, "time", time, ("timestamp",))
     columns: dict[str, Column] = {"window": windows.index(instant)}
@@ -97,8 +96,6 @@ def _operator_columns(
     events: DataFrame, o: int, operator: Operator, key_groups: KeyGroups, usable: Column
 ) -> tuple[dict[str, Column], list[Measure]]:
     """Return `reason`, `group_<o>` and the measures' columns of one operator."""
-    from pyspark.sql import functions as F
-
     what = f"operator {operator.name!r}"
     key = _expression(events, f"{what}: key", operator.key, None)
     passes = usable
@@ -135,8 +132,6 @@ def _operator_columns(
 
 def _complaints(value: Column, whole: bool) -> list[Column]:
     """Null, not finite (or beyond what can be added up), negative."""
-    from pyspark.sql import functions as F
-
     if whole:
         return [value.isNull(), F.lit(False), value < 0]
     return [value.isNull(), F.isnan(value) | (F.abs(value) > exact_sums.LARGEST), value < 0]
@@ -144,8 +139,6 @@ def _complaints(value: Column, whole: bool) -> list[Column]:
 
 def _number(events: DataFrame, what: str, text: str) -> tuple[Column, bool]:
     """Return the expression as a long or a double, and whether it is whole."""
-    from pyspark.sql import types as T
-
     column = _expression(events, what, text, None)
     kind = events.select(column).schema[0].dataType
     if isinstance(kind, T.IntegralType):
@@ -157,9 +150,6 @@ def _number(events: DataFrame, what: str, text: str) -> tuple[Column, bool]:
 
 def _expression(events: DataFrame, what: str, text: str, types: tuple[str, ...] | None) -> Column:
     """Parse and analyse one SQL expression over the log, before any job starts."""
-    from pyspark.errors import AnalysisException, ParseException
-    from pyspark.sql import functions as F
-
     try:
         column = F.expr(text)
         kind = events.select(column).schema[0].dataType.simpleString()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame
+
+from keyshift.models.errors import InputError
 from keyshift.spark_stats.acceptance import read_tuples
 from keyshift.spark_stats.facts import gather
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.statistics import Stats
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def collect(
@@ -56,8 +55,6 @@ def collect(
     InputError
         Before any job starts: an expression that does not fit the log, a wrong length, origin or hash.
     """
-    from keyshift.models.errors import InputError
-
     if time is None and window is not None:
         raise InputError(f"window = {window!r} needs the time of a tuple: give time")
     windows = Windows.of(window, origin)

@@ -1,20 +1,20 @@
 """One pass over the log: the facts from which every statistic follows.
 
 An edge needs the number of tuples for each pair of key groups, which already tells the load and the state of its two
-operators. So the topology is covered by *carriers*: its edges, and the operators that no edge touches. Each tuple is counted
-once for every carrier, in one aggregation with one shuffle; load and state are then sums over the few rows that result.
+operators. So the topology is covered by *carriers*: its edges, and the operators that no edge touches. Each tuple is
+counted once for every carrier, in one aggregation with one shuffle; load and state are then sums over the rows that
+result.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from keyshift.spark_stats.acceptance import Measure, Tuples
 from keyshift.spark_stats.topology import Topology
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Carrier:
 class Facts:
     """Columns: window, refused, carrier, source, destination, tuples, and the sums of the owned measures.
 
-    `source` and `destination` are key groups, null where the tuple does not pass that side; a carrier of one operator has no
-    destination. `refused` is nought except on carrier 0, which sees every tuple. Each side's measures are
-    in columns named by `side_columns`.
+    `source` and `destination` are key groups, null where the tuple does not pass that side; a carrier of one operator
+    has no destination. `refused` is nought except on carrier 0, which sees every tuple. Each side's measures are in
+    columns named by `side_columns`.
     """
 
     frame: DataFrame
@@ -59,8 +59,6 @@ def carriers_of(topology: Topology) -> tuple[Carrier, ...]:
 
 def gather(tuples: Tuples, topology: Topology) -> Facts:
     """Aggregate the tuples into facts: one scan, one shuffle."""
-    from pyspark.sql import functions as F
-
     carriers = carriers_of(topology)
     sums = _sum_names(carriers, tuples)
     rows = [_carrier_row(carrier, tuples, sums) for carrier in carriers]
@@ -98,8 +96,6 @@ def _sum_names(carriers: tuple[Carrier, ...], tuples: Tuples) -> list[str]:
 
 def _carrier_row(carrier: Carrier, tuples: Tuples, sums: list[str]) -> dict[str, Column]:
     """Return the columns that one tuple contributes to one carrier."""
-    from pyspark.sql import functions as F
-
     nothing = F.lit(None).cast("int")
     row: dict[str, Column] = {
         "window": F.col("window"),

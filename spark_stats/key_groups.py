@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 HASHES = ("xxhash64",)
 
@@ -31,6 +31,4 @@ class KeyGroups:
 
     def column(self, key: Column, kind: Any) -> Column:
         """Return the key group, an int, of a key column of the given type."""
-        from pyspark.sql import functions as F
-
         return F.pmod(F.xxhash64(key), F.lit(self.count)).cast("int")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 _SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
 _MICROSECONDS = {"microsecond": 1, "millisecond": 1000, **{unit: s * 1_000_000 for unit, s in _SECONDS.items()}}
@@ -34,8 +33,6 @@ class Windows:
 
     def index(self, time: Column | None) -> Column:
         """Return the number of the window in which a timestamp lies; null where the time is null."""
-        from pyspark.sql import functions as F
-
         if time is None or self.length == 0:
             return F.lit(0).cast("long")
         since = F.unix_micros(time) - F.lit(self.origin)
@@ -43,8 +40,6 @@ class Windows:
 
     def start(self, index: Column) -> Column:
         """Return the instant at which a window starts."""
-        from pyspark.sql import functions as F
-
         return F.timestamp_micros(index * F.lit(self.length) + F.lit(self.origin))
 
     def start_of(self, index: int) -> datetime:
