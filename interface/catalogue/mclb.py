@@ -32,5 +32,12 @@ FORMULATION = Formulation(
         Method(
             "local-search", "heuristic", "our own: moves and swaps", "keyshift.solvers.mclb.local_search:local_search"
         ),
+        Method("elb", "heuristic", "paper 1, Algorithm 1", "keyshift.heuristics.mclb.elb:elb"),
+        Method("clb", "heuristic", "paper 1, Algorithm 2, covariance as printed", "keyshift.heuristics.mclb.clb:clb"),
+        Method(
+            "clb-moment", "heuristic", "paper 1, Algorithm 2, second moment", "keyshift.heuristics.mclb.clb:clb_moment"
+        ),
+        Method("uhlb", "heuristic", "paper 1, sec. 5", "keyshift.heuristics.mclb.hashing:uhlb"),
+        Method("pkg", "heuristic", "paper 1, sec. 5; Nasir et al. 2015", "keyshift.heuristics.mclb.hashing:pkg"),
     ),
 )

@@ -89,7 +89,7 @@ class MCLBCpSat:
         alike = np.flatnonzero(self.core.interchangeable).tolist()
         for r, k in enumerate(self.order):
             for i, before in zip(alike[1:], alike, strict=False):
-                self.model.add(self.x[k, i] <= sum(self.x[l, before] for l in self.order[:r]))
+                self.model.add(self.x[k, i] <= sum(self.x[other, before] for other in self.order[:r]))
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment to 0..n-1."""

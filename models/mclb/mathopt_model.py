@@ -76,7 +76,7 @@ class MCLBMathOpt:
         alike = np.flatnonzero(self.core.interchangeable).tolist()
         for r, k in enumerate(self.order):
             for i, before in zip(alike[1:], alike, strict=False):
-                opened = mathopt.fast_sum(self.x[l, before] for l in self.order[:r])
+                opened = mathopt.fast_sum(self.x[other, before] for other in self.order[:r])
                 self.model.add_linear_constraint(self.x[k, i] <= opened, name=f"symmetry[{k},{i}]")
 
     def hint(self, assignment: IntArray) -> mathopt.SolutionHint:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from keyshift.models import arrays, metrics
 from keyshift.models.errors import InputError
@@ -213,6 +214,16 @@ class Core:
         loads = np.zeros((self.nodes, self.load.shape[1]))
         np.add.at(loads, assignment, self.load)
         return float(np.square(loads - loads.mean(axis=0)).sum())
+
+    def relabelled(self, assignment: IntArray) -> IntArray:
+        """The same groups on the nodes where they move least state (an assignment problem, O(n^3))."""
+        staying = np.zeros((self.nodes, self.nodes))
+        known = self.current >= 0
+        np.add.at(staying, (assignment[known], self.current[known]), self.state[known])
+        groups, nodes = linear_sum_assignment(staying, maximize=True)
+        label = np.empty(self.nodes, dtype=np.int64)
+        label[groups] = nodes
+        return label[assignment]
 
     def lower(self, assignment: IntArray) -> IntArray:
         """From the workload's node numbers to 0..n-1; -1 for draining nodes."""

@@ -83,7 +83,7 @@ class MCLBPyomo:
             earlier = self.order[:r]
             if not earlier:
                 return m.x[self.order[r], i] == 0
-            return m.x[self.order[r], i] <= pyo.quicksum(m.x[l, before] for l in earlier)
+            return m.x[self.order[r], i] <= pyo.quicksum(m.x[other, before] for other in earlier)
 
         rows = [(r, i, before) for r in range(len(self.order)) for i, before in pairs]
         self.model.symmetry = pyo.Constraint(pyo.Set(initialize=rows, dimen=3), rule=opened)

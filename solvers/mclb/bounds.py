@@ -56,7 +56,7 @@ def window_bounds(load: FloatArray, nodes: int) -> FloatArray:
 
 def _fullest(largest: FloatArray, nodes: int) -> FloatArray:
     """A lower bound on the fullest node of each window: the pigeonhole among the gn + 1 largest key groups."""
-    m, p = largest.shape
+    p = largest.shape[1]
     best = largest[:, 0].copy()
     for g in range(1, (p - 1) // nodes + 1):
         last = g * nodes  # position of the (gn + 1)-th

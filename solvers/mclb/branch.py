@@ -9,7 +9,6 @@ from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb import tree_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
-from keyshift.solvers.mclb.local_search import relabelled
 
 SLICE = 20_000
 """Tree nodes between two looks at the clock."""
@@ -50,7 +49,7 @@ def branch_and_bound(
     bound = max(root, search.value - MARGIN * problem.tolerance) if done else root
     if search.best is None:
         return Answer(None, bound, "infeasible" if done else budget.why, "no placement keeps within the budget")
-    best = relabelled(core, search.best)
+    best = core.relabelled(search.best)
     return Answer(core.lift(best), bound, "optimal" if done else budget.why, details={"tree_nodes": search.visited})
 
 

@@ -11,7 +11,6 @@ from keyshift.models.answer import Termination
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.mclb.local_search import relabelled
 
 SOLVER_DOUBT = 4e-7
 """SCIP and HiGHS prove bounds within tolerances; so much of the problem's scale is taken off them."""
@@ -120,7 +119,7 @@ def solve_tangents(
         budget.report(objective=None if best is None else value, bound=bound)
         if ended != "optimal" or value - bound <= 0.9 * problem.tolerance:
             break
-    answer = None if best is None else core.lift(relabelled(core, best))
+    answer = None if best is None else core.lift(core.relabelled(best))
     return Answer(answer, bound, ended, details={"rounds": rounds})
 
 
@@ -146,4 +145,4 @@ def _best(problem: MCLB, found: IntArray, start: np.ndarray | None, bound: float
     core = problem.core
     candidates = [found] if start is None else [core.lower(start), found]
     best = min((c for c in candidates if core.moved(c) <= core.budget), key=core.squares, default=found)
-    return Answer(core.lift(relabelled(core, best)), bound, ended)
+    return Answer(core.lift(core.relabelled(best)), bound, ended)

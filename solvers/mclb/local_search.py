@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB, Core
@@ -50,7 +49,7 @@ def local_search(
             chosen = _annealed(core, load, chosen, budget, rng, effort)
         else:
             chosen = _swept(core, load, chosen, budget, rng, effort)
-    chosen = relabelled(core, chosen)
+    chosen = core.relabelled(chosen)
     return Answer(core.lift(chosen), termination=budget.why if budget.expired else "completed")
 
 
@@ -60,17 +59,6 @@ def compressed(load: FloatArray) -> FloatArray:
     if m <= p:
         return load
     return np.ascontiguousarray(np.linalg.qr(load.T, mode="r").T)
-
-
-def relabelled(core: Core, chosen: IntArray) -> IntArray:
-    """The same groups on the nodes where they move least state."""
-    staying = np.zeros((core.nodes, core.nodes))
-    known = core.current >= 0
-    np.add.at(staying, (chosen[known], core.current[known]), core.state[known])
-    rows, columns = linear_sum_assignment(staying, maximize=True)
-    label = np.empty(core.nodes, dtype=np.int64)
-    label[rows] = columns
-    return label[chosen]
 
 
 def _starting_point(core: Core, load: FloatArray, start: IntArray | None) -> IntArray:

@@ -50,7 +50,7 @@ def place_greedily(load: F, order: Z, nodes: int, state: F, current: Z, budget: 
 
 @njit(cache=True)
 def second_moment_rows(moment: F, chosen: Z, nodes: int) -> F:
-    """rows[i, k] = sum of moment[k, l] over l on node i."""
+    """rows[i, k] = sum of moment[k, q] over q on node i."""
     p = chosen.size
     rows = np.zeros((nodes, p))
     for k in range(p):
@@ -94,29 +94,29 @@ def anneal(
         k = int(rng.random() * p)
         a = chosen[k]
         if rng.random() < 0.4:
-            l = -1
+            q = -1
             b = int(rng.random() * nodes)
             if b == a:
                 continue
             change = 2.0 * (rows[b, k] - rows[a, k] + moment[k, k])
             cost = state[k] * ((b != current[k]) - 1.0 * (a != current[k]))
         else:
-            l = int(rng.random() * p)
-            b = chosen[l]
+            q = int(rng.random() * p)
+            b = chosen[q]
             if b == a:
                 continue
             change = 2.0 * (
-                rows[b, k] - rows[a, k] - rows[b, l] + rows[a, l] + moment[k, k] + moment[l, l] - 2.0 * moment[k, l]
+                rows[b, k] - rows[a, k] - rows[b, q] + rows[a, q] + moment[k, k] + moment[q, q] - 2.0 * moment[k, q]
             )
             cost = state[k] * ((b != current[k]) - 1.0 * (a != current[k]))
-            cost += state[l] * ((a != current[l]) - 1.0 * (b != current[l]))
+            cost += state[q] * ((a != current[q]) - 1.0 * (b != current[q]))
         if spent + cost > budget and cost > 0:
             continue
         if change > 0 and rng.random() >= np.exp(-change / heat):
             continue
         _shift(moment, rows, chosen, k, b)
-        if l >= 0:
-            _shift(moment, rows, chosen, l, a)
+        if q >= 0:
+            _shift(moment, rows, chosen, q, a)
         spent += cost
         gained += change
         if gained < least - 1e-12 * abs(least):
@@ -172,26 +172,26 @@ def swap_alike(
         s = r + 1 + int(rng.random() * reach)
         if s >= p:
             continue
-        k, l = ranked[r], ranked[s]
-        a, b = chosen[k], chosen[l]
+        k, q = ranked[r], ranked[s]
+        a, b = chosen[k], chosen[q]
         if a == b:
             continue
         cost = state[k] * ((b != current[k]) - 1.0 * (a != current[k]))
-        cost += state[l] * ((a != current[l]) - 1.0 * (b != current[l]))
+        cost += state[q] * ((a != current[q]) - 1.0 * (b != current[q]))
         if cost > 0 and spent + cost > budget:
             continue
         change, size = 0.0, 0.0
         for t in range(m):
-            d = load[k, t] - load[l, t]
+            d = load[k, t] - load[q, t]
             change += d * (sums[b, t] - sums[a, t] + d)
             size += abs(d) * (sums[b, t] + sums[a, t])
         if change >= -1e-14 * size:
             continue
         fall -= 2.0 * change
         spent += cost
-        chosen[k], chosen[l] = b, a
+        chosen[k], chosen[q] = b, a
         for t in range(m):
-            d = load[k, t] - load[l, t]
+            d = load[k, t] - load[q, t]
             sums[a, t] -= d
             sums[b, t] += d
     return fall, spent

@@ -57,11 +57,10 @@ def explore(
     Returns
     -------
     limit, nodes
-        The limit now (lower when something better was found), and the tree nodes visited. frame[0] is -1 when the tree is
-        exhausted.
+        The limit now (lower when something better was found), and the tree nodes visited.
+        frame[0] is -1 when the tree is exhausted.
     """
     p, m = load.shape
-    n = sums.shape[0]
     depth, spent = int(frame[0]), frame[1]
     visited = 0
     while depth >= 0 and visited < max_nodes:
