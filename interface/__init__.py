@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
     from keyshift.models.allocation import KeyGroupAllocation
+    from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.workload_io import read_workload, write_workload
     from keyshift.run import check, solve
 
@@ -33,6 +34,8 @@ from keyshift.version import __version__ as __version__
 _LAZY = {
     "Comparison": "keyshift.comparison",
     "KeyGroupAllocation": "keyshift.models.allocation",
+    "MCLB": "keyshift.models.mclb",
+    "MovementWithinLimits": "keyshift.models.mclb",
     "check": "keyshift.run",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
@@ -42,6 +45,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "MCLB",
     "BoundError",
     "CheckReport",
     "Comparison",
@@ -49,6 +53,7 @@ __all__ = [
     "KeyGroupAllocation",
     "KeyshiftError",
     "MissingDependencyError",
+    "MovementWithinLimits",
     "Problem",
     "Progress",
     "Solution",
