@@ -23,8 +23,10 @@ from keyshift.models.workload import Workload
 if TYPE_CHECKING:
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
+    from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.mclb import MCLB, MovementWithinLimits
+    from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.models.workload_io import read_workload, write_workload
     from keyshift.run import check, solve
 
@@ -34,8 +36,11 @@ from keyshift.version import __version__ as __version__
 _LAZY = {
     "Comparison": "keyshift.comparison",
     "KeyGroupAllocation": "keyshift.models.allocation",
+    "KeyPlacement": "keyshift.models.splitting",
+    "KeySplitting": "keyshift.models.splitting",
     "MCLB": "keyshift.models.mclb",
     "MovementWithinLimits": "keyshift.models.mclb",
+    "Partitioner": "keyshift.heuristics.splitting.partitioner",
     "check": "keyshift.run",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
@@ -51,9 +56,12 @@ __all__ = [
     "Comparison",
     "InputError",
     "KeyGroupAllocation",
+    "KeyPlacement",
+    "KeySplitting",
     "KeyshiftError",
     "MissingDependencyError",
     "MovementWithinLimits",
+    "Partitioner",
     "Problem",
     "Progress",
     "Solution",
