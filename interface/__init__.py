@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
     from keyshift.models.allocation import KeyGroupAllocation
+    from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.workload_io import read_workload, write_workload
     from keyshift.run import check, solve
 
@@ -33,6 +34,8 @@ from keyshift.version import __version__
 _LAZY = {
     "Comparison": "keyshift.comparison",
     "KeyGroupAllocation": "keyshift.models.allocation",
+    "MixedRouting": "keyshift.models.routing",
+    "RoutingTable": "keyshift.models.routing",
     "check": "keyshift.run",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
@@ -49,8 +52,10 @@ __all__ = [
     "KeyGroupAllocation",
     "KeyshiftError",
     "MissingDependencyError",
+    "MixedRouting",
     "Problem",
     "Progress",
+    "RoutingTable",
     "Solution",
     "Violation",
     "Workload",

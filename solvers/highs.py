@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import highspy
@@ -63,6 +63,7 @@ def minimise(
     threads: int = 1,
     relax: bool = False,
     report: Callable[[float, float], None] | None = None,
+    options: Mapping[str, float] | None = None,
 ) -> HighsResult:
     """Run HiGHS until it proves an optimum or the budget ends.
 
@@ -76,6 +77,7 @@ def minimise(
         "mip_rel_gap": 0.0,
         "mip_abs_gap": 0.0,
         "time_limit": min(budget.remaining, 1e9),
+        **(options or {}),
     }.items():
         highs.setOptionValue(option, value)
     highs.passModel(_model(program, relax))
