@@ -24,8 +24,8 @@ class Choices:
         All records; grouped without discretisation, so that nothing is lost.
     record, node : ndarray of int
         The pairs of records that have a choice, record by record.
-    fixed, fixed_node : ndarray of int
-        The records without one, and where they go.
+    fixed, fixed_node, fixed_units : ndarray of int
+        Shares of the records without one: so many keys of a record go to a node.
     """
 
     problem: MixedRouting
@@ -34,13 +34,15 @@ class Choices:
     node: IntArray
     fixed: IntArray
     fixed_node: IntArray
+    fixed_units: IntArray
 
     @classmethod
     def of(cls, problem: MixedRouting, keys: CompactKeys, record: IntArray, node: IntArray) -> Choices:
         """Sort pairs, given record by record, into those with a choice and those without."""
         options = np.bincount(record, minlength=keys.size)
         single = options[record] == 1
-        return cls(problem, keys, record[~single], node[~single], record[single], node[single])
+        fixed = record[single]
+        return cls(problem, keys, record[~single], node[~single], fixed, node[single], keys.count[fixed])
 
     @classmethod
     def all(cls, problem: MixedRouting) -> Choices:
@@ -48,11 +50,6 @@ class Choices:
         keys = compact(problem.workload)
         kept = np.flatnonzero(problem.workload.kept)
         return cls.of(problem, keys, np.repeat(np.arange(keys.size), kept.size), np.tile(kept, keys.size))
-
-    @property
-    def open_records(self) -> IntArray:
-        """Records with a choice, ascending."""
-        return np.unique(self.record)
 
     @property
     def moves(self) -> np.ndarray:
@@ -67,19 +64,19 @@ class Choices:
     @property
     def fixed_load(self) -> FloatArray:
         """Load that the records without a choice put on each node, shape (n,)."""
-        weight = (self.keys.load * self.keys.count)[self.fixed]
+        weight = self.keys.load[self.fixed] * self.fixed_units
         return np.bincount(self.fixed_node, weights=weight, minlength=self.problem.workload.nodes)
 
     @property
     def fixed_entries(self) -> int:
         """Table entries of the records without a choice."""
-        return int(self.keys.count[self.fixed][self.fixed_node != self.keys.home[self.fixed]].sum())
+        return int(self.fixed_units[self.fixed_node != self.keys.home[self.fixed]].sum())
 
     @property
     def fixed_state(self) -> FloatArray:
-        """State that the records without a choice move, one term a record."""
-        moved = self.fixed[self.fixed_node != self.keys.current[self.fixed]]
-        return (self.keys.state * self.keys.count)[moved]
+        """State that the records without a choice move, one term a share."""
+        moved = self.fixed_node != self.keys.current[self.fixed]
+        return self.keys.state[self.fixed[moved]] * self.fixed_units[moved]
 
     def units(self, assignment: IntArray) -> IntArray | None:
         """How an assignment fills the pairs; None if it does not keep to them."""
@@ -97,5 +94,5 @@ class Choices:
         return self.keys.expand(
             np.concatenate([self.record, self.fixed]),
             np.concatenate([self.node, self.fixed_node]),
-            np.concatenate([units, self.keys.count[self.fixed]]),
+            np.concatenate([units, self.fixed_units]),
         )

@@ -38,7 +38,7 @@ class RoutingCpSat:
         self.load, self.load_error = self._whole(choices.keys.load)
         self.state, self.state_error = self._whole(choices.keys.state)
         self.fixed_load = np.zeros(w.nodes, dtype=np.int64)
-        np.add.at(self.fixed_load, choices.fixed_node, (self.load.values * choices.keys.count)[choices.fixed])
+        np.add.at(self.fixed_load, choices.fixed_node, self.load.values[choices.fixed] * choices.fixed_units)
         self.model = cp_model.CpModel()
         self.variables()
         self.every_key_somewhere()
@@ -93,9 +93,9 @@ class RoutingCpSat:
         """The objective: state of the keys that change node."""
         state = self.state.values[self.choices.record].tolist()
         moves = np.flatnonzero(self.choices.moves).tolist()
-        keys, fixed = self.choices.keys, self.choices.fixed
-        gone = fixed[self.choices.fixed_node != keys.current[fixed]]
-        base = int((self.state.values * keys.count)[gone].sum())
+        fixed = self.choices.fixed
+        gone = self.choices.fixed_node != self.choices.keys.current[fixed]
+        base = int((self.state.values[fixed] * self.choices.fixed_units)[gone].sum())
         self.model.minimize(
             cp_model.LinearExpr.weighted_sum([self.x[j] for j in moves], [state[j] for j in moves]) + base
         )

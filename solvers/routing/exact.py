@@ -162,11 +162,8 @@ class _Search:
         return (self.value - dual.bound) / self.problem.scale + 1e-9
 
     def _improve(self, dual: Dual, pairs: int) -> None:
-        """Let a solver choose for the records of least regret, and fix all others where the prices want them."""
-        _, _, regret = self.relaxation.least(dual.prices)
-        by_regret = np.lexsort((-self.relaxation.keys.count, regret))
-        core = np.sort(by_regret[: max(1, pairs // max(1, int(self.problem.workload.kept.sum())))])
-        choices = self.relaxation.open_choices(dual.prices, self._allowance(dual), core)
+        """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
+        choices = self.relaxation.core_choices(dual.prices, pairs)
         found = self.engine(choices, self.budget.part(0.25), None, nodes=CORE_NODES, **self.settings)
         if found.units is not None:
             self._offer(choices.assignment(found.units))

@@ -57,17 +57,75 @@ def relax(load, state, count, current, home, price, entry, kept, by_price):
 
 @njit(cache=True)
 def choices(load, state, current, home, price, entry, kept, by_price):
-    """Cheapest node of each record, its cost, and by how much the second best costs more."""
+    """Cheapest node of each record, its cost, and how clear it is: the lead over staying, going home or elsewhere.
+
+    Which of several equally cheap other nodes a record goes to is no matter of the prices, and not counted.
+    """
     r_count = load.size
-    best, least, regret = np.empty(r_count, np.int64), np.empty(r_count), np.empty(r_count)
+    best, least, regret = np.empty(r_count, np.int64), np.empty(r_count), np.full(r_count, np.inf)
     for r in range(r_count):
-        best[r], least[r] = _cheapest(load[r], state[r], current[r], home[r], price, entry, kept, by_price)
-        second = np.inf
-        for d in range(price.size):
+        i, h = current[r], home[r]
+        best[r], least[r] = _cheapest(load[r], state[r], i, h, price, entry, kept, by_price)
+        for d in (i, h):
             if kept[d] and d != best[r]:
-                second = min(second, _cost(load[r], state[r], current[r], home[r], d, price, entry))
-        regret[r] = second - least[r]
+                regret[r] = min(regret[r], _cost(load[r], state[r], i, h, d, price, entry) - least[r])
+        if best[r] == i or best[r] == h:
+            for d in by_price:
+                if d != i and d != h:
+                    regret[r] = min(regret[r], _cost(load[r], state[r], i, h, d, price, entry) - least[r])
+                    break
     return best, least, regret
+
+
+@njit(cache=True)
+def spread(records, load, count, current, home, price, by_price, limit, used, shares):
+    """Send the units of some records, heaviest first, each to the emptiest of the nodes of least price.
+
+    Staying and going home are no options here. Returns the shares written.
+    """
+    record, to, units = shares
+    written = 0
+    for r in records:
+        for _ in range(count[r]):
+            target, floor = -1, 0.0
+            for d in by_price:
+                if d == current[r] or d == home[r]:
+                    continue
+                if target >= 0 and price[d] > floor:
+                    break
+                if target < 0:
+                    floor = price[d] + 1e-9
+                    target = d
+                elif limit[d] - used[d] > limit[target] - used[target]:
+                    target = d
+            used[target] += load[r]
+            if written > 0 and record[written - 1] == r and to[written - 1] == target:
+                units[written - 1] += 1
+            else:
+                record[written], to[written], units[written] = r, target, 1
+                written += 1
+    return written
+
+
+@njit(cache=True)
+def list_few(records, current, home, kept, by_price, others, record, node):
+    """Write for each record its current node, its hash, and some others of low price, starting at another each time."""
+    at = 0
+    for r in records:
+        if kept[current[r]]:
+            record[at], node[at] = r, current[r]
+            at += 1
+        if home[r] != current[r] and kept[home[r]]:
+            record[at], node[at] = r, home[r]
+            at += 1
+        wanted = others
+        for step in range(by_price.size):
+            d = by_price[(step + r) % by_price.size]
+            if wanted > 0 and d != current[r] and d != home[r]:
+                record[at], node[at] = r, d
+                at += 1
+                wanted -= 1
+    return at
 
 
 @njit(cache=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,6 +22,9 @@ CONVERGED = 1e-7
 """Stop when the cuts promise no more than this share of the total state."""
 
 ROUNDS = 200
+
+OTHERS = 4
+"""Nodes, besides its current one and its hash, that a record may go to in a restricted program."""
 
 
 @dataclass(frozen=True)
@@ -112,22 +115,51 @@ class Relaxation:
         magnitude += float(np.abs(parts[terms.size :]).sum())
         return (math.fsum(parts) - 16 * EPSILON * magnitude) * self.problem.scale
 
-    def open_choices(self, prices: Prices, allowance: float, records: IntArray | None = None) -> Choices:
-        """Pairs that cost at most `allowance` more than their record's cheapest; for other records the cheapest only.
+    def open_choices(self, prices: Prices, allowance: float) -> Choices:
+        """Pairs that cost at most `allowance` more than their record's cheapest.
 
         Every assignment that uses another pair is worse than g by more than the allowance: the reduced-cost argument.
         """
         price, entry, _ = self.node_prices(prices)
-        best, least, _ = self.least(prices)
-        chosen = np.arange(self.keys.size) if records is None else records
-        args = (chosen, *self._records(), price, entry, self.kept, least, allowance)
+        _, least, _ = self.least(prices)
+        args = (np.arange(self.keys.size), *self._records(), price, entry, self.kept, least, allowance)
         record = np.empty(kernels.count_open(*args), dtype=np.int64)
         node = np.empty_like(record)
         kernels.list_open(*args, record, node)
-        if records is not None:
-            rest = np.setdiff1d(np.arange(self.keys.size), records, assume_unique=True)
-            record, node = np.concatenate([record, rest]), np.concatenate([node, best[rest]])
         return Choices.of(self.problem, self.keys, record, node)
+
+    def core_choices(self, prices: Prices, pairs: int) -> Choices:
+        """A program of about so many pairs: the records whose decision is least clear stay open, the others are fixed.
+
+        A fixed record stays, or goes home, or elsewhere, as the prices want it; among nodes of one price its keys go
+        to the emptiest, the heaviest first. Among records of equal clarity those of light keys stay open: they fit.
+        """
+        keys = self.keys
+        price, _, order = self.node_prices(prices)
+        best, _, regret = self.least(prices)
+        options = min(order.size, OTHERS + 2)
+        core = np.lexsort((keys.load, regret))[: max(1, pairs // options)]
+        core = np.sort(core)
+        fixed = np.ones(keys.size, dtype=bool)
+        fixed[core] = False
+        elsewhere = (best != keys.current) & (best != keys.home)
+        plain = np.flatnonzero(fixed & ~elsewhere)
+        used = np.bincount(best[~elsewhere], (self.load * keys.count)[~elsewhere], self.upper.size)
+        movers = np.flatnonzero(fixed & elsewhere)
+        movers = movers[np.argsort(-self.load[movers], kind="stable")]
+        shares = tuple(np.empty(int(keys.count[movers].sum()), dtype=np.int64) for _ in range(3))
+        written = kernels.spread(
+            movers, self.load, keys.count, keys.current, keys.home, price, order, self.upper, used, shares
+        )
+        record, node = np.empty((2, core.size * options), dtype=np.int64)
+        listed = kernels.list_few(core, keys.current, keys.home, self.kept, order, OTHERS, record, node)
+        opened = Choices.of(self.problem, keys, record[:listed], node[:listed])
+        return replace(
+            opened,
+            fixed=np.concatenate([opened.fixed, plain, shares[0][:written]]),
+            fixed_node=np.concatenate([opened.fixed_node, best[plain], shares[1][:written]]),
+            fixed_units=np.concatenate([opened.fixed_units, keys.count[plain], shares[2][:written]]),
+        )
 
     def count_open(self, prices: Prices, allowance: float) -> int:
         """How many pairs `open_choices` would list."""
