@@ -113,14 +113,23 @@ class Planner:
         Weight of the load in gamma.
     keys : CompactKeys, optional
         None takes the full key space.
+    spare : ndarray, shape (n,), optional
+        Load by which to stay below each node's limit.
     """
 
-    def __init__(self, problem: MixedRouting, psi: Psi, beta: float = 1.5, keys: CompactKeys | None = None) -> None:
+    def __init__(
+        self,
+        problem: MixedRouting,
+        psi: Psi,
+        beta: float = 1.5,
+        keys: CompactKeys | None = None,
+        spare: FloatArray | None = None,
+    ) -> None:
         self.problem, self.beta = problem, beta
         self.keys = every_key(problem.workload) if keys is None else keys
         self.kept = problem.workload.kept
         # Half the slack of the check keeps LLFD's own rounding on the feasible side of it.
-        self.limit = problem.upper + 0.5 * problem.slack
+        self.limit = problem.upper + 0.5 * problem.slack - (0.0 if spare is None else spare)
         self.by_load = np.argsort(-self.keys.load, kind="stable")
         self.by_psi = self.by_load if psi == "load" else np.argsort(-self.gamma(), kind="stable")
         k = self.keys

@@ -24,5 +24,6 @@ FORMULATION = Formulation(
         Method("min-mig", "heuristic", f"{_PAPER}, alg. 3", f"{_HEURISTICS}:min_mig"),
         Method("mixed", "heuristic", f"{_PAPER}, alg. 4", f"{_HEURISTICS}:mixed"),
         Method("mixed-bf", "heuristic", f"{_PAPER}, sec. III-C", f"{_HEURISTICS}:mixed_bf"),
+        Method("readj", "heuristic", "Gedik 2014, as in Fang et al. 2016", "keyshift.heuristics.routing.readj:readj"),
     ),
 )

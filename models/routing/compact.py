@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -71,13 +71,13 @@ def every_key(workload: Workload) -> CompactKeys:
 
 
 def compact(workload: Workload, load: FloatArray | None = None, state: FloatArray | None = None) -> CompactKeys:
-    """Group keys alike in (current, home, load, state); records come out in ascending order of the four.
+    """Group keys alike in (current, home, load, state); records come out in ascending order of the four. O(p log p).
 
     Parameters
     ----------
     workload : Workload
     load, state : ndarray, shape (p,), optional
-        Values to group by (discretised ones); None takes the true ones, which loses nothing. O(p log p).
+        Values to group by (discretised ones); None takes the true ones, which loses nothing.
     """
     assert workload.home is not None
     loads, load_code = np.unique(workload.last_load if load is None else load, return_inverse=True)
@@ -97,3 +97,10 @@ def compact(workload: Workload, load: FloatArray | None = None, state: FloatArra
         workload.current[heads], workload.home[heads], loads[load_code[heads]], states[state_code[heads]],
         np.diff(np.append(first, members.size)), members,
     )  # fmt: skip
+
+
+def with_means(keys: CompactKeys, workload: Workload) -> CompactKeys:
+    """The same records, each with the mean of its keys' true loads and states in place of the values grouped by."""
+    starts = np.concatenate([[0], np.cumsum(keys.count)[:-1]])
+    load, state = (np.add.reduceat(v[keys.members], starts) / keys.count for v in (workload.last_load, workload.state))
+    return replace(keys, load=load, state=state)

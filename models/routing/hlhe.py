@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.routing.compact import CompactKeys, compact
+from keyshift.models.routing.compact import CompactKeys, compact, with_means
 from keyshift.models.routing.hlhe_kernel import discretise
 from keyshift.models.workload import FloatArray, Workload
 
@@ -38,6 +38,17 @@ def hlhe(values: FloatArray, degree: int) -> FloatArray:
     return made
 
 
-def discretised(workload: Workload, degree: int) -> CompactKeys:
-    """Records of keys alike after discretising load and state; see `hlhe`."""
-    return compact(workload, hlhe(workload.last_load, degree), hlhe(workload.state, degree))
+def discretised(workload: Workload, degree: int, *, printed: bool = False) -> CompactKeys:
+    """Records of keys alike after discretising load and state; see `hlhe`.
+
+    Parameters
+    ----------
+    degree : int
+        R, a power of two.
+    printed : bool, default False
+        Whether a record carries the representatives, as in the paper. HLHE keeps the sum over all keys right, not the
+        sum over those that a plan moves: these are picked by their values. So by default (our departure) a record
+        carries the mean of its keys' true values; node loads are then exact before the plan, and nearly so after it.
+    """
+    keys = compact(workload, hlhe(workload.last_load, degree), hlhe(workload.state, degree))
+    return keys if printed else with_means(keys, workload)
