@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.mclb import MCLB, MovementWithinLimits
+    from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.models.workload_io import read_workload, write_workload
     from keyshift.run import check, solve
@@ -39,8 +40,10 @@ _LAZY = {
     "KeyPlacement": "keyshift.models.splitting",
     "KeySplitting": "keyshift.models.splitting",
     "MCLB": "keyshift.models.mclb",
+    "MixedRouting": "keyshift.models.routing",
     "MovementWithinLimits": "keyshift.models.mclb",
     "Partitioner": "keyshift.heuristics.splitting.partitioner",
+    "RoutingTable": "keyshift.models.routing",
     "check": "keyshift.run",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
@@ -60,10 +63,12 @@ __all__ = [
     "KeySplitting",
     "KeyshiftError",
     "MissingDependencyError",
+    "MixedRouting",
     "MovementWithinLimits",
     "Partitioner",
     "Problem",
     "Progress",
+    "RoutingTable",
     "Solution",
     "Violation",
     "Workload",

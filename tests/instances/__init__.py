@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from instances import allocation, mclb, movement, placement, splitting
+from instances import allocation, mclb, movement, placement, routing, splitting
 
-MODULES = (allocation, mclb, movement, placement, splitting)
+MODULES = (allocation, mclb, movement, placement, routing, splitting)
 BATTERIES = {module.NAME: module.battery for module in MODULES}
 
 REQUIRED = ("ties", "zeros", "one node", "one key group", "draining all but one")
