@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
     from keyshift.models.allocation import KeyGroupAllocation
+    from keyshift.models.intervals import IntervalMigration, MigrationSequence
     from keyshift.models.workload_io import read_workload, write_workload
     from keyshift.run import check, solve
 
@@ -32,7 +33,9 @@ from keyshift.version import __version__
 # Public names that load on first use: name -> module. Kept in step with the imports above by a test.
 _LAZY = {
     "Comparison": "keyshift.comparison",
+    "IntervalMigration": "keyshift.models.intervals",
     "KeyGroupAllocation": "keyshift.models.allocation",
+    "MigrationSequence": "keyshift.models.intervals",
     "check": "keyshift.run",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
@@ -46,8 +49,10 @@ __all__ = [
     "CheckReport",
     "Comparison",
     "InputError",
+    "IntervalMigration",
     "KeyGroupAllocation",
     "KeyshiftError",
+    "MigrationSequence",
     "MissingDependencyError",
     "Problem",
     "Progress",
