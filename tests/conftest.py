@@ -12,6 +12,15 @@ settings.load_profile("ci")
 os.environ.setdefault("MPLBACKEND", "agg")
 
 
+def pytest_collection_modifyitems(items):
+    """Keep all tests that use Spark on one worker: they share its session."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark():
     """One small local Spark session for all tests."""
