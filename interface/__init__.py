@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from keyshift.comparison import Comparison, compare
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
+    from keyshift.models.intervals import IntervalMigration, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
@@ -36,10 +37,12 @@ from keyshift.version import __version__ as __version__
 # Public names that load on first use: name -> module. Kept in step with the imports above by a test.
 _LAZY = {
     "Comparison": "keyshift.comparison",
+    "IntervalMigration": "keyshift.models.intervals",
     "KeyGroupAllocation": "keyshift.models.allocation",
     "KeyPlacement": "keyshift.models.splitting",
     "KeySplitting": "keyshift.models.splitting",
     "MCLB": "keyshift.models.mclb",
+    "MigrationSequence": "keyshift.models.intervals",
     "MixedRouting": "keyshift.models.routing",
     "MovementWithinLimits": "keyshift.models.mclb",
     "Partitioner": "keyshift.heuristics.splitting.partitioner",
@@ -58,10 +61,12 @@ __all__ = [
     "CheckReport",
     "Comparison",
     "InputError",
+    "IntervalMigration",
     "KeyGroupAllocation",
     "KeyPlacement",
     "KeySplitting",
     "KeyshiftError",
+    "MigrationSequence",
     "MissingDependencyError",
     "MixedRouting",
     "MovementWithinLimits",

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from instances import allocation, mclb, movement, placement, routing, splitting
+from instances import (
+    allocation,
+    intervals,
+    mclb,
+    movement,
+    placement,
+    routing,
+    splitting,
+)
 
-MODULES = (allocation, mclb, movement, placement, routing, splitting)
+MODULES = (
+    allocation,
+    intervals,
+    mclb,
+    movement,
+    placement,
+    routing,
+    splitting,
+)
 BATTERIES = {module.NAME: module.battery for module in MODULES}
 
 REQUIRED = ("ties", "zeros", "one node", "one key group", "draining all but one")
