@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
     from keyshift.models.allocation import KeyGroupAllocation
+    from keyshift.models.collocation import CollocatedAllocation, LoadModel
     from keyshift.models.workload_io import read_workload, write_workload
     from keyshift.run import check, solve
 
@@ -31,8 +32,10 @@ from keyshift.version import __version__
 
 # Public names that load on first use: name -> module. Kept in step with the imports above by a test.
 _LAZY = {
+    "CollocatedAllocation": "keyshift.models.collocation",
     "Comparison": "keyshift.comparison",
     "KeyGroupAllocation": "keyshift.models.allocation",
+    "LoadModel": "keyshift.models.collocation",
     "check": "keyshift.run",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
@@ -44,10 +47,12 @@ _LAZY = {
 __all__ = [
     "BoundError",
     "CheckReport",
+    "CollocatedAllocation",
     "Comparison",
     "InputError",
     "KeyGroupAllocation",
     "KeyshiftError",
+    "LoadModel",
     "MissingDependencyError",
     "Problem",
     "Progress",

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from keyshift.catalogue import allocation
+from keyshift.catalogue import allocation, collocation
 from keyshift.method import Formulation, Method
 from keyshift.models import InputError, Problem
 
 FORMULATIONS: Mapping[str, Formulation] = MappingProxyType(
-    {module.FORMULATION.name: module.FORMULATION for module in (allocation,)}
+    {module.FORMULATION.name: module.FORMULATION for module in (allocation, collocation)}
 )
 """Every formulation, by the name of its problem."""
 

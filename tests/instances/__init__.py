@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from instances import allocation
+from instances import allocation, collocation
 
-MODULES = (allocation,)
+MODULES = (allocation, collocation)
 BATTERIES = {module.NAME: module.battery for module in MODULES}
 
 REQUIRED = ("ties", "zeros", "one node", "one key group", "draining all but one")
