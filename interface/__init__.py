@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from keyshift.models.workload_io import read_workload, write_workload
     from keyshift.run import check, solve
 
-from keyshift.version import __version__
+from keyshift.version import __version__ as __version__
 
 # Public names that load on first use: name -> module. Kept in step with the imports above by a test.
 _LAZY = {

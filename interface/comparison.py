@@ -82,7 +82,14 @@ class Comparison:
         table.add_column("method")
         table.add_column("status")
         shown = [m for m in SHOWN_METRICS if any(m in s.metrics for s in self.solutions)]
-        for heading in ("objective", "bound", "gap", "above best bound", *(m.replace("_", " ") for m in shown), "seconds"):
+        for heading in (
+            "objective",
+            "bound",
+            "gap",
+            "above best bound",
+            *(m.replace("_", " ") for m in shown),
+            "seconds",
+        ):
             table.add_column(heading, justify="right")
         for s in self.solutions:
             figures = [s.objective, s.bound, s.gap_abs, self._above_best_bound(s), *(s.metrics.get(m) for m in shown)]
@@ -106,12 +113,18 @@ class Comparison:
 
         console = Console(file=io.StringIO(), width=120)
         console.print(self.to_table())
-        return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+        return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def number(value: float | None) -> str:
     """A figure for a table: six significant digits, a dash where there is none."""
-    return "-" if value is None else f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:,.6g}"
+    return (
+        "-"
+        if value is None
+        else f"{value:,.0f}"
+        if float(value).is_integer() and abs(value) < 1e15
+        else f"{value:,.6g}"
+    )
 
 
 def compare(

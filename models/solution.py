@@ -96,7 +96,11 @@ class Solution:
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        figures = [f"{name} {value:.6g}" for name, value in (("objective", self.objective), ("bound", self.bound)) if value is not None]
+        figures = [
+            f"{name} {value:.6g}"
+            for name, value in (("objective", self.objective), ("bound", self.bound))
+            if value is not None
+        ]
         if self.gap_abs is not None:
             figures.append(f"gap {self.gap_abs:.3g}")
         text = ", ".join([f"{self.method} {self.status} ({self.termination})", *figures, f"{self.seconds:.2f} s"])
@@ -108,5 +112,7 @@ def _trusted(problem: Problem, bound: float | None, objective: float, method: st
     if bound is None or not np.isfinite(bound):
         return None
     if bound > objective + problem.tolerance:
-        raise BoundError(f"{method} claims the bound {bound:.9g}, but a checked assignment has objective {objective:.9g}")
+        raise BoundError(
+            f"{method} claims the bound {bound:.9g}, but a checked assignment has objective {objective:.9g}"
+        )
     return min(float(bound), objective)

@@ -21,7 +21,7 @@ FORMULATIONS: Mapping[str, Formulation] = MappingProxyType(
 
 def formulation_of(problem: Problem) -> Formulation:
     """The catalogue's entry for a problem."""
-    name = getattr(type(problem), "name", None)
+    name = str(getattr(type(problem), "name", ""))
     if not isinstance(problem, Problem) or name not in FORMULATIONS:
         raise InputError(f"{type(problem).__name__} is no problem that keyshift knows: {', '.join(FORMULATIONS)}")
     return FORMULATIONS[name]
