@@ -126,7 +126,9 @@ class CollocatedAllocation(Problem):
         if self.workload.traffic is None:
             raise InputError("the workload has no traffic, which collocation is about")
         if model.per_tuple > 0 and "load" in (self.resource_capacity or {}):
-            raise InputError("resource_capacity names 'load', which with a cost of remote traffic is no fixed number for a key group")
+            raise InputError(
+                "resource_capacity names 'load', which with a cost of remote traffic is no fixed number for a key group"
+            )
 
     # Data of the formulation ------------------------------------------------------------------------------------
 
@@ -212,9 +214,10 @@ class CollocatedAllocation(Problem):
         return float(max(np.abs(deviation[kept]).max(), deviation[~kept].max(initial=0.0)))
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
-        return [*self.allocation.violations(assignment), *self._broken_load_distance(assignment)]
+        return [*self.allocation.violations(assignment), *self.broken_load_distance(assignment)]
 
-    def _broken_load_distance(self, assignment: np.ndarray) -> list[Violation]:  # (8), (9)
+    def broken_load_distance(self, assignment: np.ndarray) -> list[Violation]:
+        """(8), (9): the node that deviates most, where that is too far."""
         deviation, mean = self._deviations(assignment)
         low, high = self.limits(mean)
         excess = np.where(self.workload.kept, np.abs(deviation), deviation) - (high - mean)
@@ -237,5 +240,5 @@ class CollocatedAllocation(Problem):
             high = self.limits(mean)[1]
             found.append(f"key group {k} alone loads a node with {w.last_load[k]:g}, the limit is {roomiest * high:g}")
         if self.max_migrations == 0:
-            found += [f"{v.message}, and nothing may move" for v in self._broken_load_distance(w.current)]
+            found += [f"{v.message}, and nothing may move" for v in self.broken_load_distance(w.current)]
         return found

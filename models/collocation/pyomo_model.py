@@ -93,7 +93,9 @@ class CollocationPyomo(AllocationPyomo):
     def node_load(self, i: int) -> pyo.Expression:
         """Load of node i less what its whole pairs save, in units of the mean."""
         remote, cost = self.collocated.remote_loads, self.collocated.load_model.per_tuple
-        load = pyo.quicksum(float(y) / self.unit * self.model.x[k, i] for k, y in enumerate(remote) if y > 0 and i in self.open[k])
+        load = pyo.quicksum(
+            float(y) / self.unit * self.model.x[k, i] for k, y in enumerate(remote) if y > 0 and i in self.open[k]
+        )
         return load - (cost / self.unit * self.whole[i] if cost > 0 else 0.0)
 
     @property

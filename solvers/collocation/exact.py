@@ -16,7 +16,9 @@ MIP_DOUBT = 2e-7
 NO_ASSIGNMENT = "{} proves that no assignment meets the load distance within the other limits"
 
 
-def until_checked(problem: CollocatedAllocation, run: Callable[[], Answer], forbid: Callable[[np.ndarray], None]) -> Answer:
+def until_checked(
+    problem: CollocatedAllocation, run: Callable[[], Answer], forbid: Callable[[np.ndarray], None]
+) -> Answer:
     """Run a model again, without the assignment it gave, as long as the check refuses what rounding let in."""
     while True:
         answer = run()
@@ -122,7 +124,9 @@ def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) ->
     bound, termination = highs.relaxation_bound(program, budget, seed)
     if termination == "infeasible":
         return Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
-    return Answer(None, None if bound is None else max(0.0, bound), "completed" if termination == "optimal" else termination)
+    return Answer(
+        None, None if bound is None else max(0.0, bound), "completed" if termination == "optimal" else termination
+    )
 
 
 def better_of(problem: CollocatedAllocation, answer: Answer, start: np.ndarray | None) -> Answer:
@@ -132,5 +136,3 @@ def better_of(problem: CollocatedAllocation, answer: Answer, start: np.ndarray |
         if given is None or problem.objective(start) < problem.objective(given):
             answer.assignment = start
     return answer
-
-

@@ -39,7 +39,11 @@ def random_problem(rng: np.random.Generator, p: int, n: int) -> ks.CollocatedAll
     percent = float(rng.choice([5, 30, 60, 120]))
     return ks.CollocatedAllocation(
         w,
-        max_load_distance=None if rng.random() < 0.1 else percent if unit == "percent" else percent / 100 * load.sum() / n,
+        max_load_distance=None
+        if rng.random() < 0.1
+        else percent
+        if unit == "percent"
+        else percent / 100 * load.sum() / n,
         max_migrations=rng.choice([None, 0, 1, 2, 3]),
         max_migration_cost=rng.choice([None, None, 0, 3.5]),
         alpha=float(rng.choice([1.0, 0.5])),
@@ -67,7 +71,11 @@ def battery() -> dict[str, ks.Problem]:
 
     rng = np.random.default_rng(11)
     chain = [(k, k + 8, float(t)) for k, t in enumerate(rng.integers(5, 20, 8))]
-    spread = [(k, 8 + int(other), float(t)) for k in range(8) for other, t in zip(rng.permutation(8)[:3], (9, 2, 1), strict=True)]
+    spread = [
+        (k, 8 + int(other), float(t))
+        for k in range(8)
+        for other, t in zip(rng.permutation(8)[:3], (9, 2, 1), strict=True)
+    ]
     two = np.repeat([0, 1], 8)
     return {
         "ties": make([2] * 6, [0, 0, 1, 1, 2, 2], 3, [(0, 2, 1), (1, 3, 1), (2, 4, 1), (3, 5, 1)], max_migrations=2),
