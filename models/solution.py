@@ -54,12 +54,12 @@ class Solution:
 
     @property
     def gap_abs(self) -> float | None:
-        """|objective - bound|, None when either is missing."""
+        """Objective less bound, as an absolute number; None when either is missing."""
         return None if self.objective is None or self.bound is None else abs(self.objective - self.bound)
 
     @property
     def gap(self) -> float | None:
-        """gap_abs / |objective|; None where undefined (no bound, or an objective of 0)."""
+        """`gap_abs` relative to the objective; None where undefined (no bound, or an objective of 0)."""
         return None if self.gap_abs is None or self.objective == 0 else self.gap_abs / abs(self.objective or 1)
 
     @classmethod
