@@ -7,7 +7,7 @@ import pyomo.environ as pyo
 
 from keyshift.models.allocation.pyomo_model import AllocationPyomo
 from keyshift.models.collocation.problem import CollocatedAllocation
-from keyshift.models.workload import BoolArray, IntArray
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 ROUNDING = 4e-9
 """Relative width of a limit beyond what is printed: the model admits whatever the check admits."""
@@ -22,6 +22,11 @@ class CollocationPyomo(AllocationPyomo):
     open_to : ndarray of bool, shape (p, n), optional
         Which key group may run on which node; None takes all that (6) allows. Key groups with one node left become
         constants: their pairs need no z.
+    explicit : ndarray of bool, shape (pairs,), optional
+        Pairs that get a z where both ends are open; None gives one to all. What the others may add to the collocated
+        traffic is then bounded by `beyond`, so that the model is a relaxation. Only where remote traffic costs no load.
+    beyond : ndarray, shape (p, n), optional
+        Tuples by which moving k to i may raise the collocated traffic over pairs without a z, above today's.
 
     Attributes
     ----------
@@ -29,7 +34,13 @@ class CollocationPyomo(AllocationPyomo):
         Variables ``x[k, i]``, and ``z[e, i]`` for the pairs and nodes where both ends are open.
     """
 
-    def __init__(self, problem: CollocatedAllocation, open_to: BoolArray | None = None) -> None:
+    def __init__(
+        self,
+        problem: CollocatedAllocation,
+        open_to: BoolArray | None = None,
+        explicit: BoolArray | None = None,
+        beyond: FloatArray | None = None,
+    ) -> None:
         self.collocated = problem
         self.problem = problem.allocation
         self.workload = problem.workload
@@ -41,7 +52,7 @@ class CollocationPyomo(AllocationPyomo):
         self.unit = self.total_remote / problem.kept_capacity or 1.0  # rows (8), (9) are written in means
         self.model = pyo.ConcreteModel(name=problem.name)
         self.variables(None)
-        self.together()
+        self.together(np.ones(len(problem.pairs), dtype=bool) if explicit is None else explicit, beyond)
         self.set_objective()
         self.one_node_each()
         self.migration_limits()
@@ -59,32 +70,48 @@ class CollocationPyomo(AllocationPyomo):
             if len(nodes) == 1:
                 m.x[k, nodes[0]].fix(1)
 
-    def together(self) -> None:
+    def together(self, explicit: BoolArray, beyond: FloatArray | None) -> None:
         """(10), (11) z says whether both ends of a pair run on a node; with one end fixed it is the other end's x."""
         m, pairs = self.model, self.collocated.pairs
-        both_open = [
-            (e, i)
-            for e, (k, l) in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True))
-            if len(self.open[k]) > 1 and len(self.open[l]) > 1
-            for i in sorted(set(self.open[k]) & set(self.open[l]))
-        ]
-        m.shared = pyo.Set(initialize=both_open, dimen=2)
-        m.z = pyo.Var(m.shared, bounds=(0, 1))
         first, second = pairs.first.tolist(), pairs.second.tolist()
+        both = {
+            e: [i for i in self.open[k] if (other, i) in m.x]
+            for e, (k, other) in enumerate(zip(first, second, strict=True))
+            if explicit[e]
+        }
+        with_z = [(e, i) for e, common in both.items() if self.is_free(first[e]) and self.is_free(second[e]) for i in common]
+        m.shared = pyo.Set(initialize=with_z, dimen=2)
+        m.z = pyo.Var(m.shared, bounds=(0, 1))
         m.z_first = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= m.x[first[e], i])
         m.z_second = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= m.x[second[e], i])
         if self.collocated.load_model.per_tuple > 0:
             m.z_lower = pyo.Constraint(
                 m.shared, rule=lambda m, e, i: m.z[e, i] >= m.x[first[e], i] + m.x[second[e], i] - 1
             )
-        on_node: list[list[object]] = [[] for _ in range(self.workload.nodes)]
-        for e, (k, l, t) in enumerate(zip(first, second, pairs.traffic.tolist(), strict=True)):
-            for i in set(self.open[k]) & set(self.open[l]):
-                mine = m.z[e, i] if (e, i) in m.z else m.x[l if len(self.open[k]) == 1 else k, i]
-                on_node[i].append(t * mine)
-        self.whole = [pyo.quicksum(terms) for terms in on_node]  # traffic of the pairs that a node holds whole
+        whole: list[list[object]] = [[] for _ in range(self.workload.nodes)]
+        for e, common in both.items():
+            free = first[e] if self.is_free(first[e]) else second[e]
+            for i in common:
+                whole[i].append(float(pairs.traffic[e]) * (m.z[e, i] if (e, i) in m.z else m.x[free, i]))
+        self.whole = [pyo.quicksum(terms) for terms in whole]  # traffic of the pairs that a node holds whole
+        self.sum_up(float(pairs.traffic[~explicit & (self._today(first) == self._today(second))].sum()), beyond)
+
+    def sum_up(self, today: float, beyond: FloatArray | None) -> None:
+        """The collocated traffic: z's, and today's of the pairs without one with what moving may add."""
+        m = self.model
         m.together = pyo.Var(bounds=(0, self.collocated.total_traffic))
-        m.together_sum = pyo.Constraint(expr=m.together == pyo.quicksum(self.whole))
+        right = pyo.quicksum(self.whole) + today
+        if beyond is not None:
+            right += pyo.quicksum(float(beyond[k, i]) * x for (k, i), x in m.x.items() if beyond[k, i] != 0)
+        exact = self.collocated.load_model.per_tuple > 0
+        m.together_sum = pyo.Constraint(expr=m.together == right if exact else m.together <= right)
+
+    def is_free(self, k: int) -> bool:
+        """Whether key group k has more than one node open to it."""
+        return len(self.open[k]) > 1
+
+    def _today(self, key_groups: list[int]) -> IntArray:
+        return self.workload.current[key_groups]
 
     def set_objective(self) -> None:  # type: ignore[override]
         """Minimise the remote traffic, or the load of the whole system."""
@@ -132,10 +159,11 @@ class CollocationPyomo(AllocationPyomo):
         self.no_goods.add(pyo.quicksum(m.x[k, i] for k, i in free) <= len(free) - 1)
 
     def set_start(self, assignment: IntArray) -> None:
-        """Give every variable the value it has in a known assignment."""
+        """Give every variable that is open the value it has in a known assignment."""
         m, pairs = self.model, self.collocated.pairs
         for (k, i), x in m.x.items():
-            x.value = int(assignment[k] == i)
+            if not x.fixed:
+                x.value = int(assignment[k] == i)
         for (e, i), z in m.z.items():
             z.value = int(assignment[pairs.first[e]] == i == assignment[pairs.second[e]])
         m.together.value = float(pairs.traffic[assignment[pairs.first] == assignment[pairs.second]].sum())

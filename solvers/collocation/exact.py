@@ -8,7 +8,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.workload import BoolArray
+from keyshift.models.workload import BoolArray, FloatArray
 from keyshift.solvers import cpsat, highs
 
 MIP_DOUBT = 2e-7
@@ -68,11 +68,15 @@ def run_highs(
     start: np.ndarray | None = None,
     threads: int = 1,
     open_to: BoolArray | None = None,
+    explicit: BoolArray | None = None,
+    beyond: FloatArray | None = None,
 ) -> Answer:
-    """HiGHS on the Pyomo statement, whole or with some key groups held to some nodes."""
+    """HiGHS on the Pyomo statement, whole or with some key groups held to some nodes and some pairs bounded only."""
     from keyshift.models.collocation.pyomo_model import CollocationPyomo
 
-    statement = CollocationPyomo(problem, open_to)
+    statement = CollocationPyomo(problem, open_to, explicit, beyond)
+    if start is not None and not all((k, int(i)) in statement.model.x for k, i in enumerate(start)):
+        start = None  # what is left open no longer holds the start
     if start is not None:
         statement.set_start(start)
 
