@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from keyshift.comparison import Comparison, compare
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
+    from keyshift.models.collocation import CollocatedAllocation, LoadModel
     from keyshift.models.intervals import IntervalMigration, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.routing import MixedRouting, RoutingTable
@@ -36,11 +37,13 @@ from keyshift.version import __version__ as __version__
 
 # Public names that load on first use: name -> module. Kept in step with the imports above by a test.
 _LAZY = {
+    "CollocatedAllocation": "keyshift.models.collocation",
     "Comparison": "keyshift.comparison",
     "IntervalMigration": "keyshift.models.intervals",
     "KeyGroupAllocation": "keyshift.models.allocation",
     "KeyPlacement": "keyshift.models.splitting",
     "KeySplitting": "keyshift.models.splitting",
+    "LoadModel": "keyshift.models.collocation",
     "MCLB": "keyshift.models.mclb",
     "MigrationSequence": "keyshift.models.intervals",
     "MixedRouting": "keyshift.models.routing",
@@ -59,6 +62,7 @@ __all__ = [
     "MCLB",
     "BoundError",
     "CheckReport",
+    "CollocatedAllocation",
     "Comparison",
     "InputError",
     "IntervalMigration",
@@ -66,6 +70,7 @@ __all__ = [
     "KeyPlacement",
     "KeySplitting",
     "KeyshiftError",
+    "LoadModel",
     "MigrationSequence",
     "MissingDependencyError",
     "MixedRouting",

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from keyshift.catalogue import (
     allocation,
+    collocation,
     intervals,
     mclb,
     movement,
@@ -23,6 +24,7 @@ from keyshift.models import InputError, Problem
 
 _ALL = (
     allocation.FORMULATION,
+    collocation.FORMULATION,
     mclb.FORMULATION,
     movement.FORMULATION,
     splitting.FORMULATION,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from instances import (
     allocation,
+    collocation,
     intervals,
     mclb,
     movement,
@@ -14,6 +15,7 @@ from instances import (
 
 MODULES = (
     allocation,
+    collocation,
     intervals,
     mclb,
     movement,
