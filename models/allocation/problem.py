@@ -223,7 +223,9 @@ class KeyGroupAllocation(Problem):
                 found.append(f"all key groups use {use.sum():g} of {name}, all nodes together offer {limit.sum():g}")
             roomiest = np.where(self.allowed, limit, -np.inf).max(axis=1)
             for k in np.flatnonzero(use > roomiest * (1 + SLACK)):
-                found.append(f"key group {k} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}")
+                found.append(
+                    f"key group {k} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}"
+                )
         if self.max_migrations == 0 or self.max_migration_cost == 0 and (self.migration_cost > 0).all():
             found += [f"{v.message}, and nothing may move" for v in self._broken_capacities(self.workload.current)]
         return found

@@ -87,7 +87,8 @@ class AllocationPyomo:
         if problem.max_migration_cost is not None:
             cost = problem.migration_cost.tolist()
             m.migration_cost = pyo.Constraint(
-                expr=pyo.quicksum(c * leave for c, leave in zip(cost, leaves, strict=True)) <= problem.max_migration_cost
+                expr=pyo.quicksum(c * leave for c, leave in zip(cost, leaves, strict=True))
+                <= problem.max_migration_cost
             )
         if problem.max_migrations is not None:
             m.migrations = pyo.Constraint(expr=pyo.quicksum(leaves) <= problem.max_migrations)

@@ -12,7 +12,7 @@ MIP_DOUBT = 5e-7
 """HiGHS proves its bound within feasibility tolerances; so much of the mean load is taken off it."""
 
 
-def solve_milp(
+def solve_highs(
     problem: KeyGroupAllocation,
     *,
     budget: Budget,
@@ -91,4 +91,6 @@ def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> A
     bound, termination = highs.relaxation_bound(program, budget, seed)
     if termination == "infeasible":
         return Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
-    return Answer(None, None if bound is None else max(0.0, bound), "completed" if termination == "optimal" else termination)
+    return Answer(
+        None, None if bound is None else max(0.0, bound), "completed" if termination == "optimal" else termination
+    )
