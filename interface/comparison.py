@@ -46,8 +46,8 @@ class Comparison:
 
     @property
     def best(self) -> Solution | None:
-        """The solution of least objective, None when no method found one."""
-        found = [s for s in self.solutions if s.objective is not None]
+        """The solution of least objective, None when no method found one; it keeps every rule of the problem."""
+        found = [s for s in self.solutions if s.objective is not None and s.problem is self.problem]
         return min(found, key=lambda s: s.objective) if found else None  # type: ignore[arg-type,return-value]
 
     @property
@@ -70,7 +70,7 @@ class Comparison:
         return pd.DataFrame(rows)
 
     def _above_best_bound(self, solution: Solution) -> float | None:
-        if solution.objective is None or self.best_bound is None:
+        if solution.objective is None or self.best_bound is None or solution.problem is not self.problem:
             return None
         return max(0.0, solution.objective - self.best_bound)
 
@@ -82,7 +82,14 @@ class Comparison:
         table.add_column("method")
         table.add_column("status")
         shown = [m for m in SHOWN_METRICS if any(m in s.metrics for s in self.solutions)]
-        for heading in ("objective", "bound", "gap", "above best bound", *(m.replace("_", " ") for m in shown), "seconds"):
+        for heading in (
+            "objective",
+            "bound",
+            "gap",
+            "above best bound",
+            *(m.replace("_", " ") for m in shown),
+            "seconds",
+        ):
             table.add_column(heading, justify="right")
         for s in self.solutions:
             figures = [s.objective, s.bound, s.gap_abs, self._above_best_bound(s), *(s.metrics.get(m) for m in shown)]
@@ -106,12 +113,18 @@ class Comparison:
 
         console = Console(file=io.StringIO(), width=120)
         console.print(self.to_table())
-        return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+        return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def number(value: float | None) -> str:
     """A figure for a table: six significant digits, a dash where there is none."""
-    return "-" if value is None else f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:,.6g}"
+    return (
+        "-"
+        if value is None
+        else f"{value:,.0f}"
+        if float(value).is_integer() and abs(value) < 1e15
+        else f"{value:,.6g}"
+    )
 
 
 def compare(

@@ -123,7 +123,7 @@ def best_start(problem: Problem, names: tuple[str, ...], budget: Budget, seed: i
         if budget.expired:
             break
         candidates.append(find_method(problem, name).function(problem, budget=budget, seed=seed).assignment)
-    feasible = []
+    feasible: list[tuple[float, int, np.ndarray]] = []
     for candidate in candidates:
         try:
             report = problem.check(candidate)

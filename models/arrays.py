@@ -78,7 +78,9 @@ def traffic(name: str, values: Any, key_groups: int) -> sp.csr_array:
             raise InputError(f"{name} has {dense.ndim} dimensions, expected 2")
         matrix = sp.csr_array(dense)
     if matrix.shape != (key_groups, key_groups):
-        raise InputError(f"{name} has shape {matrix.shape}, expected {(key_groups, key_groups)}: key groups by key groups")
+        raise InputError(
+            f"{name} has shape {matrix.shape}, expected {(key_groups, key_groups)}: key groups by key groups"
+        )
     matrix.sum_duplicates()
     for wrong, why in ((~np.isfinite(matrix.data), "must be finite"), (matrix.data < 0, "must not be negative")):
         if wrong.any():

@@ -43,7 +43,7 @@ def scaled(numbers: FloatArray, bits: int = BITS) -> Scaled:
     total = math.fsum(numbers)
     if total == 0.0:
         return Scaled(np.zeros(numbers.size, dtype=np.int64), Fraction(1), 0.0)
-    room = bits - math.ceil(math.log2(total)) - 1
+    room = min(900, bits - math.ceil(math.log2(total)) - 1)  # 2**900 is still a float
     finest = max(Fraction(float(y)).denominator for y in np.unique(numbers))
     if finest.bit_length() - 1 <= room:
         return Scaled((numbers * finest).astype(np.int64), Fraction(finest), 0.0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
+from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 
@@ -17,7 +19,7 @@ def node_loads(workload: Workload, assignment: IntArray) -> FloatArray:
 
 def last_node_loads(workload: Workload, assignment: IntArray) -> FloatArray:
     """Load of every node in the last window, shape (n,)."""
-    return np.bincount(assignment, weights=workload.last_load, minlength=workload.nodes)
+    return np.bincount(assignment, weights=workload.last_load, minlength=workload.nodes).astype(np.float64, copy=False)
 
 
 def mean_load(workload: Workload) -> float:
@@ -65,14 +67,20 @@ def table_size(workload: Workload, assignment: IntArray) -> int:
 
 def remote_traffic(workload: Workload, assignment: IntArray) -> float:
     """Traffic between key groups on different nodes. Needs `traffic`."""
-    pairs = workload.traffic.tocoo()
+    pairs = _traffic(workload).tocoo()
     return float(pairs.data[assignment[pairs.row] != assignment[pairs.col]].sum())
 
 
 def collocation_factor(workload: Workload, assignment: IntArray) -> float:
     """Share of the traffic that stays on its node, 0..1; 1 where there is no traffic. Needs `traffic`."""
-    total = float(workload.traffic.sum())
+    total = float(_traffic(workload).sum())
     return 1.0 if total == 0 else 1.0 - remote_traffic(workload, assignment) / total
+
+
+def _traffic(workload: Workload) -> sp.csr_array:
+    if workload.traffic is None:
+        raise InputError("the workload has no traffic, which this figure needs")
+    return workload.traffic
 
 
 def summary(workload: Workload, assignment: IntArray) -> dict[str, float]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -50,6 +51,13 @@ class Problem(ABC):
 
     objective_name: ClassVar[str]
     """What the objective measures, for tables and axes; always minimised."""
+
+    @classmethod
+    def from_path(cls, path: str | Path, **parameters: Any) -> Self:
+        """Build the problem from a workload on disk and its own parameters, as the command line does."""
+        from keyshift.models.workload_io import read_workload
+
+        return cls(read_workload(path), **parameters)  # type: ignore[call-arg]  # a subclass's dataclass fields
 
     @abstractmethod
     def canonical(self, assignment: Any) -> np.ndarray:

@@ -22,6 +22,7 @@ class Solution:
     Attributes
     ----------
     problem : Problem
+        The problem answered: the one asked, unless the method ignores a rule of it (see `Answer.problem`).
     method : str
     status : {"optimal", "feasible", "infeasible", "none"}
         What you hold: a proven optimum, a checked assignment, a proof that there is none, or nothing.
@@ -54,12 +55,12 @@ class Solution:
 
     @property
     def gap_abs(self) -> float | None:
-        """|objective - bound|, None when either is missing."""
+        """Objective less bound, as an absolute number; None when either is missing."""
         return None if self.objective is None or self.bound is None else abs(self.objective - self.bound)
 
     @property
     def gap(self) -> float | None:
-        """gap_abs / |objective|; None where undefined (no bound, or an objective of 0)."""
+        """`gap_abs` relative to the objective; None where undefined (no bound, or an objective of 0)."""
         return None if self.gap_abs is None or self.objective == 0 else self.gap_abs / abs(self.objective or 1)
 
     @classmethod
@@ -73,6 +74,7 @@ class Solution:
         BoundError
             If the claimed bound lies above the value of the checked assignment.
         """
+        problem = answer.problem or problem
         if answer.termination == "infeasible":
             return cls(problem, method, "infeasible", "infeasible", None, None, None, seconds, message=answer.message)
         if answer.assignment is None:
@@ -96,7 +98,11 @@ class Solution:
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        figures = [f"{name} {value:.6g}" for name, value in (("objective", self.objective), ("bound", self.bound)) if value is not None]
+        figures = [
+            f"{name} {value:.6g}"
+            for name, value in (("objective", self.objective), ("bound", self.bound))
+            if value is not None
+        ]
         if self.gap_abs is not None:
             figures.append(f"gap {self.gap_abs:.3g}")
         text = ", ".join([f"{self.method} {self.status} ({self.termination})", *figures, f"{self.seconds:.2f} s"])
@@ -108,5 +114,7 @@ def _trusted(problem: Problem, bound: float | None, objective: float, method: st
     if bound is None or not np.isfinite(bound):
         return None
     if bound > objective + problem.tolerance:
-        raise BoundError(f"{method} claims the bound {bound:.9g}, but a checked assignment has objective {objective:.9g}")
+        raise BoundError(
+            f"{method} claims the bound {bound:.9g}, but a checked assignment has objective {objective:.9g}"
+        )
     return min(float(bound), objective)

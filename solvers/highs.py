@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import highspy
@@ -13,10 +13,11 @@ import scipy.sparse as sp
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
 from keyshift.models import Budget
+from keyshift.models.answer import Termination
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 
 POLL_SECONDS = 0.05
-_ENDED = {
+_ENDED: dict[highspy.HighsModelStatus, Termination] = {
     highspy.HighsModelStatus.kOptimal: "optimal",
     highspy.HighsModelStatus.kInfeasible: "infeasible",
     highspy.HighsModelStatus.kUnboundedOrInfeasible: "infeasible",  # our variables are bounded
@@ -31,7 +32,7 @@ class HighsResult:
 
     values: np.ndarray | None
     bound: float
-    termination: str
+    termination: Termination
     nodes: int
     row_duals: np.ndarray | None = None
 
@@ -63,6 +64,7 @@ def minimise(
     threads: int = 1,
     relax: bool = False,
     report: Callable[[float, float], None] | None = None,
+    options: Mapping[str, float] | None = None,
 ) -> HighsResult:
     """Run HiGHS until it proves an optimum or the budget ends.
 
@@ -75,7 +77,10 @@ def minimise(
         "threads": threads,
         "mip_rel_gap": 0.0,
         "mip_abs_gap": 0.0,
+        "mip_feasibility_tolerance": 1e-8,  # also how near to the incumbent HiGHS prunes
+        "primal_feasibility_tolerance": 1e-8,
         "time_limit": min(budget.remaining, 1e9),
+        **(options or {}),
     }.items():
         highs.setOptionValue(option, value)
     highs.passModel(_model(program, relax))
@@ -145,7 +150,7 @@ def _result(highs: highspy.Highs, budget: Budget, is_mip: bool) -> HighsResult:
     )
 
 
-def relaxation_bound(program: LinearProgram, budget: Budget, seed: int = 0) -> tuple[float | None, str]:
+def relaxation_bound(program: LinearProgram, budget: Budget, seed: int = 0) -> tuple[float | None, Termination]:
     """A safe lower bound from the LP relaxation, and why HiGHS stopped."""
     result = minimise(program, budget, seed=seed, relax=True)
     if result.termination == "infeasible" or result.row_duals is None:

@@ -12,6 +12,15 @@ settings.load_profile("ci")
 os.environ.setdefault("MPLBACKEND", "agg")
 
 
+def pytest_collection_modifyitems(items):
+    """Keep all tests that use Spark on one worker: they share its session."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark():
     """One small local Spark session for all tests."""
@@ -24,6 +33,9 @@ def spark():
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.memory", "1g")
+        .config("spark.sql.codegen.wholeStage", "false")  # on small logs compiling takes longer than running
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
     yield session

@@ -10,7 +10,12 @@ from keyshift.models.allocation.problem import SLACK
 
 
 def flux(
-    problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, rounds: int | None = None
+    problem: KeyGroupAllocation,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    rounds: int | None = None,
 ) -> Answer:
     """Pair the most loaded node with the least loaded, the second with the second last, and move one key group each.
 
@@ -48,7 +53,10 @@ class _State:
         self.problem, self.workload = problem, problem.workload
         self.assignment = self.workload.current.copy()
         self.relative = metrics.last_node_loads(self.workload, self.assignment) / self.workload.capacity
-        self.used = {name: np.bincount(self.assignment, problem.usage(name), self.workload.nodes) for name in problem.resource_capacity or {}}
+        self.used = {
+            name: np.bincount(self.assignment, problem.usage(name), self.workload.nodes)
+            for name in problem.resource_capacity or {}
+        }
 
     def allowed(self, k: int, target: int) -> bool:
         """Whether moving key group k keeps within the migration limits (2) and capacities (7)."""

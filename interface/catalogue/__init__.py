@@ -9,19 +9,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from keyshift.catalogue import allocation
+from keyshift.catalogue import (
+    allocation,
+    collocation,
+    intervals,
+    mclb,
+    movement,
+    placement,
+    routing,
+    splitting,
+)
 from keyshift.method import Formulation, Method
 from keyshift.models import InputError, Problem
 
-FORMULATIONS: Mapping[str, Formulation] = MappingProxyType(
-    {module.FORMULATION.name: module.FORMULATION for module in (allocation,)}
+_ALL = (
+    allocation.FORMULATION,
+    collocation.FORMULATION,
+    mclb.FORMULATION,
+    movement.FORMULATION,
+    splitting.FORMULATION,
+    placement.FORMULATION,
+    routing.FORMULATION,
+    *intervals.FORMULATIONS,
 )
+
+FORMULATIONS: Mapping[str, Formulation] = MappingProxyType({f.name: f for f in _ALL})
 """Every formulation, by the name of its problem."""
 
 
 def formulation_of(problem: Problem) -> Formulation:
     """The catalogue's entry for a problem."""
-    name = getattr(type(problem), "name", None)
+    name = str(getattr(type(problem), "name", ""))
     if not isinstance(problem, Problem) or name not in FORMULATIONS:
         raise InputError(f"{type(problem).__name__} is no problem that keyshift knows: {', '.join(FORMULATIONS)}")
     return FORMULATIONS[name]

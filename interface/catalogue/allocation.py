@@ -10,8 +10,12 @@ FORMULATION = Formulation(
     name="key-group-allocation",
     entry="keyshift.models.allocation:KeyGroupAllocation",
     methods=(
-        Method("milp", "exact", f"{_PAPER}; own search and bounds, then CP-SAT", f"{_SOLVERS}.milp:solve_milp", ("flux",)),
-        Method("highs", "exact", f"{_PAPER}; HiGHS on the plain statement", f"{_SOLVERS}.statements:solve_highs", ("flux",)),
+        Method(
+            "milp", "exact", f"{_PAPER}; own search and bounds, then CP-SAT", f"{_SOLVERS}.milp:solve_milp", ("flux",)
+        ),
+        Method(
+            "highs", "exact", f"{_PAPER}; HiGHS on the plain statement", f"{_SOLVERS}.statements:solve_highs", ("flux",)
+        ),
         Method("cp-sat", "exact", f"{_PAPER}; CP-SAT", f"{_SOLVERS}.statements:solve_cpsat", ("flux",)),
         Method("lp", "relaxation", f"{_PAPER}, without integrality", f"{_SOLVERS}.statements:lp_bound"),
         Method("flux", "heuristic", "Shah et al. 2003, as in Madsen et al. 2016", f"{_HEURISTICS}.flux:flux"),

@@ -57,7 +57,7 @@ class AllocationCpSat:
         return round(Fraction(self.problem.mean_load) * self.unit)
 
     def variables(self) -> None:
-        """x for the pairs that (6) allows, and the integer distance d."""
+        """X for the pairs that (6) allows, and the integer distance d."""
         allowed = self.problem.allowed
         self.x = {(int(k), int(i)): self.model.new_bool_var(f"x[{k},{i}]") for k, i in np.argwhere(allowed)}
         everything_on_the_smallest = self.kept_capacity * int(self.load.values.sum()) // int(self.capacity.values.min())

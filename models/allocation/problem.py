@@ -35,14 +35,14 @@ class KeyGroupAllocation(Problem):
 
         \text{lex min } \; d, \;\; (d - d_u) + (d - d_l) \quad \text{subject to}
 
-        (1) \quad & \sum_i x_{ik} = 1                                       && \text{for every } k \\
+        (1) \quad & \sum_i x_{ik} = 1 && \text{for every } k \\
         (2) \quad & \sum_{i,k} (1 - q_{ik})\, x_{ik}\, mc_k \le maxMigrCost && \text{and/or} \;
                     \sum_{i,k} (1 - q_{ik})\, x_{ik} \le maxMigrations \\
-        (3) \quad & \tfrac{1}{c_i} \sum_k x_{ik} y_k \le mean + (d - d_u)   && \text{for every } i \in A \cup B \\
-        (4) \quad & \tfrac{1}{c_i} \sum_k x_{ik} y_k \ge mean - (d - d_l)   && \text{for every } i \in A \\
-        (5) \quad & mean - d \ge 0                                          && \text{only with } distance\_floor \\
-        (6) \quad & x_{bk} \le q_{bk}                                       && \text{for } b \in B, \text{ unless } into\_draining \\
-        (7) \quad & \sum_k x_{ik} r_{k} \le R_{i}                           && \text{for every node and resource}
+        (3) \quad & \tfrac{1}{c_i} \sum_k x_{ik} y_k \le mean + (d - d_u) && \text{for every } i \in A \cup B \\
+        (4) \quad & \tfrac{1}{c_i} \sum_k x_{ik} y_k \ge mean - (d - d_l) && \text{for every } i \in A \\
+        (5) \quad & mean - d \ge 0 && \text{only with } distance\_floor \\
+        (6) \quad & x_{bk} \le q_{bk} && \text{for } b \in B, \text{unless } into\_draining \\
+        (7) \quad & \sum_k x_{ik} r_{k} \le R_{i} && \text{for every node and resource}
 
     `objective` is d, in load units; the second stage is ``metrics["deviation_sum"]``.
 
@@ -222,10 +222,10 @@ class KeyGroupAllocation(Problem):
             if use.sum() > limit.sum() * (1 + SLACK):
                 found.append(f"all key groups use {use.sum():g} of {name}, all nodes together offer {limit.sum():g}")
             roomiest = np.where(self.allowed, limit, -np.inf).max(axis=1)
-            for k in np.flatnonzero(use > roomiest * (1 + SLACK)):
-                found.append(
-                    f"key group {k} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}"
-                )
-        if self.max_migrations == 0 or self.max_migration_cost == 0 and (self.migration_cost > 0).all():
+            found += [
+                f"key group {k} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}"
+                for k in np.flatnonzero(use > roomiest * (1 + SLACK))
+            ]
+        if self.max_migrations == 0 or (self.max_migration_cost == 0 and (self.migration_cost > 0).all()):
             found += [f"{v.message}, and nothing may move" for v in self._broken_capacities(self.workload.current)]
         return found

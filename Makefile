@@ -1,0 +1,43 @@
+# Every target does its own set-up: the virtual environment, the packages and, where Spark runs, Java.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup demo test slow lint docs bench clean java
+
+setup: $(READY) java
+
+$(READY): pyproject.toml constraints.txt
+	@sh .ci/venv.sh "$(PYTHON)" $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+java:
+	@sh .ci/java.sh
+
+demo: setup
+	$(BIN)/keyshift demo --out out
+
+test: setup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+slow: setup
+	$(BIN)/python -m pytest -m slow
+
+# The types are checked on an installed copy: that is the layout users import, and it proves the wheel is whole.
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf build
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/typed .
+	cd build/typed && MYPYPATH=. ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml -p keyshift
+
+docs: setup
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going -b html docs docs/_build/html
+
+bench: setup
+	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script --quick --out out/benchmarks || exit 1; done
+
+clean:
+	rm -rf build out docs/_build $(VENV)

@@ -1,0 +1,5 @@
+"""``python -m keyshift`` is the command line."""
+
+from keyshift.cli import script
+
+script()

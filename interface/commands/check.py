@@ -1,0 +1,58 @@
+"""keyshift check: is this assignment allowed, and what is it worth?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keyshift.commands import common
+from keyshift.models import InputError
+
+
+def check(
+    context: typer.Context,
+    path: common.PathArgument,
+    assignment: Annotated[
+        Path, typer.Option("--assignment", "-a", help="JSON: a list of nodes, or what `solve --json` printed.")
+    ],
+    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Check an assignment without any solver. Exit code 0: feasible; 1: not."""
+    posed = common.read_problem(path, problem, context.args)
+    report = posed.check(_read(assignment))
+    if as_json:
+        common.print_json(
+            {
+                "feasible": report.feasible,
+                "violations": [vars(v) for v in report.violations],
+                "objective": report.objective,
+                "metrics": report.metrics,
+            }
+        )
+    else:
+        console = common.console()
+        console.print("feasible" if report.feasible else "not feasible")
+        for violation in report.violations:
+            console.print(f"- {violation}", markup=False)
+        console.print(f"{posed.objective_name}: {report.objective:g}")
+        for name, value in report.metrics.items():
+            console.print(f"{name.replace('_', ' ')}: {value:g}")
+    raise typer.Exit(0 if report.feasible else 1)
+
+
+def _read(path: Path) -> Any:
+    try:
+        content = json.loads(path.read_text())
+    except OSError:
+        raise InputError(f"{path} cannot be read") from None
+    except ValueError:
+        raise InputError(f"{path} is no JSON") from None
+    if isinstance(content, dict):
+        if content.get("assignment") is None:
+            raise InputError(f"{path} holds no assignment")
+        return content["assignment"]
+    return content

@@ -1,0 +1,149 @@
+"""What the subcommands share: reading a problem from the line, printing JSON, showing progress."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+import yaml
+from rich.console import Console
+
+from keyshift.catalogue import FORMULATIONS
+from keyshift.models import InputError, Problem, Solution
+from keyshift.models.answer import Progress
+
+PATIENCE = 2.0
+"""Seconds after which a running command shows its progress."""
+
+PathArgument = Annotated[Path, typer.Argument(help="A workload: a directory of Parquet tables or a .json file.")]
+ProblemOption = Annotated[str, typer.Option("--problem", "-p", help="Which problem to pose; see `keyshift methods`.")]
+TimeOption = Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds for each method.")]
+SeedOption = Annotated[int, typer.Option(help="Same seed, same answer.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+SettingOption = Annotated[
+    list[str] | None, typer.Option("--set", help="An option of the method, as name=value; may be repeated.")
+]
+DEFAULT_PROBLEM = "key-group-allocation"
+
+
+def console() -> Console:
+    """The terminal; into a pipe, lines are wide enough for every column of a comparison."""
+    terminal = Console()
+    return terminal if terminal.is_terminal else Console(width=max(120, terminal.width))
+
+
+def read_problem(path: Path, name: str, extra: list[str]) -> Problem:
+    """Build a problem from a file and the rest of the command line (``--max-migrations 13``)."""
+    if name not in FORMULATIONS:
+        raise InputError(f"--problem {name}: choose one of {', '.join(FORMULATIONS)}")
+    problem_class = FORMULATIONS[name].problem_class
+    # Every problem is a dataclass whose first field is the data itself.
+    known = [field.name for field in fields(problem_class) if field.init][1:]  # type: ignore[arg-type]
+    return problem_class.from_path(path, **_parse(extra, known, name))
+
+
+def _parse(extra: list[str], known: list[str], problem: str) -> dict[str, Any]:
+    parameters: dict[str, Any] = {}
+    tokens = list(extra)
+    while tokens:
+        token = tokens.pop(0)
+        name, _, value = token.removeprefix("--").partition("=")
+        name = name.replace("-", "_")
+        if not token.startswith("--") or name not in known:
+            options = ", ".join("--" + k.replace("_", "-") for k in known)
+            raise InputError(f"{token}: the problem {problem} has the options {options or '(none)'}")
+        if not value:
+            value = tokens.pop(0) if tokens and not tokens[0].startswith("--") else "true"
+        parameters[name] = _value(name, value)
+    return parameters
+
+
+def read_settings(settings: list[str] | None) -> dict[str, Any]:
+    """Method options given as ``name=value``."""
+    chosen = {}
+    for setting in settings or []:
+        name, sign, value = setting.partition("=")
+        if not sign:
+            raise InputError(f"--set {setting}: write it as name=value")
+        chosen[name.replace("-", "_")] = _value(name, value)
+    return chosen
+
+
+def _value(name: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise InputError(f"--{name.replace('_', '-')} {text}: not a readable value") from None
+
+
+def print_json(content: Any) -> None:
+    """Print JSON that any reader accepts: no NaN, no infinity."""
+    print(json.dumps(_plain(content), allow_nan=False))  # noqa: T201  # the shell's output
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def as_record(solution: Solution, with_assignment: bool = True) -> dict[str, Any]:
+    """A solution as a plain dictionary, for JSON."""
+    names = ("method", "status", "termination", "objective", "bound", "gap_abs", "gap", "seconds", "metrics", "message")
+    record = {"problem": solution.problem.name, **{name: getattr(solution, name) for name in names}}
+    if with_assignment:
+        record["assignment"] = solution.assignment
+    return record
+
+
+def has_answer(solution: Solution) -> bool:
+    """Whether the exit code is 0: an assignment, or at least a bound from a method that was asked for one."""
+    return solution.assignment is not None or (solution.status == "none" and solution.bound is not None)
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[Progress], None]]:
+    """Show a spinner with the best figures so far on the terminal, once a run takes longer than `PATIENCE`."""
+    console = Console(stderr=True)
+    status = console.status(title)
+    shown = threading.Event()
+
+    def show() -> None:
+        if console.is_terminal:
+            status.start()
+            shown.set()
+
+    def watch(now: Progress) -> None:
+        parts = [
+            f"{name} {value:.6g}"
+            for name, value in (("best", now.objective), ("bound", now.bound))
+            if value is not None
+        ]
+        if shown.is_set():
+            status.update(" ".join([title, now.note, *parts]))
+
+    timer = threading.Timer(PATIENCE, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield watch
+    finally:
+        timer.cancel()
+        if shown.is_set():
+            status.stop()

