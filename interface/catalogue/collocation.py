@@ -11,7 +11,13 @@ FORMULATION = Formulation(
     name="collocated-allocation",
     entry="keyshift.models.collocation:CollocatedAllocation",
     methods=(
-        Method("milp", "exact", "the exact model that ALBIC approximates; ours and HiGHS", f"{_OURS}.milp:solve_milp", _START),
+        Method(
+            "milp",
+            "exact",
+            "the exact model that ALBIC approximates; ours and HiGHS",
+            f"{_OURS}.milp:solve_milp",
+            _START,
+        ),
         Method("milp-plain", "exact", "the same model by HiGHS alone", f"{_OURS}.exact:solve_plain_milp", _START),
         Method("cp-sat", "exact", "the same; CP-SAT", f"{_OURS}.exact:solve_cpsat", _START),
         Method("lp", "relaxation", "the same, without integrality", f"{_OURS}.exact:lp_bound"),
