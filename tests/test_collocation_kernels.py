@@ -92,7 +92,7 @@ def test_annealing_is_the_same_compiled_or_not(seed, monkeypatch):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_local_search_is_feasible_and_never_loses_its_start(seed):
-    problem = random_problem(np.random.default_rng(seed), 8, 3)
+    problem = random_problem(np.random.default_rng(seed), 6, 3)
     start = ks.solve(problem, "cp-sat").assignment
     found = improve(problem, start, Budget(), seed, steps=2000)
     assert (found is None) == (start is None)
