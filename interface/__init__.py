@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
     from keyshift.models.allocation import KeyGroupAllocation
-    from keyshift.models.intervals import IntervalMigration, MigrationSequence
+    from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.workload_io import read_workload, write_workload
     from keyshift.run import check, solve
 
@@ -35,6 +35,7 @@ _LAZY = {
     "Comparison": "keyshift.comparison",
     "IntervalMigration": "keyshift.models.intervals",
     "KeyGroupAllocation": "keyshift.models.allocation",
+    "MigrationPolicy": "keyshift.models.intervals",
     "MigrationSequence": "keyshift.models.intervals",
     "check": "keyshift.run",
     "compare": "keyshift.comparison",
@@ -52,6 +53,7 @@ __all__ = [
     "IntervalMigration",
     "KeyGroupAllocation",
     "KeyshiftError",
+    "MigrationPolicy",
     "MigrationSequence",
     "MissingDependencyError",
     "Problem",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from instances import allocation, intervals
+from instances import allocation, intervals, policies, sequences
 
-MODULES = (allocation, intervals)
+MODULES = (allocation, intervals, sequences, policies)
 BATTERIES = {module.NAME: module.battery for module in MODULES}
 
 REQUIRED = ("ties", "zeros", "one node", "one key group", "draining all but one")
