@@ -128,7 +128,7 @@ def step_back(  # noqa: C901 - one pass, compiled
     starts: np.ndarray, left: np.ndarray, right: np.ndarray, prefix: np.ndarray,
     before0: np.ndarray, before1: np.ndarray, o: int, high: int, x: int, taken: int, value: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """A start x' of the last interval, and whether its cell's node may be taken, that explain a value; else (-1, -1)."""
+    """A start x' of the last interval, and whether its cell's node may be taken, to explain a value; else (-1, -1)."""
     first, edge = starts[x], left[x]
     a = max(first, edge)
     if a < x and a <= high:
