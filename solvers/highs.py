@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import highspy
@@ -64,6 +64,7 @@ def minimise(
     threads: int = 1,
     relax: bool = False,
     report: Callable[[float, float], None] | None = None,
+    options: Mapping[str, float] | None = None,
 ) -> HighsResult:
     """Run HiGHS until it proves an optimum or the budget ends.
 
@@ -79,6 +80,7 @@ def minimise(
         "mip_feasibility_tolerance": 1e-8,  # also how near to the incumbent HiGHS prunes
         "primal_feasibility_tolerance": 1e-8,
         "time_limit": min(budget.remaining, 1e9),
+        **(options or {}),
     }.items():
         highs.setOptionValue(option, value)
     highs.passModel(_model(program, relax))

@@ -34,6 +34,12 @@ SettingOption = Annotated[
 DEFAULT_PROBLEM = "key-group-allocation"
 
 
+def console() -> Console:
+    """The terminal; into a pipe, lines are wide enough for every column of a comparison."""
+    terminal = Console()
+    return terminal if terminal.is_terminal else Console(width=max(120, terminal.width))
+
+
 def read_problem(path: Path, name: str, extra: list[str]) -> Problem:
     """Build a problem from a file and the rest of the command line (``--max-migrations 13``)."""
     if name not in FORMULATIONS:

@@ -1,1 +1,6 @@
-"""Problems and declarative models of mixed routing (paper 4)."""
+"""Mixed routing: a hash plus a bounded table of exceptions (paper 4)."""
+
+from keyshift.models.routing.problem import MixedRouting
+from keyshift.models.routing.table import RoutingTable
+
+__all__ = ["MixedRouting", "RoutingTable"]

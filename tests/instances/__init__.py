@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from instances import allocation, mclb, movement
+from instances import (
+    allocation,
+    collocation,
+    intervals,
+    mclb,
+    movement,
+    placement,
+    routing,
+    splitting,
+)
 
-MODULES = (allocation, mclb, movement)
+MODULES = (
+    allocation,
+    collocation,
+    intervals,
+    mclb,
+    movement,
+    placement,
+    routing,
+    splitting,
+)
 BATTERIES = {module.NAME: module.battery for module in MODULES}
 
 REQUIRED = ("ties", "zeros", "one node", "one key group", "draining all but one")

@@ -1,0 +1,75 @@
+"""Readj (Gedik, VLDB Journal 2014), as paper 4 describes and compares it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keyshift.heuristics.routing import readj_kernels as kernels
+from keyshift.heuristics.routing.plan import Plan
+from keyshift.models import Answer, Budget, metrics
+from keyshift.models.arrays import real
+from keyshift.models.routing import MixedRouting
+
+SIGMAS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+"""Thresholds tried when none is given; the paper, too, reports the best of several."""
+
+ROUNDS = 10_000
+
+
+def readj_plan(problem: MixedRouting, *, sigma: float, rounds: int = ROUNDS, budget: Budget | None = None) -> Plan:
+    """Move keys back to their hash where it has room, then move and swap heavy keys off the most loaded node.
+
+    1. Every key in the table goes back to its hash, the heaviest first, unless that node would exceed its limit.
+    2. While the most loaded node exceeds its limit: of all moves of one of its keys with load >= sigma * mean to
+       another node, and all swaps of such a key with a lighter one elsewhere, the one that leaves the higher of the two
+       nodes lowest is made, if that is an improvement; among equals, the one of least state.
+
+    No guarantee; a round takes O(t_i (t + n)) for t such keys, t_i of them on the node. The table's size is not
+    controlled.
+
+    Parameters
+    ----------
+    sigma : float
+        Share of the mean node load from which on a key takes part in step 2, >= 0.
+
+    Notes
+    -----
+    Source: paper 4, sections V and VI, after Gedik, *Partitioning functions for stateful data parallelism in stream
+    processing*, 2014. The print names the moves, not their order or the rule of choice: those above are ours. Keys on a
+    draining node that cannot go back go to the least loaded node first, which is ours as well.
+    """
+    w = problem.workload
+    threshold = (real("sigma", sigma, optional=False) or 0.0) * metrics.mean_load(w)
+    limit = problem.upper + 0.5 * problem.slack
+    at = w.current.copy()
+    used = np.bincount(at, weights=w.last_load, minlength=w.nodes)
+    by_load = np.argsort(-w.last_load, kind="stable")
+    listed = by_load[(w.current != problem.home)[by_load]]
+    back = kernels.move_back(listed, w.last_load, problem.home, at, used, limit, w.kept)
+    stranded = by_load[w.draining[at][by_load]]
+    kernels.vacate(stranded, w.last_load, at, used, w.capacity, w.kept)
+    tracked = by_load[: int(np.searchsorted(-w.last_load[by_load], -max(threshold, 1e-300), side="right"))]
+    done = 0
+    while done < rounds and not (budget is not None and budget.expired):
+        if not kernels.one_round(tracked, w.last_load, w.state, w.current, at, used, limit, w.capacity, w.kept):
+            break
+        done += 1
+    return Plan(problem, at, used, moved_back=int(back), details={"rounds": done, "sigma": float(sigma)})
+
+
+def readj(
+    problem: MixedRouting, *, budget: Budget, seed: int = 0, sigma: float | None = None, rounds: int = ROUNDS
+) -> Answer:
+    """See `readj_plan`; without ``sigma``, the best of `SIGMAS`. Draws no random numbers."""
+    best: Plan | None = None
+    for value in SIGMAS if sigma is None else (sigma,):
+        plan = readj_plan(problem, sigma=value, rounds=rounds, budget=budget)
+        if best is None or plan.rank < best.rank:
+            best = plan
+        if budget.expired:
+            break
+    assert best is not None
+    answer = best.answer()
+    if budget.expired:
+        answer.termination = budget.why
+    return answer

@@ -1,0 +1,98 @@
+"""Which records may go where: the part of the problem that a declarative model states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from keyshift.models.routing.compact import CompactKeys, compact
+from keyshift.models.routing.problem import MixedRouting
+from keyshift.models.workload import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """Open (record, node) pairs, and what the records with a single one contribute.
+
+    A model needs variables only for records with two pairs or more; the others are sums.
+
+    Attributes
+    ----------
+    problem : MixedRouting
+    keys : CompactKeys
+        All records; grouped without discretisation, so that nothing is lost.
+    record, node : ndarray of int
+        The pairs of records that have a choice, record by record.
+    fixed, fixed_node, fixed_units : ndarray of int
+        Shares of the records without one: so many keys of a record go to a node.
+    """
+
+    problem: MixedRouting
+    keys: CompactKeys
+    record: IntArray
+    node: IntArray
+    fixed: IntArray
+    fixed_node: IntArray
+    fixed_units: IntArray
+
+    @classmethod
+    def of(cls, problem: MixedRouting, keys: CompactKeys, record: IntArray, node: IntArray) -> Choices:
+        """Sort pairs, given record by record, into those with a choice and those without."""
+        options = np.bincount(record, minlength=keys.size)
+        single = options[record] == 1
+        fixed = record[single]
+        return cls(problem, keys, record[~single], node[~single], fixed, node[single], keys.count[fixed])
+
+    @classmethod
+    def all(cls, problem: MixedRouting) -> Choices:
+        """Every record may go to every kept node: the whole problem."""
+        keys = compact(problem.workload)
+        kept = np.flatnonzero(problem.workload.kept)
+        return cls.of(problem, keys, np.repeat(np.arange(keys.size), kept.size), np.tile(kept, keys.size))
+
+    @property
+    def moves(self) -> np.ndarray:
+        """Whether a pair is a migration, by pair."""
+        return np.asarray(self.node != self.keys.current[self.record])
+
+    @property
+    def excepts(self) -> np.ndarray:
+        """Whether a pair needs a table entry, by pair."""
+        return np.asarray(self.node != self.keys.home[self.record])
+
+    @property
+    def fixed_load(self) -> FloatArray:
+        """Load that the records without a choice put on each node, shape (n,)."""
+        weight = self.keys.load[self.fixed] * self.fixed_units
+        return np.bincount(self.fixed_node, weights=weight, minlength=self.problem.workload.nodes)
+
+    @property
+    def fixed_entries(self) -> int:
+        """Table entries of the records without a choice."""
+        return int(self.fixed_units[self.fixed_node != self.keys.home[self.fixed]].sum())
+
+    @property
+    def fixed_state(self) -> FloatArray:
+        """State that the records without a choice move, one term a share."""
+        moved = self.fixed_node != self.keys.current[self.fixed]
+        return self.keys.state[self.fixed[moved]] * self.fixed_units[moved]
+
+    def units(self, assignment: IntArray) -> IntArray | None:
+        """How an assignment fills the pairs; None if it does not keep to them."""
+        n = self.problem.workload.nodes
+        of_key = np.repeat(np.arange(self.keys.size), self.keys.count)
+        cell = of_key * n + assignment[self.keys.members]
+        used, amount = np.unique(cell, return_counts=True)
+        filled = dict(zip(used.tolist(), amount.tolist(), strict=True))
+        units = np.array([filled.get(c, 0) for c in (self.record * n + self.node).tolist()], dtype=np.int64)
+        fixed = sum(filled.get(c, 0) for c in (self.fixed * n + self.fixed_node).tolist())
+        return units if units.sum() + fixed == assignment.size else None
+
+    def assignment(self, units: IntArray) -> IntArray:
+        """The assignment that some units on each pair stand for, shape (p,)."""
+        return self.keys.expand(
+            np.concatenate([self.record, self.fixed]),
+            np.concatenate([self.node, self.fixed_node]),
+            np.concatenate([units, self.fixed_units]),
+        )

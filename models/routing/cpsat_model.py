@@ -1,0 +1,115 @@
+"""Mixed routing as a CP-SAT model. The numbers are those of `MixedRouting`'s docstring."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from keyshift.models.integers import Scaled, scaled
+from keyshift.models.routing.choices import Choices
+from keyshift.models.workload import FloatArray, IntArray
+
+BITS = 50
+"""Loads and states are scaled to integers whose sums stay below 2**BITS."""
+
+
+class RoutingCpSat:
+    """Problem (3) of paper 4 in whole numbers of keys alike, one method for each family of constraints.
+
+    Loads and states become integers (`keyshift.models.integers`). Where that rounds, (2) and (3) are widened by
+    what rounding can add up to, so that nothing feasible is lost, and `bound` takes off what it can add.
+
+    Parameters
+    ----------
+    choices : Choices
+        The pairs that get a variable; ``Choices.all(problem)`` is the whole problem.
+
+    Attributes
+    ----------
+    model : ortools.sat.python.cp_model.CpModel
+    """
+
+    def __init__(self, choices: Choices) -> None:
+        self.choices, self.problem = choices, choices.problem
+        w = self.workload = self.problem.workload
+        self.load, self.load_error = self._whole(choices.keys.load)
+        self.state, self.state_error = self._whole(choices.keys.state)
+        self.fixed_load = np.zeros(w.nodes, dtype=np.int64)
+        np.add.at(self.fixed_load, choices.fixed_node, self.load.values[choices.fixed] * choices.fixed_units)
+        self.model = cp_model.CpModel()
+        self.variables()
+        self.every_key_somewhere()
+        self.upper_loads()
+        self.lower_loads()
+        self.table_size()
+        self.state_moved()
+
+    def _whole(self, numbers: FloatArray) -> tuple[Scaled, Fraction]:
+        """Scale a value of each record, and say what rounding can add up to over all keys, in scaled units."""
+        count = self.choices.keys.count
+        made = scaled(numbers, BITS - int(count.max()).bit_length())
+        return made, Fraction(made.error) * made.scale * int(count.sum())
+
+    def variables(self) -> None:
+        """x for the open pairs; (5) is imposed by leaving out draining nodes."""
+        most = self.choices.keys.count[self.choices.record].tolist()
+        self.x = [self.model.new_int_var(0, m, f"x[{j}]") for j, m in enumerate(most)]
+
+    def every_key_somewhere(self) -> None:
+        """(1) All keys of a record go somewhere."""
+        records, first = np.unique(self.choices.record, return_index=True)
+        for t, start, end in zip(records, first, np.append(first[1:], len(self.x)), strict=True):
+            self.model.add(sum(self.x[start:end]) == int(self.choices.keys.count[t]))
+
+    def node_load(self, d: int) -> cp_model.LinearExprT:
+        """Scaled load of node d."""
+        pairs = np.flatnonzero(self.choices.node == d).tolist()
+        load = self.load.values[self.choices.record].tolist()
+        return cp_model.LinearExpr.weighted_sum([self.x[j] for j in pairs], [load[j] for j in pairs]) + int(
+            self.fixed_load[d]
+        )
+
+    def upper_loads(self) -> None:
+        """(2) No kept node carries more than (1 + theta_max) times the mean."""
+        for d in np.flatnonzero(self.workload.kept):
+            limit = Fraction(float(self.problem.upper[d] + self.problem.slack)) * self.load.scale
+            self.model.add(self.node_load(int(d)) <= math.floor(limit + self.load_error))
+
+    def lower_loads(self) -> None:
+        """(3) No kept node carries less than (1 - theta_max) times the mean, with sides "both"."""
+        for d in np.flatnonzero(self.problem.lower > self.problem.slack):
+            least = Fraction(float(self.problem.lower[d] - self.problem.slack)) * self.load.scale
+            self.model.add(self.node_load(int(d)) >= math.ceil(least - self.load_error))
+
+    def table_size(self) -> None:
+        """(4) The table has no more entries than allowed."""
+        entries = [self.x[j] for j in np.flatnonzero(self.choices.excepts)]
+        self.model.add(sum(entries) <= self.problem.table_limit - self.choices.fixed_entries)
+
+    def state_moved(self) -> None:
+        """The objective: state of the keys that change node."""
+        state = self.state.values[self.choices.record].tolist()
+        moves = np.flatnonzero(self.choices.moves).tolist()
+        fixed = self.choices.fixed
+        gone = self.choices.fixed_node != self.choices.keys.current[fixed]
+        base = int((self.state.values[fixed] * self.choices.fixed_units)[gone].sum())
+        self.model.minimize(
+            cp_model.LinearExpr.weighted_sum([self.x[j] for j in moves], [state[j] for j in moves]) + base
+        )
+
+    def set_start(self, units: IntArray) -> None:
+        """Hint a known assignment."""
+        for x, value in zip(self.x, units.tolist(), strict=True):
+            self.model.add_hint(x, value)
+
+    def assignment(self, solver: cp_model.CpSolver) -> IntArray:
+        """Read the assignment from a solver that holds a solution."""
+        return self.choices.assignment(np.array([solver.value(x) for x in self.x], dtype=np.int64))
+
+    def bound(self, integer_bound: float) -> float:
+        """Turn a proven bound on the integer objective into a safe one on the state moved."""
+        least = math.ceil(integer_bound - 1e-6) - self.state_error
+        return max(0.0, float(least / self.state.scale) * (1 - 1e-15))

@@ -1,0 +1,54 @@
+"""Half-linear, half-exponential discretisation of loads and states (paper 4, section IV-B)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keyshift.models.errors import InputError
+from keyshift.models.routing.compact import CompactKeys, compact, with_means
+from keyshift.models.routing.hlhe_kernel import discretise
+from keyshift.models.workload import FloatArray, Workload
+
+
+def hlhe(values: FloatArray, degree: int) -> FloatArray:
+    r"""Replace each value by a representative, so that the sum over all of them hardly changes.
+
+    Representatives are :math:`sR, \dots, 2R, R, R/2, \dots, 2, 1` with :math:`s = \lfloor \max / R \rfloor`, in units of
+    the smallest positive value. In descending order, each value takes one of its two neighbours (the largest
+    representative <= it, and the next larger one), whichever leaves the smaller accumulated deviation; ties go to the
+    smaller representative. A value above the largest representative takes that one. O(p log p).
+
+    Departures from the print: zeros (keys without load in the last window) stay zeros; and when the largest value is
+    below R, so that s = 0, R itself is the first representative - as printed, everything above R/2 would become R/2.
+
+    Parameters
+    ----------
+    values : ndarray, shape (p,)
+    degree : int
+        R, a power of two; R = 1 keeps whole numbers (in units of the smallest) as they are.
+    """
+    if degree < 1 or degree & (degree - 1):
+        raise InputError(f"the degree of discretisation R = {degree} must be a power of two")
+    made = np.zeros(values.size)
+    order = np.argsort(-values, kind="stable")
+    order = order[: int(np.count_nonzero(values))]
+    if order.size:
+        unit = values[order[-1]]
+        made[order] = discretise(values[order] / unit, degree) * unit
+    return made
+
+
+def discretised(workload: Workload, degree: int, *, printed: bool = False) -> CompactKeys:
+    """Records of keys alike after discretising load and state; see `hlhe`.
+
+    Parameters
+    ----------
+    degree : int
+        R, a power of two.
+    printed : bool, default False
+        Whether a record carries the representatives, as in the paper. HLHE keeps the sum over all keys right, not the
+        sum over those that a plan moves: these are picked by their values. So by default (our departure) a record
+        carries the mean of its keys' true values; node loads are then exact before the plan, and nearly so after it.
+    """
+    keys = compact(workload, hlhe(workload.last_load, degree), hlhe(workload.state, degree))
+    return keys if printed else with_means(keys, workload)

@@ -1,0 +1,216 @@
+"""Mixed routing (paper 4, problem 3): the problem and its check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from keyshift.models import arrays, metrics
+from keyshift.models.errors import InputError
+from keyshift.models.problem import Problem, Violation, read_assignment
+from keyshift.models.workload import FloatArray, IntArray, Workload
+
+SLACK = 1e-9
+"""Relative rounding allowed when a node's load is held against its limit."""
+
+
+@dataclass(frozen=True, eq=False)
+class MixedRouting(Problem):
+    r"""Rebalance keys routed by a hash plus a bounded table of exceptions, moving the least state.
+
+    Sets and data: keys k, nodes d, of which some may drain; load :math:`c(k)` (last window), state
+    :math:`S(k, w)`, hash :math:`h(k)` (`workload.home`), current node :math:`F(k)` (`workload.current`), capacity
+    :math:`q_d` (1 when nodes are equal), and :math:`\bar L = \sum_k c(k) / \sum_{d\ \mathrm{kept}} q_d`. The table
+    in force needs no naming: it holds the keys with :math:`F(k) \ne h(k)`.
+
+    Variables: the new assignment :math:`F'(k)`; in the declarative models, for every class t of :math:`m_t` keys
+    alike in :math:`(F, h, c, S)`, how many of them go to each node, :math:`x_{td} \in \{0, \dots, m_t\}`.
+
+    .. math::
+
+        \min \; \sum_t S_t \sum_{d \ne F_t} x_{td} \quad \text{subject to}
+
+        (1) \quad & \sum_d x_{td} = m_t                                        && \text{for every class } t \\
+        (2) \quad & \sum_t c_t\, x_{td} \le (1 + \theta_{max})\, \bar L q_d    && \text{for every kept node } d \\
+        (3) \quad & \sum_t c_t\, x_{td} \ge (1 - \theta_{max})\, \bar L q_d    && \text{likewise, only with sides "both"} \\
+        (4) \quad & \sum_t \sum_{d \ne h_t} x_{td} \le A_{max}                 && \text{the table's size} \\
+        (5) \quad & x_{td} = 0                                                 && \text{for every draining node } d
+
+    `objective` is the state moved, in the unit of `workload.state`.
+
+    Parameters
+    ----------
+    workload : Workload
+        Its key groups are the keys; it must have `home`. Only the last window of `load` counts. `state` is already
+        :math:`S(k, w)`: the state of a key summed over the last w windows, whatever w the operator keeps.
+    theta_max : float, default 0.08
+        Tolerated imbalance, as a share of the mean load.
+    max_table_size : int, optional
+        Entries that the routing table may have, :math:`A_{max}`; None is no limit.
+    sides : {"upper", "both"}, default "upper"
+        Whether :math:`\theta` counts only nodes above the mean, or those below it too.
+
+    Raises
+    ------
+    InputError
+        With the field and the value that are wrong.
+
+    Notes
+    -----
+    Source: Fang, Zhang, Fu, Xu, Zhang, Zhou, *Parallel Stream Processing Against Workload Skewness and Variance*,
+    2016/2017, section II. Departures from the print:
+
+    * :math:`\theta` is printed with two sides (:math:`|L(d) - \bar L| / \bar L`), but every algorithm of the paper
+      enforces the upper side only: that is the default here, and ``sides="both"`` is the printed problem.
+    * (5) is ours: a draining node is vacated, which makes scale-in a case of the problem. A key whose hash points at
+      a draining node therefore needs a table entry until the hash itself changes.
+    """
+
+    name: ClassVar[str] = "mixed-routing"
+    objective_name: ClassVar[str] = "state moved"
+
+    workload: Workload
+    theta_max: float = 0.08
+    max_table_size: int | None = None
+    sides: Literal["upper", "both"] = "upper"
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        if not isinstance(self.workload, Workload):
+            raise InputError(f"workload must be a Workload, not a {type(self.workload).__name__}")
+        if self.workload.home is None:
+            raise InputError("the workload has no home: mixed routing needs the node that each key hashes to")
+        put("theta_max", arrays.real("theta_max", self.theta_max, optional=False))
+        put("max_table_size", arrays.whole("max_table_size", self.max_table_size))
+        if self.sides not in ("upper", "both"):
+            raise InputError(f"sides = {self.sides!r} must be 'upper' or 'both'")
+
+    # Data of the formulation ------------------------------------------------------------------------------------
+
+    @property
+    def home(self) -> IntArray:
+        """h(k), the node each key hashes to, shape (p,)."""
+        assert self.workload.home is not None
+        return self.workload.home
+
+    @property
+    def upper(self) -> FloatArray:
+        """Right side of (2) for kept nodes, 0 for draining ones, in load units, shape (n,)."""
+        return (1 + self.theta_max) * self._fair
+
+    @property
+    def lower(self) -> FloatArray:
+        """Right side of (3), 0 where it does not apply, in load units, shape (n,)."""
+        share = max(0.0, 1 - self.theta_max) if self.sides == "both" else 0.0
+        return share * self._fair
+
+    @property
+    def slack(self) -> float:
+        """Rounding allowed in (2) and (3), in load units."""
+        return SLACK * metrics.mean_load(self.workload) * float(self.workload.capacity.max())
+
+    @property
+    def table_limit(self) -> int:
+        """A_max, or the number of keys where there is no limit."""
+        p = self.workload.key_groups
+        return p if self.max_table_size is None else min(self.max_table_size, p)
+
+    @property
+    def _fair(self) -> FloatArray:
+        """The load that a perfect balance gives each node, 0 for draining ones, shape (n,)."""
+        w = self.workload
+        return np.where(w.kept, metrics.mean_load(w) * w.capacity, 0.0)
+
+    # What every problem answers ---------------------------------------------------------------------------------
+
+    @property
+    def scale(self) -> float:
+        """The total state (1 when there is none)."""
+        return float(self.workload.state.sum()) or 1.0
+
+    def canonical(self, assignment: Any) -> np.ndarray:
+        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
+
+    def objective(self, assignment: np.ndarray) -> float:
+        return metrics.state_moved(self.workload, assignment)
+
+    def theta(self, assignment: np.ndarray) -> float:
+        """The largest balance factor over kept nodes, one- or two-sided as the problem asks; 0 when nothing is loaded."""
+        w, fair = self.workload, self._fair
+        if metrics.mean_load(w) == 0:
+            return 0.0
+        relative = metrics.last_node_loads(w, assignment)[w.kept] / fair[w.kept] - 1
+        return float(np.abs(relative).max() if self.sides == "both" else max(relative.max(), 0.0))
+
+    def metrics(self, assignment: np.ndarray) -> dict[str, float]:
+        loads = metrics.last_node_loads(self.workload, assignment) / self.workload.capacity
+        mean = metrics.mean_load(self.workload)
+        return {
+            **metrics.summary(self.workload, assignment),
+            "theta": self.theta(assignment),
+            "skewness": float(loads.max() / mean) if mean else 1.0,  # max L(d) / mean, sec. V
+            "migration_share": self.objective(assignment) / self.scale,  # migration cost as the figures give it
+        }
+
+    def violations(self, assignment: np.ndarray) -> list[Violation]:
+        return [
+            *self._overloaded(assignment),
+            *self._underloaded(assignment),
+            *self._table_too_large(assignment),
+            *self._on_draining(assignment),
+        ]
+
+    def _overloaded(self, assignment: np.ndarray) -> list[Violation]:  # (2)
+        loads, limit = metrics.last_node_loads(self.workload, assignment), self.upper
+        return [
+            Violation(
+                "theta_max", f"node {i} carries {loads[i]:g}, the limit is {limit[i]:g}", int(i), loads[i] - limit[i]
+            )
+            for i in np.flatnonzero(self.workload.kept & (loads > limit + self.slack))
+        ]
+
+    def _underloaded(self, assignment: np.ndarray) -> list[Violation]:  # (3)
+        loads, least = metrics.last_node_loads(self.workload, assignment), self.lower
+        return [
+            Violation(
+                "theta_max", f"node {i} carries {loads[i]:g}, the least is {least[i]:g}", int(i), least[i] - loads[i]
+            )
+            for i in np.flatnonzero(loads < least - self.slack)
+        ]
+
+    def _table_too_large(self, assignment: np.ndarray) -> list[Violation]:  # (4)
+        size = metrics.table_size(self.workload, assignment)
+        if self.max_table_size is None or size <= self.max_table_size:
+            return []
+        said = f"the routing table has {size} entries, the limit is {self.max_table_size}"
+        return [Violation("max_table_size", said, amount=size - self.max_table_size)]
+
+    def _on_draining(self, assignment: np.ndarray) -> list[Violation]:  # (5)
+        w = self.workload
+        left = np.bincount(assignment, minlength=w.nodes)
+        return [
+            Violation("draining", f"{left[i]} keys are on node {i}, which is draining", int(i), float(left[i]))
+            for i in np.flatnonzero(w.draining & (left > 0))
+        ]
+
+    def conflicts(self) -> list[str]:
+        """One key above every limit, hashes that point at draining nodes, a table limit of 0, too few loaded keys."""
+        w, load, highest = self.workload, self.workload.last_load, self.upper.max()
+        found = [
+            f"key {k} alone has load {load[k]:g}, the highest limit of a node is {highest:g}"
+            for k in np.flatnonzero(load > highest + self.slack)[:3]
+        ]
+        homeless = int(w.draining[self.home].sum())
+        if self.max_table_size is not None and homeless > self.max_table_size:
+            found.append(f"{homeless} keys hash to draining nodes, the routing table holds {self.max_table_size}")
+        elif self.max_table_size == 0:
+            found += [f"{v.message}, and no key may leave its hash" for v in self._overloaded(self.home)]
+            found += [f"{v.message}, and no key may leave its hash" for v in self._underloaded(self.home)]
+        loaded, waiting = int((load > 0).sum()), int((self.lower > self.slack).sum())
+        if loaded < waiting:
+            found.append(f"{waiting} nodes each need a load above 0, only {loaded} keys have any")
+        return found

@@ -1,0 +1,112 @@
+"""Mixed routing as a Pyomo model. The numbers are those of `MixedRouting`'s docstring."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyomo.environ as pyo
+
+from keyshift.models import metrics
+from keyshift.models.routing.choices import Choices
+from keyshift.models.workload import IntArray
+
+
+class RoutingPyomo:
+    """Problem (3) of paper 4 in whole numbers of keys alike, one method for each family of constraints.
+
+    Loads are in units of the mean node load, states in `state_unit`, so that a solver's tolerances mean the same
+    on every instance.
+
+    Parameters
+    ----------
+    choices : Choices
+        The pairs that get a variable; ``Choices.all(problem)`` is the whole problem.
+    state_unit : float
+        One unit of the model's objective, in units of state.
+
+    Attributes
+    ----------
+    model : pyomo.environ.ConcreteModel
+        Variables ``x[j]``, the keys on pair j of `choices`.
+    """
+
+    def __init__(self, choices: Choices, state_unit: float = 1.0) -> None:
+        self.choices, self.problem = choices, choices.problem
+        self.workload = self.problem.workload
+        self.state_unit = state_unit
+        self.mean = metrics.mean_load(self.workload) or 1.0
+        keys, record = choices.keys, choices.record
+        self.load = (keys.load[record] / self.mean).tolist()
+        self.state = (keys.state[record] / state_unit).tolist()
+        self.model = pyo.ConcreteModel(name=self.problem.name)
+        self.variables()
+        self.state_moved()
+        self.every_key_somewhere()
+        self.upper_loads()
+        self.lower_loads()
+        self.table_size()
+
+    def variables(self) -> None:
+        """x for the open pairs; (5) is imposed by leaving out draining nodes."""
+        most = self.choices.keys.count[self.choices.record].tolist()
+        self.model.pairs = pyo.RangeSet(0, len(most) - 1)
+        self.model.x = pyo.Var(self.model.pairs, domain=pyo.NonNegativeIntegers, bounds=lambda m, j: (0, most[j]))
+
+    def state_moved(self) -> None:
+        """The objective: state of the keys that change node."""
+        m, fixed = self.model, float(self.choices.fixed_state.sum()) / self.state_unit
+        moves = np.flatnonzero(self.choices.moves).tolist()
+        m.objective = pyo.Objective(expr=pyo.quicksum(self.state[j] * m.x[j] for j in moves) + fixed)
+
+    def every_key_somewhere(self) -> None:
+        """(1) All keys of a record go somewhere."""
+        records, first = np.unique(self.choices.record, return_index=True)
+        ends = np.append(first, self.choices.record.size).tolist()
+        count = self.choices.keys.count[records].tolist()
+        self.model.somewhere = pyo.Constraint(
+            range(records.size), rule=lambda m, t: sum(m.x[j] for j in range(ends[t], ends[t + 1])) == count[t]
+        )
+
+    def node_load(self, d: int) -> pyo.Expression:
+        """Load of node d from the records with a choice."""
+        pairs = np.flatnonzero(self.choices.node == d).tolist()
+        return pyo.quicksum(self.load[j] * self.model.x[j] for j in pairs if self.load[j] > 0)
+
+    def upper_loads(self) -> None:
+        """(2) No kept node carries more than (1 + theta_max) times the mean."""
+        limit = (self.problem.upper + self.problem.slack - self.choices.fixed_load) / self.mean
+        self._load_rows("upper_load", np.flatnonzero(self.workload.kept), lambda load, d: load <= float(limit[d]))
+
+    def lower_loads(self) -> None:
+        """(3) No kept node carries less than (1 - theta_max) times the mean, with sides "both"."""
+        least = (self.problem.lower - self.problem.slack - self.choices.fixed_load) / self.mean
+        nodes = np.flatnonzero(self.problem.lower > self.problem.slack)
+        self._load_rows("lower_load", nodes, lambda load, d: load >= float(least[d]))
+
+    def _load_rows(self, name: str, nodes: IntArray, row: object) -> None:
+        loads = {int(d): self.node_load(int(d)) for d in nodes}
+        empty = [d for d, load in loads.items() if isinstance(load, int | float)]
+
+        def rule(m: pyo.ConcreteModel, d: int) -> object:
+            held = row(loads[d], d)  # type: ignore[operator]
+            if d not in empty:
+                return held
+            return pyo.Constraint.Skip if held else pyo.Constraint.Infeasible
+
+        setattr(self.model, name, pyo.Constraint(list(loads), rule=rule))
+
+    def table_size(self) -> None:
+        """(4) The table has no more entries than allowed."""
+        room = self.problem.table_limit - self.choices.fixed_entries
+        pairs = np.flatnonzero(self.choices.excepts)
+        if self.choices.keys.count[np.unique(self.choices.record[pairs])].sum() > room:
+            self.model.table = pyo.Constraint(expr=pyo.quicksum(self.model.x[j] for j in pairs.tolist()) <= room)
+
+    def set_start(self, units: IntArray) -> None:
+        """Give every variable the value it has in a known assignment."""
+        for j, x in self.model.x.items():
+            x.value = int(units[j])
+
+    def assignment(self) -> IntArray:
+        """Read the assignment from the variables' values."""
+        values = np.array([x.value for x in self.model.x.values()], dtype=float)
+        return self.choices.assignment(np.rint(values).astype(np.int64))

@@ -1,0 +1,212 @@
+"""The routing table as an artefact: what an engine loads to route a key."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keyshift.models import arrays
+from keyshift.models.errors import InputError
+from keyshift.models.problem import read_assignment
+from keyshift.models.workload import IntArray, Workload
+
+if TYPE_CHECKING:
+    from keyshift.models.routing.problem import MixedRouting
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """What turns one table into another: entries to put (new or redirected) and keys to drop.
+
+    Attributes
+    ----------
+    keys, nodes : ndarray of int
+        Entries to put, by ascending key.
+    dropped : ndarray of int
+        Keys whose entry goes, ascending.
+    """
+
+    keys: IntArray
+    nodes: IntArray
+    dropped: IntArray
+
+    @property
+    def size(self) -> int:
+        """Number of edits."""
+        return int(self.keys.size + self.dropped.size)
+
+
+class RoutingTable:
+    """The exceptions to the hash: keys (positions in the workload) in ascending order, and the node of each.
+
+    Look-up is ``table node if the key has an entry, else the hash``, and is vectorised: O(q log size) for q keys.
+
+    Parameters
+    ----------
+    keys : array_like of int, shape (size,)
+        Keys with an entry, no two alike; any order.
+    nodes : array_like of int, shape (size,)
+        The node of each.
+
+    Raises
+    ------
+    InputError
+        For a key named twice, a negative number, or arrays of two lengths.
+
+    Examples
+    --------
+    >>> table = RoutingTable([7, 2], [1, 0])
+    >>> table.lookup([2, 3, 7], home=[1, 1, 0]).tolist()
+    [0, 1, 1]
+    """
+
+    def __init__(self, keys: ArrayLike, nodes: ArrayLike) -> None:
+        given = arrays.indices("keys", keys, length=np.size(keys), what="key")
+        node = arrays.indices("nodes", nodes, length=given.size, what="node")
+        order = np.argsort(given, kind="stable")
+        self.keys = arrays.frozen(given[order])
+        self.nodes = arrays.frozen(node[order])
+        if (twice := np.flatnonzero(self.keys[1:] == self.keys[:-1])).size:
+            raise InputError(f"keys names key {self.keys[twice[0]]} twice")
+
+    @classmethod
+    def of(cls, problem: MixedRouting | Workload, assignment: Any = None) -> RoutingTable:
+        """The table that an assignment (by default the current one) needs: an entry for each key off its hash."""
+        w = problem if isinstance(problem, Workload) else problem.workload
+        if w.home is None:
+            raise InputError("the workload has no home: a routing table needs the node that each key hashes to")
+        given = getattr(assignment, "assignment", assignment)
+        nodes = w.current if given is None else read_assignment(given, w.key_groups, w.nodes)
+        keys = np.flatnonzero(nodes != w.home)
+        return cls(keys, nodes[keys])
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return int(self.keys.size)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RoutingTable):
+            return NotImplemented
+        return bool(np.array_equal(self.keys, other.keys) and np.array_equal(self.nodes, other.nodes))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"RoutingTable({self.size} entries)"
+
+    def lookup(self, keys: ArrayLike, home: ArrayLike) -> IntArray:
+        """Node of each key: its entry, or else its hash.
+
+        Parameters
+        ----------
+        keys : array_like of int, shape (q,)
+        home : array_like of int, shape (q,)
+            The hash of each of these keys.
+        """
+        asked = np.asarray(keys, dtype=np.int64)
+        found = np.array(home, dtype=np.int64)
+        if found.shape != asked.shape:
+            raise InputError(f"home has shape {found.shape}, expected {asked.shape}: one node for each key asked for")
+        if self.size:
+            at = np.minimum(np.searchsorted(self.keys, asked), self.size - 1)
+            listed = self.keys[at] == asked
+            found[listed] = self.nodes[at[listed]]
+        return found
+
+    def assignment(self, home: ArrayLike) -> IntArray:
+        """Node of every key 0..p-1, given the hash of each, shape (p,)."""
+        return self.lookup(np.arange(np.size(home)), home)
+
+    def diff(self, previous: RoutingTable) -> TableChange:
+        """Edits that turn the previous table into this one."""
+        known = np.isin(self.keys, previous.keys, assume_unique=True)
+        same = known.copy()
+        same[known] = self.nodes[known] == previous.nodes[np.searchsorted(previous.keys, self.keys[known])]
+        dropped = np.setdiff1d(previous.keys, self.keys, assume_unique=True)
+        return TableChange(self.keys[~same], self.nodes[~same], dropped)
+
+    def apply(self, change: TableChange) -> RoutingTable:
+        """The table after some edits: ``previous.apply(new.diff(previous)) == new``."""
+        stays = ~np.isin(self.keys, np.concatenate([change.dropped, change.keys]))
+        return RoutingTable(
+            np.concatenate([self.keys[stays], change.keys]), np.concatenate([self.nodes[stays], change.nodes])
+        )
+
+    def migrations(self, previous: RoutingTable, home: ArrayLike) -> IntArray:
+        """Keys whose state moves when this table replaces the previous one: the paper's Delta(F, F'), ascending."""
+        hashed = np.asarray(home, dtype=np.int64)
+        touched = np.union1d(self.keys, previous.keys)
+        before, after = previous.lookup(touched, hashed[touched]), self.lookup(touched, hashed[touched])
+        return touched[before != after]
+
+    # Files --------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, labels: Sequence[str | int] | None = None) -> None:
+        """Write the table: Parquet (columns key, node), or JSON for a name that ends in .json.
+
+        Parameters
+        ----------
+        path : str or Path
+        labels : sequence, optional
+            Labels of ALL keys (`workload.keys`); a further column, for people.
+        """
+        path = Path(path)
+        scratch = path.with_name(path.name + ".part")
+        names = None if labels is None else [labels[k] for k in self.keys]
+        try:
+            if path.suffix == ".json":
+                _write_json(scratch, self, names)
+            else:
+                _write_parquet(scratch, self, names)
+            os.replace(scratch, path)  # noqa: PTH105 - whole or not at all
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | Path) -> RoutingTable:
+        """Read what `save` wrote."""
+        path = Path(path)
+        if not path.exists():
+            raise InputError(f"{path} does not exist")
+        try:
+            if path.suffix == ".json":
+                entries = json.loads(path.read_text(encoding="utf-8"))["entries"]
+                keys, nodes = [e["key"] for e in entries], [e["node"] for e in entries]
+            else:
+                import pyarrow.parquet as pq
+
+                columns = pq.read_table(path, columns=["key", "node"])
+                keys, nodes = (columns[name].to_numpy() for name in ("key", "node"))
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            raise InputError(f"{path} is no routing table ({error})") from None
+        return cls(keys, nodes)
+
+
+def _write_json(path: Path, table: RoutingTable, names: list[str | int] | None) -> None:
+    entries: list[dict[str, Any]] = [
+        {"key": k, "node": d} for k, d in zip(table.keys.tolist(), table.nodes.tolist(), strict=True)
+    ]
+    for entry, label in zip(entries, names or [], strict=False):
+        entry["label"] = label
+    path.write_text(json.dumps({"entries": entries}), encoding="utf-8")
+
+
+def _write_parquet(path: Path, table: RoutingTable, names: list[str | int] | None) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {"key": pa.array(table.keys), "node": pa.array(table.nodes)}
+    if names is not None:
+        columns["label"] = pa.array([str(name) for name in names])
+    pq.write_table(pa.table(columns), path)

@@ -1,0 +1,255 @@
+"""Mixed routing exactly: Lagrangian prices decide most keys, HiGHS or CP-SAT the few that are left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.answer import Termination
+from keyshift.models.routing import MixedRouting
+from keyshift.models.routing.choices import Choices
+from keyshift.models.routing.compact import compact
+from keyshift.models.workload import IntArray
+from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise, on_grid
+
+MIP_DOUBT = 5e-7
+"""HiGHS proves its bound within feasibility tolerances; so much of the total state is taken off it."""
+
+TIGHT = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
+"""The check allows 1e-9 of the mean load: HiGHS's usual 1e-6 would let through what it refuses."""
+
+CORES = (3_000, 12_000)
+"""Pairs in the restricted programs that look for a better assignment, smallest first."""
+
+CORE_NODES = 2_000
+"""Branch-and-bound nodes for each of them."""
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a solver says about some choices: units on each pair (None without any), a safe bound, why it stopped."""
+
+    units: IntArray | None
+    bound: float
+    termination: Termination
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+_Engine = Callable[..., _Outcome]
+
+
+def solve_milp(
+    problem: MixedRouting,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: int = 1,
+    largest: int = 60_000,
+) -> Answer:
+    """The optimum by HiGHS, from a warm start, after the Lagrangian bound has closed what cannot matter.
+
+    1. Keys alike become one record; the Lagrangian dual bounds the optimum from below (O(records) a round).
+    2. Small restricted programs over the records whose choice is least clear improve on the start.
+    3. Pairs whose reduced cost exceeds the gap between the two are closed: no better assignment uses them.
+    4. What is open, if it has at most `largest` pairs, goes to HiGHS until proven; else the bound stands as it is.
+
+    Parameters
+    ----------
+    threads : int, default 1
+        More than one may return another of several optima from run to run.
+    largest : int, default 60,000
+        Open pairs up to which the remaining program is attempted.
+
+    Notes
+    -----
+    The bound is the larger of the Lagrangian one and, for the last program, the smaller of HiGHS's dual bound
+    (less `MIP_DOUBT` times the total state) and the best assignment. Where all states are multiples of a unit, it
+    is rounded up to the next multiple.
+    """
+    return _Search(problem, _highs, budget, seed, threads, largest).run(start)
+
+
+def solve_cpsat(
+    problem: MixedRouting,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: int = 1,
+    largest: int = 60_000,
+) -> Answer:
+    """As `solve_milp`, with CP-SAT on integer loads and states in place of HiGHS.
+
+    Parameters
+    ----------
+    threads : int, default 1
+        More than one may return another of several optima from run to run.
+    largest : int, default 60,000
+        Open pairs up to which the remaining program is attempted.
+    """
+    return _Search(problem, _cpsat, budget, seed, threads, largest).run(start)
+
+
+def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
+    """The value of the linear relaxation, as the Lagrangian dual: a bound, no assignment; fit for a million keys.
+
+    Where all states are multiples of a unit, it is rounded up to the next multiple.
+    """
+    dual = maximise(Relaxation(problem, compact(problem.workload)), budget, seed)
+    if dual.excludes_everything(problem):
+        return Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
+    ended: Termination = budget.why if budget.expired else "completed"
+    return Answer(
+        None, on_grid(problem, dual.bound), ended, details={"rounds": dual.rounds, "converged": dual.converged}
+    )
+
+
+class _Search:
+    """The steps that both exact methods share."""
+
+    def __init__(
+        self, problem: MixedRouting, engine: _Engine, budget: Budget, seed: int, threads: int, largest: int
+    ) -> None:
+        self.problem, self.engine, self.budget = problem, engine, budget
+        self.settings = {"seed": seed, "threads": threads}
+        self.seed, self.largest = seed, largest
+        self.relaxation = Relaxation(problem, compact(problem.workload))
+        self.best: IntArray | None = None
+        self.value = np.inf
+        self.details: dict[str, Any] = {"records": self.relaxation.keys.size}
+
+    def run(self, start: IntArray | None) -> Answer:
+        self._offer(start)
+        dual = maximise(self.relaxation, self.budget, self.seed)
+        self.details |= {"lagrangian_bound": dual.bound, "rounds": dual.rounds}
+        if dual.excludes_everything(self.problem):
+            return Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
+        bound = on_grid(self.problem, dual.bound)
+        for pairs in CORES:
+            if self._proven(bound) or self.budget.expired:
+                break
+            self._improve(dual, pairs)
+        if self._proven(bound):
+            return self._answer(bound, "optimal")
+        if self.budget.expired:
+            return self._answer(bound, self.budget.why)
+        return self._finish(dual, bound)
+
+    def _offer(self, assignment: IntArray | None) -> bool:
+        """Keep an assignment if it is feasible and better; whether it is feasible."""
+        if assignment is None:
+            return False
+        if self.problem.violations(assignment):
+            return False
+        value = self.problem.objective(assignment)
+        if value < self.value:
+            self.best, self.value = assignment, value
+            self.budget.report(objective=value, note="better assignment")
+        return True
+
+    def _proven(self, bound: float) -> bool:
+        return self.best is not None and self.value <= bound + 1e-9 * self.problem.scale
+
+    def _allowance(self, dual: Dual) -> float:
+        """Reduced cost above which a pair cannot be part of anything better, in shares of the total state."""
+        if self.best is None:
+            return np.inf
+        return (self.value - dual.bound) / self.problem.scale + 1e-9
+
+    def _improve(self, dual: Dual, pairs: int) -> None:
+        """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
+        choices = self.relaxation.core_choices(dual.prices, pairs)
+        found = self.engine(choices, self.budget.part(0.25), None, nodes=CORE_NODES, **self.settings)
+        if found.units is not None:
+            self._offer(choices.assignment(found.units))
+
+    def _finish(self, dual: Dual, bound: float) -> Answer:
+        """Solve what reduced costs leave open; if it is too much, say so and keep the bound."""
+        allowance = self._allowance(dual)
+        left = self.relaxation.count_open(dual.prices, allowance)
+        self.details["open_pairs"] = left
+        if left > self.largest:
+            said = f"{left} (key class, node) pairs stay open, more than largest = {self.largest}: the bound is the Lagrangian one"
+            return self._answer(bound, "gap", said)
+        choices = self.relaxation.open_choices(dual.prices, allowance)
+        known = None if self.best is None else choices.units(self.best)
+        outcome = self.engine(choices, self.budget, known, **self.settings)
+        self.details |= outcome.details
+        if outcome.termination == "infeasible":
+            if self.best is None:
+                return Answer(
+                    None, termination="infeasible", message="the solver proves that no assignment meets all limits"
+                )
+            return self._answer(self.value, "optimal")  # nothing better is left
+        if outcome.units is not None and not self._offer(choices.assignment(outcome.units)) and self.engine is _highs:
+            # HiGHS's tolerance let an overload through: whole numbers have none.
+            outcome = _cpsat(choices, self.budget, known, **self.settings)
+            if outcome.units is not None:
+                self._offer(choices.assignment(outcome.units))
+        reached = on_grid(self.problem, min(outcome.bound, self.value))
+        return self._answer(max(bound, reached), outcome.termination)
+
+    def _answer(self, bound: float, termination: Termination, message: str = "") -> Answer:
+        return Answer(self.best, min(bound, self.value), termination, message, self.details)
+
+
+def _highs(
+    choices: Choices, budget: Budget, known: IntArray | None, *, seed: int, threads: int, nodes: int | None = None
+) -> _Outcome:
+    from keyshift.models.routing.pyomo_model import RoutingPyomo
+    from keyshift.solvers import highs
+
+    problem = choices.problem
+    positive = choices.keys.state[choices.keys.state > 0]
+    unit = float(positive.min()) if positive.size and problem.scale < 1e9 * positive.min() else problem.scale
+    statement = RoutingPyomo(choices, unit)
+    if choices.record.size == 0:
+        return _nothing_open(choices)
+    program, columns = highs.compile_model(statement.model)
+    if known is not None:
+        statement.set_start(known)
+    start = None if known is None else np.array([v.value for v in columns], dtype=float)
+    limits = TIGHT if nodes is None else {**TIGHT, "mip_max_nodes": nodes}
+    result = highs.minimise(program, budget, seed=seed, threads=threads, start=start, options=limits)
+    if result.termination == "infeasible":
+        return _Outcome(None, 0.0, "infeasible")
+    bound = result.bound * unit - MIP_DOUBT * problem.scale
+    if result.values is None:
+        return _Outcome(None, bound, result.termination)  # type: ignore[arg-type]
+    units = np.zeros(choices.record.size, dtype=np.int64)
+    for column, value in zip(columns, result.values, strict=True):
+        units[column.index()] = round(value)
+    return _Outcome(units, bound, result.termination, {"nodes": result.nodes})  # type: ignore[arg-type]
+
+
+def _cpsat(
+    choices: Choices, budget: Budget, known: IntArray | None, *, seed: int, threads: int, nodes: int | None = None
+) -> _Outcome:
+    from keyshift.models.routing.cpsat_model import RoutingCpSat
+    from keyshift.solvers import cpsat
+
+    statement = RoutingCpSat(choices)
+    if known is not None:
+        statement.set_start(known)
+    limits = {} if nodes is None else {"max_number_of_conflicts": 10 * nodes}
+    outcome = cpsat.minimise(statement.model, budget, seed=seed, threads=threads, **limits)
+    if outcome.termination == "infeasible":
+        return _Outcome(None, 0.0, "infeasible")
+    bound = statement.bound(outcome.solver.best_objective_bound)
+    if not outcome.found:
+        return _Outcome(None, bound, outcome.termination)
+    units = np.array([outcome.solver.value(x) for x in statement.x], dtype=np.int64)
+    return _Outcome(units, bound, outcome.termination, {"branches": outcome.solver.num_branches})
+
+
+def _nothing_open(choices: Choices) -> _Outcome:
+    """Every record is decided: there is one assignment to look at."""
+    units = np.zeros(0, dtype=np.int64)
+    if choices.problem.violations(choices.assignment(units)):
+        return _Outcome(None, 0.0, "infeasible")
+    return _Outcome(units, choices.problem.objective(choices.assignment(units)), "optimal")

@@ -1,0 +1,150 @@
+"""The Lagrangian relaxation's loops, compiled: r records of keys alike, n nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def _cost(load, state, current, home, d, price, entry):
+    """Cost of one key of a record on node d, at the prices of load and of a table entry."""
+    cost = price[d] * load
+    if d != current:
+        cost += state
+    if d != home:
+        cost += entry
+    return cost
+
+
+@njit(cache=True)
+def _cheapest(load, state, current, home, price, entry, kept, by_price):
+    """Cheapest node of a record and its cost; staying wins ties, then the hash, then the cheaper load."""
+    best, least = -1, np.inf
+    if kept[current]:
+        best, least = current, _cost(load, state, current, home, current, price, entry)
+    if home != current and kept[home]:
+        cost = _cost(load, state, current, home, home, price, entry)
+        if cost < least:
+            best, least = home, cost
+    for d in by_price:  # of the nodes that are neither, the first is the cheapest
+        if d != current and d != home:
+            cost = _cost(load, state, current, home, d, price, entry)
+            if cost < least:
+                best, least = d, cost
+            break
+    return best, least
+
+
+@njit(cache=True)
+def relax(load, state, count, current, home, price, entry, kept, by_price):
+    """Minimise the Lagrangian record by record, and sum what a cut needs for each current node.
+
+    Returns (state moved (n,), load on each node (n, n), entries (n,)) of the records now on each node.
+    """
+    n = price.size
+    moved, onto, entries = np.zeros(n), np.zeros((n, n)), np.zeros(n)
+    for r in range(load.size):
+        i, h = current[r], home[r]
+        d, _ = _cheapest(load[r], state[r], i, h, price, entry, kept, by_price)
+        onto[i, d] += load[r] * count[r]
+        if d != i:
+            moved[i] += state[r] * count[r]
+        if d != h:
+            entries[i] += count[r]
+    return moved, onto, entries
+
+
+@njit(cache=True)
+def choices(load, state, current, home, price, entry, kept, by_price):
+    """Cheapest node of each record, its cost, and how clear it is: the lead over staying, going home or elsewhere.
+
+    Which of several equally cheap other nodes a record goes to is no matter of the prices, and not counted.
+    """
+    r_count = load.size
+    best, least, regret = np.empty(r_count, np.int64), np.empty(r_count), np.full(r_count, np.inf)
+    for r in range(r_count):
+        i, h = current[r], home[r]
+        best[r], least[r] = _cheapest(load[r], state[r], i, h, price, entry, kept, by_price)
+        for d in (i, h):
+            if kept[d] and d != best[r]:
+                regret[r] = min(regret[r], _cost(load[r], state[r], i, h, d, price, entry) - least[r])
+        if best[r] == i or best[r] == h:
+            for d in by_price:
+                if d != i and d != h:
+                    regret[r] = min(regret[r], _cost(load[r], state[r], i, h, d, price, entry) - least[r])
+                    break
+    return best, least, regret
+
+
+@njit(cache=True)
+def spread(records, load, count, current, home, price, by_price, limit, used, shares):
+    """Send the units of some records, heaviest first, each to the emptiest of the nodes of least price.
+
+    Staying and going home are no options here. Returns the shares written.
+    """
+    record, to, units = shares
+    written = 0
+    for r in records:
+        for _ in range(count[r]):
+            target, floor = -1, 0.0
+            for d in by_price:
+                if d == current[r] or d == home[r]:
+                    continue
+                if target >= 0 and price[d] > floor:
+                    break
+                if target < 0:
+                    floor = price[d] + 1e-9
+                    target = d
+                elif limit[d] - used[d] > limit[target] - used[target]:
+                    target = d
+            used[target] += load[r]
+            if written > 0 and record[written - 1] == r and to[written - 1] == target:
+                units[written - 1] += 1
+            else:
+                record[written], to[written], units[written] = r, target, 1
+                written += 1
+    return written
+
+
+@njit(cache=True)
+def list_few(records, current, home, kept, by_price, others, record, node):
+    """Write for each record its current node, its hash, and some others of low price, starting at another each time."""
+    at = 0
+    for r in records:
+        if kept[current[r]]:
+            record[at], node[at] = r, current[r]
+            at += 1
+        if home[r] != current[r] and kept[home[r]]:
+            record[at], node[at] = r, home[r]
+            at += 1
+        wanted = others
+        for step in range(by_price.size):
+            d = by_price[(step + r) % by_price.size]
+            if wanted > 0 and d != current[r] and d != home[r]:
+                record[at], node[at] = r, d
+                at += 1
+                wanted -= 1
+    return at
+
+
+@njit(cache=True)
+def count_open(records, load, state, current, home, price, entry, kept, least, allowance):
+    """How many (record, node) pairs cost at most `allowance` more than the record's cheapest."""
+    total = 0
+    for r in records:
+        for d in range(price.size):
+            if kept[d] and _cost(load[r], state[r], current[r], home[r], d, price, entry) <= least[r] + allowance:
+                total += 1
+    return total
+
+
+@njit(cache=True)
+def list_open(records, load, state, current, home, price, entry, kept, least, allowance, record, node):
+    """Write those pairs, record by record."""
+    at = 0
+    for r in records:
+        for d in range(price.size):
+            if kept[d] and _cost(load[r], state[r], current[r], home[r], d, price, entry) <= least[r] + allowance:
+                record[at], node[at] = r, d
+                at += 1

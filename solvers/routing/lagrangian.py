@@ -1,0 +1,306 @@
+"""A bound that scales to a million keys: the Lagrangian dual of mixed routing, by cutting planes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from keyshift.models import Budget, metrics
+from keyshift.models.integers import scaled
+from keyshift.models.routing import MixedRouting
+from keyshift.models.routing.choices import Choices
+from keyshift.models.routing.compact import CompactKeys
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers import highs
+from keyshift.solvers.routing import kernels
+from keyshift.solvers.safe_bounds import EPSILON, LinearProgram
+
+CONVERGED = 1e-7
+"""Stop when the cuts promise no more than this share of the total state."""
+
+ROUNDS = 200
+
+OTHERS = 4
+"""Nodes, besides its current one and its hash, that a record may go to in a restricted program."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Multipliers, in shares of the total state: of each node's upper and lower load limit, and of a table entry.
+
+    Loads are in units of the mean node load; `entry` is the price of as many entries as there are keys.
+    """
+
+    upper: FloatArray
+    lower: FloatArray
+    entry: float
+
+
+class Relaxation:
+    r"""The Lagrangian relaxation of (2), (3), (4): each record by itself, in O(r) for n nodes.
+
+    .. math:: g(\lambda, \nu, \mu) = \sum_t m_t \min_d \bigl( S_t [d \ne F_t] + (\lambda_d - \nu_d) c_t + \mu [d \ne h_t] \bigr)
+              - \lambda^T U + \nu^T B - \mu A_{max}
+
+    is a lower bound for every :math:`\lambda, \nu, \mu \ge 0`, with U and B the right sides of (2) and (3). Its
+    maximum is the value of the linear relaxation, because what remains is (1) alone, whose corners are whole.
+    Only three nodes can be cheapest for a record: its current one, its hash, and the other one of cheapest load.
+
+    Parameters
+    ----------
+    problem : MixedRouting
+    keys : CompactKeys
+        Records, grouped without discretisation.
+    """
+
+    def __init__(self, problem: MixedRouting, keys: CompactKeys) -> None:
+        w = problem.workload
+        self.problem, self.keys = problem, keys
+        self.mean = metrics.mean_load(w) or 1.0
+        self.load, self.state = keys.load / self.mean, keys.state / problem.scale
+        self.entries = float(w.key_groups)
+        # Twice the slack of the check: its own sums are rounded too, and the bound has to hold for all it accepts.
+        self.upper = (problem.upper + 2 * problem.slack) / self.mean
+        self.lower = np.maximum(problem.lower - 2 * problem.slack, 0.0) / self.mean
+        self.limit = problem.table_limit / self.entries
+        self.kept = w.kept
+
+    def node_prices(self, prices: Prices) -> tuple[FloatArray, float, IntArray]:
+        """Price of a unit of load on each node, of an entry, and the kept nodes by ascending price of load."""
+        price = prices.upper - prices.lower
+        order = np.argsort(price, kind="stable")
+        return price, prices.entry / self.entries, order[self.kept[order]]
+
+    def _records(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
+        return self.load, self.state, self.keys.current, self.keys.home
+
+    def cuts(self, prices: Prices) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """State moved, load put on each node and entries used, by the keys now on each node, at some prices."""
+        price, entry, order = self.node_prices(prices)
+        load, state, current, home = self._records()
+        moved, onto, entries = kernels.relax(
+            load, state, self.keys.count, current, home, price, entry, self.kept, order
+        )
+        return moved, onto, entries / self.entries
+
+    def constant(self, prices: Prices) -> float:
+        """The part of g without keys."""
+        return float(prices.lower @ self.lower - prices.upper @ self.upper - prices.entry * self.limit)
+
+    def value(self, prices: Prices) -> float:
+        """g, as floats give it."""
+        moved, onto, entries = self.cuts(prices)
+        price = prices.upper - prices.lower
+        return float(moved.sum() + (onto @ price).sum() + prices.entry * entries.sum()) + self.constant(prices)
+
+    def least(self, prices: Prices) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Cheapest node of each record, its cost, and by how much the second best costs more."""
+        price, entry, order = self.node_prices(prices)
+        best, least, regret = kernels.choices(*self._records(), price, entry, self.kept, order)
+        return best, least, regret
+
+    def safe_value(self, prices: Prices) -> float:
+        """g in units of state, less what rounding can have added: an exact sum, four roundings a term."""
+        _, least, _ = self.least(prices)
+        terms = least * self.keys.count
+        parts = np.concatenate([
+            terms, prices.lower * self.lower, -prices.upper * self.upper, [-prices.entry * self.limit]
+        ])  # fmt: skip
+        price, entry, _ = self.node_prices(prices)
+        # A term is the least of some sums of state, load * price and entry price: their magnitudes bound the rounding.
+        magnitude = float((self.keys.count * (self.state + self.load * np.abs(price).max() + entry)).sum())
+        magnitude += float(np.abs(parts[terms.size :]).sum())
+        return (math.fsum(parts) - 16 * EPSILON * magnitude) * self.problem.scale
+
+    def open_choices(self, prices: Prices, allowance: float) -> Choices:
+        """Pairs that cost at most `allowance` more than their record's cheapest.
+
+        Every assignment that uses another pair is worse than g by more than the allowance: the reduced-cost argument.
+        """
+        price, entry, _ = self.node_prices(prices)
+        _, least, _ = self.least(prices)
+        args = (np.arange(self.keys.size), *self._records(), price, entry, self.kept, least, allowance)
+        record = np.empty(kernels.count_open(*args), dtype=np.int64)
+        node = np.empty_like(record)
+        kernels.list_open(*args, record, node)
+        return Choices.of(self.problem, self.keys, record, node)
+
+    def core_choices(self, prices: Prices, pairs: int) -> Choices:
+        """A program of about so many pairs: the records whose decision is least clear stay open, the others are fixed.
+
+        A fixed record stays, or goes home, or elsewhere, as the prices want it; among nodes of one price its keys go
+        to the emptiest, the heaviest first. Among records of equal clarity those of light keys stay open: they fit.
+        """
+        keys = self.keys
+        price, _, order = self.node_prices(prices)
+        best, _, regret = self.least(prices)
+        options = min(order.size, OTHERS + 2)
+        core = np.lexsort((keys.load, regret))[: max(1, pairs // options)]
+        core = np.sort(core)
+        fixed = np.ones(keys.size, dtype=bool)
+        fixed[core] = False
+        elsewhere = (best != keys.current) & (best != keys.home)
+        plain = np.flatnonzero(fixed & ~elsewhere)
+        used = np.bincount(best[~elsewhere], (self.load * keys.count)[~elsewhere], self.upper.size)
+        movers = np.flatnonzero(fixed & elsewhere)
+        movers = movers[np.argsort(-self.load[movers], kind="stable")]
+        shares = tuple(np.empty(int(keys.count[movers].sum()), dtype=np.int64) for _ in range(3))
+        written = kernels.spread(
+            movers, self.load, keys.count, keys.current, keys.home, price, order, self.upper, used, shares
+        )
+        record, node = np.empty((2, core.size * options), dtype=np.int64)
+        listed = kernels.list_few(core, keys.current, keys.home, self.kept, order, OTHERS, record, node)
+        opened = Choices.of(self.problem, keys, record[:listed], node[:listed])
+        return replace(
+            opened,
+            fixed=np.concatenate([opened.fixed, plain, shares[0][:written]]),
+            fixed_node=np.concatenate([opened.fixed_node, best[plain], shares[1][:written]]),
+            fixed_units=np.concatenate([opened.fixed_units, keys.count[plain], shares[2][:written]]),
+        )
+
+    def count_open(self, prices: Prices, allowance: float) -> int:
+        """How many pairs `open_choices` would list."""
+        price, entry, _ = self.node_prices(prices)
+        _, least, _ = self.least(prices)
+        everything = np.arange(self.keys.size)
+        return int(kernels.count_open(everything, *self._records(), price, entry, self.kept, least, allowance))
+
+
+@dataclass(frozen=True)
+class Dual:
+    """The best prices found, the safe bound they prove (units of state), and how it ended."""
+
+    prices: Prices
+    bound: float
+    rounds: int
+    converged: bool
+
+    def excludes_everything(self, problem: MixedRouting) -> bool:
+        """Whether the bound exceeds all the state there is: then no assignment is feasible."""
+        return self.bound > float(problem.workload.state.sum()) * (1 + 1e-9) + 1e-9 * problem.scale
+
+
+def first_prices(relaxation: Relaxation) -> Prices:
+    """Prices at which every overloaded node alone would shed its excess: the critical ratio of a fractional knapsack."""
+    keys, n = relaxation.keys, relaxation.upper.size
+    load, state = relaxation.load * keys.count, relaxation.state
+    used = np.bincount(keys.current, weights=load, minlength=n)
+    upper = np.zeros(n)
+    for d in np.flatnonzero(relaxation.kept & (used > relaxation.upper)):
+        on = np.flatnonzero((keys.current == d) & (keys.load > 0))
+        ratio = state[on] / relaxation.load[on]
+        order = np.argsort(ratio, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(load[on[order]]), used[d] - relaxation.upper[d]))
+        upper[d] = ratio[order[min(enough, order.size - 1)]]
+    return Prices(upper, np.zeros(n), 0.0)
+
+
+def maximise(relaxation: Relaxation, budget: Budget, seed: int = 0, rounds: int = ROUNDS) -> Dual:
+    """Climb the dual by cutting planes in a box around the best prices, which grows and shrinks (Marsten et al. 1975).
+
+    Every round costs O(r) and a small linear program. Any end, early or not, leaves a valid bound.
+    """
+    climb = _Climb(relaxation, seed)
+    done = 0
+    while done < rounds and not climb.converged and not budget.expired and climb.best <= 1.0 + CONVERGED:
+        climb.step(budget)
+        done += 1
+        budget.report(bound=max(0.0, climb.best) * relaxation.problem.scale, note="bound")
+    return Dual(climb.centre, relaxation.safe_value(climb.centre), done, climb.converged)
+
+
+class _Climb:
+    """The cuts so far, the best prices, and the box around them. Vectors are (upper, lower if any, entry)."""
+
+    def __init__(self, relaxation: Relaxation, seed: int) -> None:
+        self.relaxation, self.seed = relaxation, seed
+        self.n = relaxation.upper.size
+        self.two_sided = bool((relaxation.lower > 0).any())
+        self.limited = relaxation.limit < 1.0
+        self.rows: list[sp.csr_array] = []
+        self.offsets: list[FloatArray] = []
+        self.centre = first_prices(relaxation)
+        self.best = self._cut(self.centre)
+        self.radius = max(0.05, float(self.centre.upper.max(initial=0.0)))
+        self.converged = False
+
+    def _vector(self, prices: Prices) -> FloatArray:
+        return np.concatenate([prices.upper, prices.lower if self.two_sided else [], [prices.entry]])
+
+    def _prices(self, vector: FloatArray) -> Prices:
+        lower = vector[self.n : 2 * self.n] if self.two_sided else np.zeros(self.n)
+        return Prices(vector[: self.n], lower, float(vector[-1]))
+
+    def _cut(self, prices: Prices) -> float:
+        """Add, for the keys now on each node, what their least cost is at most; returns g."""
+        moved, onto, entries = self.relaxation.cuts(prices)
+        columns = [onto, -onto] if self.two_sided else [onto]
+        self.rows.append(sp.csr_array(np.hstack([*columns, entries[:, None]])))
+        self.offsets.append(moved)
+        price = prices.upper - prices.lower
+        own = float(moved.sum() + (onto @ price).sum() + prices.entry * entries.sum())
+        return own + self.relaxation.constant(prices)
+
+    def step(self, budget: Budget) -> None:
+        """Solve the master, evaluate its prices, and move or shrink."""
+        centre = self._vector(self.centre)
+        result = highs.minimise(self._master(centre), budget, seed=self.seed, relax=True)
+        if result.values is None:
+            self.converged = result.termination not in ("time_limit", "interrupted")
+            return
+        proposal = result.values[: centre.size]
+        slope = self._constant_row()
+        promised = float(result.values[centre.size :].sum() + slope @ proposal) - self.best
+        if promised <= CONVERGED:
+            inside = np.abs(proposal - centre).max() < self.radius * (1 - 1e-9)
+            self.converged = inside or self.radius > 1e6
+            self.radius *= 10
+            return
+        prices = self._prices(np.maximum(proposal, 0.0))
+        gained = self._cut(prices) - self.best
+        if gained > 0:
+            self.centre, self.best = prices, self.best + gained
+        if gained > 0.5 * promised:
+            self.radius *= 2
+        elif gained < 0.1 * promised:
+            self.radius *= 0.5
+
+    def _constant_row(self) -> FloatArray:
+        """Slope of the part of g without keys."""
+        r = self.relaxation
+        return np.concatenate([-r.upper, r.lower if self.two_sided else [], [-r.limit]])
+
+    def _master(self, centre: FloatArray) -> LinearProgram:
+        """max sum z_i + slope @ y, z_i <= every cut at y, y in the box."""
+        cuts = len(self.rows)
+        y = sp.vstack(self.rows)
+        z = sp.vstack([sp.eye_array(self.n)] * cuts)
+        slope = self._constant_row()
+        top = np.where(np.arange(centre.size) < centre.size - 1 + self.limited, centre + self.radius, 0.0)
+        return LinearProgram(
+            cost=np.concatenate([-slope, -np.ones(self.n)]),
+            offset=0.0,
+            matrix=sp.csr_array(sp.hstack([-y, z])),
+            row_lower=np.full(cuts * self.n, -np.inf),
+            row_upper=np.concatenate(self.offsets),
+            column_lower=np.concatenate([np.maximum(centre - self.radius, 0.0), np.full(self.n, -np.inf)]),
+            column_upper=np.concatenate([top, np.full(self.n, np.inf)]),
+            integer=np.zeros(centre.size + self.n, dtype=bool),
+        )
+
+
+def on_grid(problem: MixedRouting, bound: float) -> float:
+    """Round a bound up to the next value the objective can have: states that are multiples of a unit sum to one."""
+    whole = scaled(problem.workload.state)
+    if not whole.exact or bound <= 0:
+        return max(bound, 0.0)
+    unit = math.gcd(*np.unique(whole.values).tolist())
+    if unit == 0:
+        return 0.0
+    from fractions import Fraction
+
+    step = Fraction(unit) / whole.scale
+    return float(math.ceil(Fraction(bound) / step) * step)
