@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
-    from keyshift.models.intervals import IntervalMigration, MigrationSequence
+    from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
@@ -46,6 +46,7 @@ _LAZY = {
     "KeySplitting": "keyshift.models.splitting",
     "LoadModel": "keyshift.models.collocation",
     "MCLB": "keyshift.models.mclb",
+    "MigrationPolicy": "keyshift.models.intervals",
     "MigrationSequence": "keyshift.models.intervals",
     "MixedRouting": "keyshift.models.routing",
     "MovementWithinLimits": "keyshift.models.mclb",
@@ -73,6 +74,7 @@ __all__ = [
     "KeySplitting",
     "KeyshiftError",
     "LoadModel",
+    "MigrationPolicy",
     "MigrationSequence",
     "MissingDependencyError",
     "MixedRouting",
