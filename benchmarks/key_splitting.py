@@ -66,7 +66,7 @@ def speed(report, quick):
             (name, f"{np.median(rates):.0f}", f"{np.median(counts):.0f}", f"{np.median(rates) / np.median(counts):.2f}")
         )
     report.say(
-        f"PKG, 2 choices, 1 source, 100 workers, one core, {m / 1e6:.0f} M messages: hashing, decision, answer written,",
+        f"PKG, 2 choices, 1 source, 100 workers, one core, {m / 1e6:.0f} M messages: hashing, decision, answer written",
         "and average imbalance tracked. Median of three runs, side by side with `np.bincount` over the same array.",
     )
     report.table(("stream", "PKG, M messages/s", "np.bincount, M/s", "ratio"), rows)
@@ -131,11 +131,11 @@ def table_2(report, quick):
     report.say(
         "WP and TW are not available: streams of the same head share p1, with fewer keys and shorter",
         f"({m / 1e6:.0f} M messages where the paper has 22 M and 1.2 G), so the smallest figures, which go as 1/m, are",
-        "larger here. Two figures for each scheme, both divided by the messages: the imbalance at the end, I(m)/m, and its",
-        "average over time, which is what the paper says it prints. Its numbers look like the former: where imbalance grows",
-        "steadily the average is half of it, and Off-Greedy's tiny values at W = 5 and 10, or its p1 - 1/W = 8.3e-2 at",
-        "W = 100, fit I(m)/m only. 'optimum' is I(m)/m of the flow optimum with the same two candidates: what PKG, PoTC and",
-        "hashing cannot avoid.",
+        "larger here. Two figures for each scheme, both divided by the messages: the imbalance at the end, I(m)/m, and",
+        "its average over time, which is what the paper says it prints. Its numbers look like the former: where",
+        "imbalance grows steadily the average is half of it, and Off-Greedy's tiny values at W = 5 and 10, or its",
+        "p1 - 1/W = 8.3e-2 at W = 100, fit I(m)/m only. 'optimum' is I(m)/m of the flow optimum with the same two",
+        "candidates: what PKG, PoTC and hashing cannot avoid.",
     )
     for name, (title, keys) in inputs.items():
         if keys is None:
@@ -189,8 +189,9 @@ def theorem(report, quick):
 def deployment(report, quick):
     report.say(
         "## Simulated deployment", "",
-        "Simulated, not measured: one first-come-first-served queue a worker, the service time below, arrivals at 90 % of",
-        "what perfectly balanced workers could do, and beyond all limits for the throughput. 8 workers, WP-like stream.",
+        "Simulated, not measured: one first-come-first-served queue a worker, the service time below, arrivals at",
+        "90 % of what perfectly balanced workers could do, and beyond all limits for the throughput. 8 workers,",
+        "WP-like stream.",
     )  # fmt: skip
     m = 100_000 if quick else 1_000_000
     rng = np.random.default_rng(10)
@@ -238,8 +239,9 @@ def main() -> None:
         part(report, given.quick)
     report.say(
         "## Against the optimum", "",
-        f"{report.runs} runs of hashing, PoTC, PKG and greedy-d were held against the flow optimum with the same candidates;",
-        f"none was below it, the closest had {report.closest:.6f} times its largest load. Whole benchmark: {time.perf_counter() - begun:.0f} s.",
+        f"{report.runs} runs of hashing, PoTC, PKG and greedy-d were held against the flow optimum with the same",
+        f"candidates; none was below it, the closest had {report.closest:.6f} times its largest load.",
+        f"Whole benchmark: {time.perf_counter() - begun:.0f} s.",
     )  # fmt: skip
     (given.out / "key_splitting.md").write_text("\n".join(report.lines) + "\n")
 

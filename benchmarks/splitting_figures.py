@@ -43,7 +43,7 @@ def estimates(report, quick):
     report.figure(
         "fig4",
         figure,
-        f"As Figure 4: hashing (H), PKG with global (G) and local estimates (L, 5 to 20 sources); {m / 1e6:g} M messages.",
+        f"As Figure 4: hashing (H), PKG with global (G) or local estimates (L, 5-20 sources); {m / 1e6:g} M messages.",
     )
 
     figure, axes = plt.subplots(2, 2, figsize=(9, 5), sharex="col", sharey="row")
@@ -63,7 +63,7 @@ def estimates(report, quick):
     report.figure(
         "fig5",
         figure,
-        "As Figure 5: imbalance over time, 5 sources. P probes 100 times: after each, all sources rush to the same workers.",
+        "As Figure 5: imbalance over time, 5 sources. P probes 100 times: then all sources rush to the same workers.",
     )
 
     figure, axis = plt.subplots(figsize=(5, 3.2))
@@ -105,7 +105,7 @@ def skew(report, quick):
     report.figure(
         "fig7",
         figure,
-        f"As Figure 7: PKG under growing skew, 5 sources, {m / 1e6:g} M messages. Dotted: first exponent with p1 > 2/W.",
+        f"As Figure 7: PKG under growing skew, 5 sources, {m / 1e6:g} M messages. Dotted: first with p1 > 2/W.",
     )
 
     stream = streams.sample(rng, streams.zipf(100_000, 2.0), m)
@@ -195,5 +195,5 @@ def sources(report, quick):
     report.figure(
         "fig8",
         figure,
-        "As Figure 8: edges of a synthetic graph come to sources in turn, or by source vertex; to workers by destination.",
+        "As Figure 8: edges of a synthetic graph come to sources in turn, or by source vertex.",
     )
