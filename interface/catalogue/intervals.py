@@ -19,6 +19,10 @@ MIGRATION = Formulation(
             limits="O(m^2 n'): thousands of tasks",
         ),
         Method("simple-ssm", "exact", f"{_PAPER}, Fig. 5, repaired", f"{_SOLVERS}.printed:simple_ssm", limits="tiny"),
+        Method(
+            "lagrangian", "relaxation", "keyshift: a price on intervals, for millions of tasks; finds assignments too",
+            f"{_SOLVERS}.lagrangian:lagrangian",
+        ),
         Method("free", "relaxation", "without contiguity; CP-SAT", f"{_DECLARED}:solve_free", limits="small"),
         Method(
             "ssm-printed", "heuristic", f"{_PAPER}, Fig. 7, as printed: wrong, kept for teaching",
