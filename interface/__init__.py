@@ -23,6 +23,7 @@ from keyshift.models.workload import Workload
 if TYPE_CHECKING:
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
+    from keyshift.heuristics.splitting.chooser import choose_splitting
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
@@ -52,6 +53,7 @@ _LAZY = {
     "Partitioner": "keyshift.heuristics.splitting.partitioner",
     "RoutingTable": "keyshift.models.routing",
     "check": "keyshift.run",
+    "choose_splitting": "keyshift.heuristics.splitting.chooser",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
     "read_workload": "keyshift.models.workload_io",
@@ -85,6 +87,7 @@ __all__ = [
     "Violation",
     "Workload",
     "check",
+    "choose_splitting",
     "compare",
     "methods",
     "read_workload",
