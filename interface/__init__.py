@@ -23,8 +23,14 @@ from keyshift.models.workload import Workload
 if TYPE_CHECKING:
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
+    from keyshift.heuristics.splitting.chooser import choose_splitting
+    from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
+    from keyshift.models.collocation import CollocatedAllocation, LoadModel
+    from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
+    from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.routing import MixedRouting, RoutingTable
+    from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.models.workload_io import read_workload, write_workload
     from keyshift.run import check, solve
 
@@ -32,11 +38,22 @@ from keyshift.version import __version__ as __version__
 
 # Public names that load on first use: name -> module. Kept in step with the imports above by a test.
 _LAZY = {
+    "CollocatedAllocation": "keyshift.models.collocation",
     "Comparison": "keyshift.comparison",
+    "IntervalMigration": "keyshift.models.intervals",
     "KeyGroupAllocation": "keyshift.models.allocation",
+    "KeyPlacement": "keyshift.models.splitting",
+    "KeySplitting": "keyshift.models.splitting",
+    "LoadModel": "keyshift.models.collocation",
+    "MCLB": "keyshift.models.mclb",
+    "MigrationPolicy": "keyshift.models.intervals",
+    "MigrationSequence": "keyshift.models.intervals",
     "MixedRouting": "keyshift.models.routing",
+    "MovementWithinLimits": "keyshift.models.mclb",
+    "Partitioner": "keyshift.heuristics.splitting.partitioner",
     "RoutingTable": "keyshift.models.routing",
     "check": "keyshift.run",
+    "choose_splitting": "keyshift.heuristics.splitting.chooser",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
     "read_workload": "keyshift.models.workload_io",
@@ -45,14 +62,24 @@ _LAZY = {
 }
 
 __all__ = [
+    "MCLB",
     "BoundError",
     "CheckReport",
+    "CollocatedAllocation",
     "Comparison",
     "InputError",
+    "IntervalMigration",
     "KeyGroupAllocation",
+    "KeyPlacement",
+    "KeySplitting",
     "KeyshiftError",
+    "LoadModel",
+    "MigrationPolicy",
+    "MigrationSequence",
     "MissingDependencyError",
     "MixedRouting",
+    "MovementWithinLimits",
+    "Partitioner",
     "Problem",
     "Progress",
     "RoutingTable",
@@ -60,6 +87,7 @@ __all__ = [
     "Violation",
     "Workload",
     "check",
+    "choose_splitting",
     "compare",
     "methods",
     "read_workload",

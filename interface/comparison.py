@@ -46,8 +46,8 @@ class Comparison:
 
     @property
     def best(self) -> Solution | None:
-        """The solution of least objective, None when no method found one."""
-        found = [s for s in self.solutions if s.objective is not None]
+        """The solution of least objective, None when no method found one; it keeps every rule of the problem."""
+        found = [s for s in self.solutions if s.objective is not None and s.problem is self.problem]
         return min(found, key=lambda s: s.objective) if found else None  # type: ignore[arg-type,return-value]
 
     @property
@@ -70,7 +70,7 @@ class Comparison:
         return pd.DataFrame(rows)
 
     def _above_best_bound(self, solution: Solution) -> float | None:
-        if solution.objective is None or self.best_bound is None:
+        if solution.objective is None or self.best_bound is None or solution.problem is not self.problem:
             return None
         return max(0.0, solution.objective - self.best_bound)
 

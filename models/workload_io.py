@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models.errors import InputError
+from keyshift.models.statistics_io import MANIFEST, read_statistics
 from keyshift.models.workload import Workload
 
 FORMAT = 1
@@ -67,7 +68,8 @@ def read_workload(path: str | Path) -> Workload:
     Parameters
     ----------
     path : str or Path
-        A ``.json`` file or a directory.
+        A ``.json`` file or a directory; also statistics, if they name their nodes (see
+        `keyshift.models.statistics_io`).
 
     Raises
     ------
@@ -78,6 +80,8 @@ def read_workload(path: str | Path) -> Workload:
     if not source.exists():
         raise InputError(f"{source} does not exist")
     try:
+        if (source / MANIFEST).is_file():
+            return read_statistics(source)
         return _read_json(source) if source.is_file() else _read_tables(source)
     except InputError as error:
         raise error if str(error).startswith(str(source)) else InputError(f"{source}: {error}") from None

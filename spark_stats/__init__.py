@@ -1,1 +1,42 @@
-"""From tuples to load, state-size and traffic matrices, with PySpark. This floor imports models only."""
+"""From tuples to a workload with Spark: load, state size and traffic of every key group, window by window.
+
+>>> from keyshift.spark_stats import Operator, Topology, collect
+>>> topology = Topology(operators=[Operator(name="extract", key="tailnum"), Operator(name="sum", key="tailnum")],
+...                     edges=[("extract", "sum")])
+
+PySpark loads with the first name that needs it; nothing starts a session at import.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from keyshift.models.errors import MissingDependencyError
+from keyshift.spark_stats.topology import Operator, Topology
+
+if TYPE_CHECKING:
+    from keyshift.spark_stats.collect import collect
+    from keyshift.spark_stats.session import local_session
+    from keyshift.spark_stats.statistics import Stats
+
+_LAZY = {
+    "Stats": "keyshift.spark_stats.statistics",
+    "collect": "keyshift.spark_stats.collect",
+    "local_session": "keyshift.spark_stats.session",
+}
+
+__all__ = ["Operator", "Stats", "Topology", "collect", "local_session"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'keyshift.spark_stats' has no attribute {name!r}")
+    try:
+        module = importlib.import_module(_LAZY[name])
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "pyspark":
+            raise
+        raise MissingDependencyError("statistics need PySpark: pip install 'keyshift[spark]'") from None
+    globals()[name] = value = getattr(module, name)
+    return value

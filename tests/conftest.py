@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 from hypothesis import settings
@@ -26,6 +27,8 @@ def spark():
     """One small local Spark session for all tests."""
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
     session = (
         SparkSession.builder.master("local[2]")
         .appName("keyshift tests")
@@ -33,6 +36,9 @@ def spark():
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.memory", "1g")
+        .config("spark.sql.codegen.wholeStage", "false")  # on small logs compiling takes longer than running
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        .config("spark.ui.showConsoleProgress", "false")
         .getOrCreate()
     )
     yield session

@@ -1,1 +1,1 @@
-"""Fast algorithms for collocated key-group allocation (paper 2, section 4.3.2)."""
+"""Fast algorithms for collocated allocation: ALBIC, COLA, and the balancers they are compared with."""

@@ -9,13 +9,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from keyshift.catalogue import allocation, routing
+from keyshift.catalogue import (
+    allocation,
+    collocation,
+    intervals,
+    mclb,
+    movement,
+    placement,
+    routing,
+    splitting,
+)
 from keyshift.method import Formulation, Method
 from keyshift.models import InputError, Problem
 
-FORMULATIONS: Mapping[str, Formulation] = MappingProxyType(
-    {module.FORMULATION.name: module.FORMULATION for module in (allocation, routing)}
+_ALL = (
+    allocation.FORMULATION,
+    collocation.FORMULATION,
+    mclb.FORMULATION,
+    movement.FORMULATION,
+    splitting.FORMULATION,
+    placement.FORMULATION,
+    routing.FORMULATION,
+    *intervals.FORMULATIONS,
 )
+
+FORMULATIONS: Mapping[str, Formulation] = MappingProxyType({f.name: f for f in _ALL})
 """Every formulation, by the name of its problem."""
 
 

@@ -22,8 +22,6 @@ def check(
     as_json: common.JsonOption = False,
 ) -> None:
     """Check an assignment without any solver. Exit code 0: feasible; 1: not."""
-    from rich.console import Console
-
     posed = common.read_problem(path, problem, context.args)
     report = posed.check(_read(assignment))
     if as_json:
@@ -36,7 +34,7 @@ def check(
             }
         )
     else:
-        console = Console()
+        console = common.console()
         console.print("feasible" if report.feasible else "not feasible")
         for violation in report.violations:
             console.print(f"- {violation}", markup=False)

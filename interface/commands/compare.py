@@ -21,8 +21,6 @@ def compare(
     as_json: common.JsonOption = False,
 ) -> None:
     """Run several methods on one problem and show them side by side."""
-    from rich.console import Console
-
     from keyshift.comparison import compare as run
     from keyshift.plots import figure_path
 
@@ -35,7 +33,7 @@ def compare(
     if as_json:
         common.print_json([common.as_record(s) for s in comparison])
     else:
-        console = Console()
+        console = common.console()
         console.print(comparison.to_table())
         for solution in comparison:
             if solution.message:

@@ -17,8 +17,6 @@ def demo(
     as_json: common.JsonOption = False,
 ) -> None:
     """Rebalance a real stream: New York's flights of 2013, 20 nodes, 13 migrations (needs keyshift[demo] and Java)."""
-    from rich.console import Console
-
     from keyshift.demo import closing_sentence, run_demo
 
     with common.progress("demo: flights through Spark, then every method") as watch:
@@ -26,7 +24,7 @@ def demo(
     if as_json:
         common.print_json([common.as_record(s) for s in comparison])
         return
-    console = Console()
+    console = common.console()
     console.print(comparison.to_table())
     console.print(closing_sentence(comparison), markup=False, highlight=False)
     console.print(

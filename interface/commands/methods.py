@@ -16,7 +16,6 @@ def methods(
     as_json: common.JsonOption = False,
 ) -> None:
     """List problems and methods; the first method of each problem is its default."""
-    from rich.console import Console
     from rich.table import Table
 
     if problem is not None and problem not in FORMULATIONS:
@@ -37,4 +36,4 @@ def methods(
         table.add_row(
             row["problem"], row["method"], row["kind"], " ".join(filter(None, (row["source"], row["limits"])))
         )
-    Console().print(table)
+    common.console().print(table)

@@ -21,8 +21,6 @@ def solve(
     as_json: common.JsonOption = False,
 ) -> None:
     """Answer a problem about a workload; the problem's own parameters are options too, such as --max-migrations 13."""
-    from rich.console import Console
-
     from keyshift.run import solve as answer
 
     posed = common.read_problem(path, problem, context.args)
@@ -32,7 +30,7 @@ def solve(
     if as_json:
         common.print_json(common.as_record(solution))
     else:
-        console = Console()
+        console = common.console()
         console.print(Comparison(posed, (solution,)).to_table())
         if solution.message:
             console.print(solution.message, markup=False)

@@ -1,1 +1,6 @@
-"""Problems and declarative models of minimum-cost load balancing (paper 1)."""
+"""Minimum-cost load balancing: the bi-objective problem of paper 1, and the scalarisation that ELB follows."""
+
+from keyshift.models.mclb.movement import MovementWithinLimits
+from keyshift.models.mclb.problem import MCLB
+
+__all__ = ["MCLB", "MovementWithinLimits"]

@@ -1,1 +1,6 @@
 """Problems and declarative models of key splitting (paper 3)."""
+
+from keyshift.models.splitting.problem import Histogram, KeyPlacement, KeySplitting
+from keyshift.models.splitting.stream import Stream
+
+__all__ = ["Histogram", "KeyPlacement", "KeySplitting", "Stream"]

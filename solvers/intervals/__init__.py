@@ -1,1 +1,1 @@
-"""Exact and relaxed answers to interval migration (paper 5)."""
+"""Exact and relaxed answers to interval migration: dynamic programs, sweeps over all partitions, bounds."""

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
-from instances import allocation, routing
+from instances import (
+    allocation,
+    collocation,
+    intervals,
+    mclb,
+    movement,
+    placement,
+    policies,
+    routing,
+    sequences,
+    splitting,
+)
 
-MODULES = (allocation, routing)
+MODULES = (
+    allocation,
+    collocation,
+    intervals,
+    mclb,
+    movement,
+    placement,
+    policies,
+    routing,
+    sequences,
+    splitting,
+)
 BATTERIES = {module.NAME: module.battery for module in MODULES}
 
 REQUIRED = ("ties", "zeros", "one node", "one key group", "draining all but one")

@@ -1,0 +1,219 @@
+"""ALBIC, Autonomic Load Balancing with Integrated Collocation (paper 2, Algorithm 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from keyshift.heuristics.collocation.partitions import collocated_sets, split_set
+from keyshift.heuristics.collocation.plan import allocate
+from keyshift.heuristics.collocation.scores import Scored, score, split_by_place
+from keyshift.models import Answer, Budget, Workload
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.allocation.problem import SLACK
+from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.workload import FloatArray, IntArray
+
+
+def albic(
+    problem: CollocatedAllocation,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    max_partition_load: float = 25.0,
+    step_partition_load: float = 5.0,
+    score_factor: float = 1.5,
+    plan_seconds: float = 1.0,
+) -> Answer:
+    """Keep what is collocated, collocate one pair more, and balance the rest by the allocation program.
+
+    (1) Score the pairs by their traffic. (2) Merge the collocated pairs into sets and split these by METIS into
+    partitions that are small enough to move; a partition moves as a whole. (3) Pick one of the pairs that send most
+    and are apart, and demand that it comes together. (4) Solve the allocation program under these demands; while
+    its load distance exceeds the limit, start over with smaller partitions. At size 0 the demands are gone and the
+    allocation program alone decides.
+
+    No guarantee on the objective. An invocation solves at most ``max_partition_load / step_partition_load + 1``
+    allocation programs.
+
+    Parameters
+    ----------
+    problem : CollocatedAllocation
+    budget : Budget
+    seed : int
+        Chooses among pairs of equal traffic, and seeds METIS.
+    max_partition_load : float, default 25
+        maxPL: the most load of a partition, in the unit of the problem's load distance (percent of the mean node
+        load, or load units).
+    step_partition_load : float, default 5
+        stepPL, above 0: by how much maxPL falls at each retry.
+    score_factor : float, default 1.5
+        sF: a pair counts when it carries more than so many times its sender's average.
+    plan_seconds : float, default 1
+        The most that one allocation program may take.
+
+    Notes
+    -----
+    Source: paper 2, Algorithm 2; maxLD is the problem's `max_load_distance`. Departures: balancing sees the
+    measured load (processing plus today's remote traffic), as in the paper's engine, while the answer is judged by
+    the load it will really have; a program without an answer counts as one that breaks maxLD; see also
+    `target_nodes` and `migration_weights`.
+    """
+    measured = problem.load_model.measured(problem.workload)
+    together, apart = split_by_place(score(measured, score_factor), measured.current)
+    pair = choose_pair(apart, np.random.default_rng(seed))
+    percent = float(measured.last_load.sum()) / problem.kept_capacity / 100
+    unit = percent if problem.distance_unit == "percent" else 1.0
+    max_pl, rounds, plan = max_partition_load, 0, None
+    while not budget.expired:
+        rounds += 1
+        partitions = partition(problem, measured, together, max_pl * unit, seed) if max_pl > 0 else []
+        demand = demanded(problem, measured, partitions, pair) if max_pl > 0 and pair is not None else None
+        found = plan_under(problem, measured, partitions, demand, budget, seed, plan_seconds)
+        plan = plan if found is None else found
+        if max_pl <= 0 or (found is not None and not problem.violations(found)):
+            break
+        max_pl = max(0.0, max_pl - max(step_partition_load, SLACK))
+    details = {"programs": rounds, "max_partition_load": max_pl, "candidates": len(apart), "collocated": len(together)}
+    return Answer(plan, termination=budget.why if budget.expired else "completed", details=details)
+
+
+def choose_pair(apart: Scored, rng: np.random.Generator) -> tuple[int, int] | None:
+    """One of the pairs that send most, at random (line 21); None when no pair is left."""
+    if len(apart) == 0:
+        return None
+    most = np.flatnonzero(apart.traffic == apart.traffic.max())
+    chosen = int(rng.choice(most))
+    return int(apart.sender[chosen]), int(apart.receiver[chosen])
+
+
+def partition(
+    problem: CollocatedAllocation, measured: Workload, together: Scored, max_load: float, seed: int
+) -> list[IntArray]:
+    """Step 2: partitions of the collocated sets, none costlier to move than allowed nor heavier than maxPL."""
+    both_ways = sp.csr_array(measured.traffic + measured.traffic.T)  # type: ignore[union-attr]
+    limited: list[tuple[FloatArray, float]] = []
+    if problem.max_migration_cost is not None:
+        limited.append((problem.allocation.migration_cost, problem.max_migration_cost))
+    if problem.max_migrations is not None:
+        limited.append((np.ones(measured.key_groups), float(problem.max_migrations)))
+    limited.append((measured.last_load, max_load))
+    sets = collocated_sets(together, measured.key_groups)
+    return [piece for members in sets for piece in split_set(members, both_ways, limited, seed)]
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Key groups that have to end on one node (step 3)."""
+
+    members: IntArray
+    node: int
+
+
+def demanded(
+    problem: CollocatedAllocation, measured: Workload, partitions: list[IntArray], pair: tuple[int, int]
+) -> Demand | None:
+    """Step 3: where the pair, with the partitions that its ends belong to, has to come together.
+
+    Both or neither in a partition: on the less loaded of the two nodes. One in a partition: where that one is.
+    """
+    home = {int(k): piece for piece in partitions for k in piece}
+    first, second = pair
+    members = np.unique(np.concatenate([home.get(k, np.array([k])) for k in pair]))
+    for node in target_nodes(measured, first, second, first in home, second in home):
+        movers = members[measured.current[members] != node]
+        if problem.allocation.allowed[movers, node].all():
+            return Demand(members, node)
+    return None
+
+
+def target_nodes(measured: Workload, first: int, second: int, first_held: bool, second_held: bool) -> list[int]:
+    """The nodes of the two ends, the one that the paper takes in front.
+
+    Departure: the other one is kept in reserve, for when the preferred node drains and may take no key group.
+    """
+    nodes = [int(measured.current[first]), int(measured.current[second])]
+    if first_held == second_held:
+        loads = np.bincount(measured.current, measured.last_load, measured.nodes) / measured.capacity
+        return sorted(nodes, key=lambda i: float(loads[i]))  # a tie goes to the sender's node
+    return nodes if first_held else nodes[::-1]
+
+
+def plan_under(
+    problem: CollocatedAllocation,
+    measured: Workload,
+    partitions: list[IntArray],
+    demand: Demand | None,
+    budget: Budget,
+    seed: int,
+    seconds: float,
+) -> IntArray | None:
+    """Step 4: the allocation program in which every partition moves as one and the demand is met; None if it has no answer."""
+    p = problem
+    unit = units_of(measured.key_groups, partitions, demand)
+    weights, limit = migration_weights(problem, measured, unit, demand)
+    if limit < -SLACK:
+        return None  # meeting the demand alone breaks a migration limit
+    place = np.zeros(weights.size, dtype=np.int64)
+    place[unit] = measured.current
+    if demand is not None:
+        place[unit[demand.members[0]]] = demand.node
+
+    def total(of: FloatArray) -> FloatArray:
+        return np.bincount(unit, of, weights.size)
+
+    merged = Workload(
+        load=total(measured.last_load), state=weights, current=place, nodes=measured.capacity, draining=measured.draining,
+        resources={name: total(use) for name, use in measured.resources.items()},
+    )  # fmt: skip
+    program = KeyGroupAllocation(
+        merged, max_migration_cost=max(limit, 0.0), into_draining=p.into_draining, resource_capacity=p.resource_capacity
+    )
+    chosen = allocate(program, budget, seed, seconds)
+    return None if chosen is None else chosen[unit]
+
+
+def units_of(key_groups: int, partitions: list[IntArray], demand: Demand | None) -> IntArray:
+    """The unit that each key group moves with, numbered by first member, shape (p,)."""
+    leader = np.arange(key_groups)
+    for piece in [*partitions, *([] if demand is None else [demand.members])]:
+        leader[piece] = piece[0]
+    return np.unique(leader, return_inverse=True)[1].astype(np.int64)
+
+
+def migration_weights(
+    problem: CollocatedAllocation, measured: Workload, unit: IntArray, demand: Demand | None
+) -> tuple[FloatArray, float]:
+    """What moving each unit takes of the migration limits, shape (units,), and how much there is.
+
+    What the demand needs is taken off beforehand, and its unit made too heavy to move. Departure: the program of
+    section 4.3.1 has one limit; with a limit on cost and another on number, a unit weighs what it takes of the tighter
+    one, which keeps both and may leave a little unused.
+    """
+    units = int(unit.max()) + 1
+    moving = np.zeros(measured.key_groups, dtype=bool)
+    if demand is not None:
+        moving[demand.members] = measured.current[demand.members] != demand.node
+    limited = []
+    if problem.max_migrations is not None:
+        limited.append((np.ones(measured.key_groups), float(problem.max_migrations)))
+    if problem.max_migration_cost is not None:
+        limited.append((problem.allocation.migration_cost, problem.max_migration_cost))
+    left = [(np.bincount(unit, cost, units), limit - float(cost[moving].sum())) for cost, limit in limited]
+    if not left:
+        weights, room = np.zeros(units), 1.0
+    elif len(left) == 1:
+        weights, room = left[0]
+    elif min(limit for _, limit in left) < 0:
+        weights, room = left[0][0], -1.0
+    else:  # a limit of 0 lets only units through that cost nothing
+        weights = np.max(
+            [np.where(cost > 0, cost / limit, 0) if limit > 0 else 2.0 * (cost > 0) for cost, limit in left], axis=0
+        )
+        room = 1.0
+    if demand is not None:
+        weights = weights.copy()
+        weights[unit[demand.members[0]]] = 2 * abs(room) + 1
+    return weights, room

@@ -1,0 +1,107 @@
+"""COLA (Khandekar et al., Middleware 2009), as paper 2 describes and compares it."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
+
+from keyshift.heuristics.collocation.partitions import graph_parts
+from keyshift.models import Answer, Budget, Workload
+from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.workload import FloatArray, IntArray
+
+
+def cola(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, relabel: bool = False) -> Answer:
+    """Cut all key groups into ever smaller parts, evenly and with little traffic cut, until they balance.
+
+    It begins with one part. While the parts, dealt out to the nodes, break the load distance, the heaviest part is cut
+    in two. Parts are dealt out heaviest first, each to the node that is least loaded.
+
+    A cut that METIS cannot make (all in one half) falls back to halves by number. A static optimizer: it knows nothing of where key groups run now, so nearly all of them move and a migration limit
+    is mostly broken; `solve` then refuses its plan. No guarantee. At most p - 1 cuts by METIS, each followed
+    by a deal in O(parts log parts + parts log n).
+
+    Parameters
+    ----------
+    problem : CollocatedAllocation
+    budget : Budget
+    seed : int
+        Seeds METIS.
+    relabel : bool, default False
+        Give the finished groups to the nodes such that the fewest key groups move: not in the paper, where it would
+        spare COLA part of its migrations.
+
+    Notes
+    -----
+    Source: paper 2, section 2.1 and 5, after Khandekar et al., *COLA*, 2009. Departure: capacities weigh the
+    deal, and draining nodes get nothing.
+    """
+    w = problem.workload
+    load = problem.load_model.measured(w).last_load
+    traffic = sp.csr_array(w.traffic + w.traffic.T)  # type: ignore[union-attr]
+    parts = _Parts(load)
+    parts.add(np.arange(w.key_groups))
+    cuts, best, least = 0, None, np.inf
+    while not budget.expired:
+        plan = deal(parts.all, load, w.capacity, np.flatnonzero(w.kept), w.nodes)
+        distance = problem.metrics(plan)["load_distance"]
+        if distance < least:
+            best, least = plan, distance
+        if not problem.broken_load_distance(plan) or not parts.heap:
+            break
+        for half in graph_parts(parts.pop(), traffic, load, 2, seed):
+            parts.add(half)
+        cuts += 1
+    if best is not None and relabel:
+        best = fewest_moves(best, w)
+    return Answer(best, termination=budget.why if budget.expired else "completed", details={"cuts": cuts})
+
+
+class _Parts:
+    """The parts so far; those that can be cut, heaviest first."""
+
+    def __init__(self, load: FloatArray) -> None:
+        self.load = load
+        self.heap: list[tuple[float, int, IntArray]] = []  # (-load, first member, members)
+        self.single: list[IntArray] = []
+
+    @property
+    def all(self) -> list[IntArray]:
+        return self.single + [part for _, _, part in self.heap]
+
+    def add(self, part: IntArray) -> None:
+        if part.size == 1:
+            self.single.append(part)
+        else:
+            heapq.heappush(self.heap, (-float(self.load[part].sum()), int(part[0]), part))
+
+    def pop(self) -> IntArray:
+        return heapq.heappop(self.heap)[2]
+
+
+def deal(parts: list[IntArray], load: FloatArray, capacity: FloatArray, kept: IntArray, nodes: int) -> IntArray:
+    """Deal parts out, heaviest first, each to the kept node that is least loaded for its capacity, shape (p,)."""
+    weight = [float(load[part].sum()) for part in parts]
+    waiting = [(0.0, int(i)) for i in kept]
+    heapq.heapify(waiting)
+    plan = np.empty(load.size, dtype=np.int64)
+    for j in sorted(range(len(parts)), key=lambda j: (-weight[j], int(parts[j][0]))):
+        full, i = heapq.heappop(waiting)
+        plan[parts[j]] = i
+        heapq.heappush(waiting, (full + weight[j] / capacity[i], i))
+    return plan
+
+
+def fewest_moves(plan: IntArray, workload: Workload) -> IntArray:
+    """The same groups on other nodes of the same capacity, such that the fewest key groups move: an assignment problem."""
+    n = workload.nodes
+    stay = np.zeros((n, n))
+    np.add.at(stay, (plan, workload.current), 1.0)  # group i, were it on node j
+    alike = (workload.capacity[:, None] == workload.capacity) & (workload.kept[:, None] == workload.kept)
+    group, node = linear_sum_assignment(np.where(alike, -stay, workload.key_groups + 1.0))
+    name = np.empty(n, dtype=np.int64)
+    name[group] = node
+    return name[plan]

@@ -1,0 +1,156 @@
+"""CLB, correlation-based load balancing (paper 1, section 4, Algorithm 2), as printed and corrected."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from keyshift.models import Answer, Budget, InputError
+from keyshift.models.mclb.problem import MCLB, Core
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+
+Labels = Literal["matched", "printed"]
+
+
+def clb(
+    problem: MCLB,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    theta: float = 0.0,
+    scale: Literal["correlation", "covariance"] = "correlation",
+    labels: Labels = "matched",
+) -> Answer:
+    """Split the key groups into n sets along positive covariances, as printed.
+
+    No guarantee: what it lowers is the variance of each node's load over time, which is not the imbalance. With
+    loads constant over time every placement has none, and CLB is free to put all load on one node. O(n p^2).
+
+    Parameters
+    ----------
+    problem : MCLB
+    budget : Budget
+    seed : int
+        Unused: CLB draws no random numbers; ties go to the lower index.
+    theta : float, default 0
+        Threshold; key groups at least so much correlated with the chosen one are sent away.
+    scale : {"correlation", "covariance"}
+        What theta is measured in. 0 <= theta < 1 in the paper reads as a correlation, the formula compares covariances.
+    labels : {"matched", "printed"}
+        Give the sets to the nodes where they move least state, or in the order of their making.
+
+    Notes
+    -----
+    Source: paper 1, Algorithm 2. Departures from the print:
+
+    * The prose defines S_1 once with cov >= theta and once, in the formula, with cov < theta. The split that
+      serves the purpose keeps those with cov < theta and sends the correlated ones away.
+    * Where no split would send anything away, the largest key group (by the diagonal) of the set with the largest
+      sum leaves alone, so that n sets are reached.
+    * The paper does not say which set goes to which node.
+
+    Paper 1's budget plays no part: an answer over it is dropped.
+    """
+    core = problem.core
+    if theta < 0:
+        raise InputError(f"theta = {theta} must not be negative")
+    if scale not in ("correlation", "covariance"):
+        raise InputError(f"scale = {scale!r} must be 'correlation' or 'covariance'")
+    centred = core.load - core.load.mean(axis=1, keepdims=True)
+    covariance = centred @ centred.T / core.load.shape[1]
+    spread = np.sqrt(np.diag(covariance))
+    unit = np.outer(spread, spread) if scale == "correlation" else 1.0
+    return Answer(core.lift(_labelled(core, _split_all(covariance, covariance >= theta * unit, core.nodes), labels)))
+
+
+def clb_moment(
+    problem: MCLB,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    theta: float = 0.0,
+    split: Literal["cut", "threshold"] = "cut",
+    labels: Labels = "matched",
+) -> Answer:
+    """CLB with the uncentred second moment in place of the covariance, for which its cut argument is exact.
+
+    The imbalance is (1/n) sum_{kl sharing a node} M[k, l] - const with M = Y'Y: splitting sets so that much of M is cut
+    lowers it by as much. No guarantee; O(n p^2).
+
+    Parameters
+    ----------
+    problem : MCLB
+    budget : Budget
+    seed : int
+        Unused.
+    theta : float, default 0
+        Threshold on the cosine of two load series, for ``split="threshold"``.
+    split : {"cut", "threshold"}
+        "threshold" is Algorithm 2's split on the corrected matrix: second moments of loads are never negative, so that
+        one key group keeps its node to itself and everything else stays together. "cut" deals the set's key groups, in
+        descending order, each to the half that it shares less second moment with.
+    labels : {"matched", "printed"}
+
+    Notes
+    -----
+    Source: paper 1, section 4, with the slip of eqs. (3)-(5) corrected: sum_i eta_i^2 in eq. (4) is no constant.
+    """
+    core = problem.core
+    if split not in ("cut", "threshold"):
+        raise InputError(f"split = {split!r} must be 'cut' or 'threshold'")
+    moment = core.load @ core.load.T
+    size = np.sqrt(np.diag(moment))
+    above = moment >= theta * np.outer(size, size) if split == "threshold" else None
+    return Answer(core.lift(_labelled(core, _split_all(moment, above, core.nodes), labels)))
+
+
+def _split_all(weight: FloatArray, above: BoolArray | None, nodes: int) -> IntArray:
+    """Algorithm 2, lines 8-23: split the set of the heaviest key group until there are as many sets as nodes."""
+    p = weight.shape[0]
+    member = np.zeros(p, dtype=np.int64)
+    pairs = weight.copy() if above is None else np.where(above, weight, 0.0)
+    np.fill_diagonal(pairs, 0.0)
+    partners = ~np.eye(p, dtype=bool) if above is None else above & ~np.eye(p, dtype=bool)
+    for new in range(1, min(nodes, p)):
+        together = member[:, None] == member[None, :]
+        omega = np.where(together, pairs, 0.0).sum(axis=1)  # recomputed inside the sets
+        can_send = (together & partners).any(axis=1)
+        if can_send.any():
+            k = int(np.argmax(np.where(can_send, omega, -np.inf)))
+            inside = np.flatnonzero(together[k])
+            sent = _lighter_half(weight, k, inside) if above is None else inside[partners[k, inside]]
+        else:  # departure: every split by threshold would be empty
+            sent = _one_alone(weight, member)
+        member[sent] = new
+    return member
+
+
+def _lighter_half(weight: FloatArray, k: int, inside: IntArray) -> IntArray:
+    """The half of a set without k when its key groups are dealt by least shared weight."""
+    order = [k, *(int(j) for j in inside[np.argsort(-np.diag(weight)[inside], kind="stable")] if j != k)]
+    shared = np.zeros((2, weight.shape[0]))
+    halves: tuple[list[int], list[int]] = ([], [])
+    for j in order:
+        side = 0 if shared[0, j] <= shared[1, j] else 1
+        halves[side].append(j)
+        shared[side] += weight[j]
+    return np.array(halves[1], dtype=np.int64)
+
+
+def _one_alone(weight: FloatArray, member: IntArray) -> IntArray:
+    """The largest key group of the set with the largest sum, of the sets that have two or more."""
+    sizes = np.bincount(member)
+    sums = np.bincount(member, weights=np.diag(weight))
+    chosen = int(np.argmax(np.where(sizes >= 2, sums, -np.inf)))
+    inside = np.flatnonzero(member == chosen)
+    return inside[[int(np.argmax(np.diag(weight)[inside]))]]
+
+
+def _labelled(core: Core, member: IntArray, labels: Labels) -> IntArray:
+    """Sets to nodes."""
+    if labels not in ("matched", "printed"):
+        raise InputError(f"labels = {labels!r} must be 'matched' or 'printed'")
+    if labels == "printed":
+        return member
+    return core.relabelled(member)

@@ -1,0 +1,182 @@
+"""ELB, eager load balancing (paper 1, section 3, Algorithm 1)."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Literal
+
+import numpy as np
+
+from keyshift.models import Answer, Budget, InputError
+from keyshift.models.mclb.movement import MovementWithinLimits
+from keyshift.models.mclb.problem import MCLB
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+
+Threshold = Literal["mean", "upper"]
+
+
+def elb(
+    problem: MCLB,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    lower: float | None = None,
+    upper: float | None = None,
+    overloaded_above: Threshold = "mean",
+) -> Answer:
+    """Balance the last window eagerly: overloaded nodes give small key groups, underloaded ones take them.
+
+    No guarantee on the imbalance or on the state moved; O(p log p + p n).
+
+    Parameters
+    ----------
+    problem : MCLB
+    budget : Budget
+    seed : int
+        Unused: ELB draws no random numbers; ties go to the lower index.
+    lower, upper : float, optional
+        The limits v and u on a node's load. By default the mean, less and plus the larger of a tenth of it and the
+        largest key group, so that the assumption y <= (u - v) / 2 holds.
+    overloaded_above : {"mean", "upper"}
+        What makes a node overloaded: a load above the mean (so that phase three makes sense as printed) or above u.
+
+    Notes
+    -----
+    Source: paper 1, Algorithm 1. It sees one window, the last, and knows no budget: an answer over the budget is
+    dropped. Departures: the number of nodes is the problem's, whatever v and u ask for (see
+    `MovementWithinLimits` for ELB with nodes added and removed); draining nodes are the set R; a key group that no
+    underloaded node can hold goes to the least loaded one.
+    """
+    core, w = problem.core, problem.workload
+    load = w.last_load
+    mean = float(load.sum()) / core.nodes
+    width = max(0.1 * mean, float(load.max()))
+    limits = read_limits(mean - width if lower is None else lower, mean + width if upper is None else upper)
+    placed = rebalance(load, w.current, w.kept, limits, overloaded_above)
+    return Answer(placed, message=broken_assumption(load, limits))
+
+
+def elb_within_limits(
+    problem: MovementWithinLimits, *, budget: Budget, seed: int = 0, overloaded_above: Threshold = "mean"
+) -> Answer:
+    """ELB with nodes added, or the least loaded ones removed, as the limits ask.
+
+    No guarantee: the answer may break the limits and is then dropped. O(p log p + p n).
+
+    Parameters
+    ----------
+    problem : MovementWithinLimits
+    budget : Budget
+    seed : int
+        Unused.
+    overloaded_above : {"mean", "upper"}
+
+    Notes
+    -----
+    Source: paper 1, Algorithm 1. Only the last window counts.
+    """
+    w = problem.workload
+    load = w.last_load
+    kept = np.ones(problem.node_limit, dtype=bool)
+    kept[: w.nodes] = w.kept
+    surplus = int(kept.sum()) - problem.nodes_after
+    if surplus > 0:  # the least loaded nodes form R
+        loads = np.bincount(w.current, weights=load, minlength=kept.size)
+        open_nodes = np.flatnonzero(kept)
+        kept[open_nodes[np.argsort(loads[open_nodes], kind="stable")[:surplus]]] = False
+    limits = (problem.lower, problem.upper)
+    placed = rebalance(load, w.current, kept, limits, overloaded_above)
+    return Answer(placed, message=broken_assumption(load, limits))
+
+
+def read_limits(lower: float, upper: float) -> tuple[float, float]:
+    """Refuse limits that leave no room."""
+    if not (math.isfinite(lower) and math.isfinite(upper) and lower <= upper):
+        raise InputError(f"lower = {lower:g} must not be above upper = {upper:g}")
+    return float(lower), float(upper)
+
+
+def broken_assumption(load: FloatArray, limits: tuple[float, float]) -> str:
+    """A sentence when some key group is larger than ELB assumes, y <= (u - v) / 2."""
+    half = (limits[1] - limits[0]) / 2
+    k = int(np.argmax(load))
+    if load[k] <= half:
+        return ""
+    return f"ELB assumes no key group above (u - v) / 2 = {half:g}; key group {k} has load {load[k]:g}"
+
+
+def rebalance(
+    load: FloatArray,
+    current: IntArray,
+    kept: BoolArray,
+    limits: tuple[float, float],
+    overloaded_above: Threshold = "mean",
+) -> IntArray:
+    """Run phases two and three of Algorithm 1: take key groups off overloaded and closing nodes, place them.
+
+    Parameters
+    ----------
+    load : ndarray, shape (p,)
+    current : ndarray of int, shape (p,)
+    kept : ndarray of bool, shape (nodes,)
+        False for the nodes of R. New nodes are empty ones.
+    limits : (v, u)
+    overloaded_above : {"mean", "upper"}
+
+    Returns
+    -------
+    ndarray of int, shape (p,)
+    """
+    loads = np.bincount(current, weights=load, minlength=kept.size)
+    mean = float(load.sum()) / int(kept.sum())
+    line = mean if overloaded_above == "mean" else limits[1]
+    waiting = np.flatnonzero(~kept[current]).tolist()
+    waiting += _taken_off(load, current, kept, loads, mean, line, (limits[1] - limits[0]) / 2)
+    return _placed(load, current, kept, loads, waiting, line, limits[1])
+
+
+def _taken_off(
+    load: FloatArray, current: IntArray, kept: BoolArray, loads: FloatArray, mean: float, line: float, half: float
+) -> list[int]:
+    """Phase two. Lowers `loads` by what leaves the overloaded nodes.
+
+    The threshold falls as key groups leave, and the key groups are met in descending order: one traversal does.
+    """
+    leaving = []
+    for j in np.flatnonzero(kept & (loads > line)):
+        members = np.flatnonzero(current == j)
+        for k in members[np.argsort(-load[members], kind="stable")]:
+            if 0 < load[k] <= min(loads[j] - mean, half):
+                leaving.append(int(k))
+                loads[j] -= load[k]
+    return leaving
+
+
+def _placed(
+    load: FloatArray,
+    current: IntArray,
+    kept: BoolArray,
+    loads: FloatArray,
+    waiting: list[int],
+    line: float,
+    upper: float,
+) -> IntArray:
+    """Phase three: the largest waiting key group goes to the least loaded underloaded node that can hold it."""
+    placed = current.copy()
+    loads = np.where(kept, loads, np.inf)
+    queue = [(loads[i], int(i)) for i in np.flatnonzero(kept & (loads <= line))]
+    heapq.heapify(queue)
+    for k in sorted(waiting, key=lambda k: (-load[k], k)):
+        # The least loaded underloaded node holds it, or none does.
+        if queue and queue[0][0] + load[k] <= upper:
+            _, i = heapq.heappop(queue)
+        else:
+            i = int(np.argmin(loads))  # departure: the print leaves it homeless
+            queue = [entry for entry in queue if entry[1] != i]
+            heapq.heapify(queue)
+        placed[k] = i
+        loads[i] += load[k]
+        if loads[i] <= line:
+            heapq.heappush(queue, (loads[i], i))
+    return placed

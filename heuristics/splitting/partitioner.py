@@ -1,0 +1,269 @@
+"""A partitioner that is fed a stream chunk by chunk and never holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keyshift.heuristics.splitting import kernels
+from keyshift.heuristics.splitting.space_saving import empty_sketch
+from keyshift.models import InputError
+from keyshift.models.arrays import non_negative, whole
+from keyshift.models.splitting.hashing import candidates
+from keyshift.models.splitting.key_index import KeyIndex, sealed
+from keyshift.models.splitting.outcome import grown
+from keyshift.models.splitting.problem import read_speeds
+from keyshift.models.splitting.stream import as_keys
+from keyshift.models.workload import FloatArray, IntArray
+
+Scheme = Literal["hash", "shuffle", "pkg", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices"]
+Estimate = Literal["local", "global"]
+REFRESH = 10_000
+"""D-Choices computes its d anew after so many messages of a source at the latest."""
+SCHEMES: tuple[Scheme, ...] = ("hash", "shuffle", "pkg", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices")
+
+
+class Partitioner:
+    """Decides for every message, as it comes, which worker it goes to.
+
+    Feeding a stream in chunks gives the decisions of feeding it whole. Memory does not grow with the stream,
+    except in "potc" and "on-greedy", which must remember where they put each key.
+
+    Parameters
+    ----------
+    scheme : {"hash", "shuffle", "pkg", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices"}
+    workers : int or array_like, shape (W,)
+        Number of workers, or their speeds.
+    choices : int or None, default 2
+        d of "greedy-d" and "potc"; None opens all workers. The other schemes know theirs.
+    sources : int, default 1
+        S, sources that decide, each for its own messages.
+    feed : {"shuffle", "key"}, default "shuffle"
+        Which messages are a source's: every S-th, or those whose key (or source key) hashes to it.
+    estimate : {"local", "global"}, default "local"
+        What a source knows of the workers' loads: what it sent itself (L), or everything (G).
+    probe_every : int, optional
+        With "local": every so many messages of the stream all sources learn the true loads (LP).
+    hash_seed : int, default 0
+    threshold : float, optional
+        "d-choices", "w-choices": a key of at least this frequency belongs to the head; 1 / (5 W) by default.
+    slack : float, default 1e-4
+        "d-choices": the imbalance that is tolerated, epsilon.
+    counters : int, optional
+        "d-choices", "w-choices": size of each source's SpaceSaving sketch; 2 / threshold by default,
+        which overrates a frequency by half the threshold at most.
+
+    Attributes
+    ----------
+    messages : int
+        Messages fed so far.
+
+    Notes
+    -----
+    Sources: paper 3, sections 3, 5 and 6.2; for D-Choices and W-Choices Nasir, De Francisci Morales, Kourtellis,
+    Serafini, *When Two Choices Are not Enough*, ICDE 2016 (arXiv 1510.05714), sections III and IV. Departures: with
+    workers of different speed, the least loaded is the one that would be after it took the message; D-Choices
+    computes d anew when a source's messages have doubled, or after 10,000 of them, not at every one.
+    """
+
+    def __init__(
+        self,
+        scheme: Scheme = "pkg",
+        workers: int | ArrayLike = 10,
+        choices: int | None = 2,
+        *,
+        sources: int = 1,
+        feed: Literal["shuffle", "key"] = "shuffle",
+        estimate: Estimate = "local",
+        probe_every: int | None = None,
+        hash_seed: int = 0,
+        threshold: float | None = None,
+        slack: float = 1e-4,
+        counters: int | None = None,
+    ) -> None:
+        if scheme not in SCHEMES:
+            raise InputError(f"scheme = {scheme!r} must be one of {', '.join(SCHEMES)}")
+        if estimate not in ("local", "global"):
+            raise InputError(f"estimate = {estimate!r} must be 'local' or 'global'")
+        if feed not in ("shuffle", "key"):
+            raise InputError(f"feed = {feed!r} must be 'shuffle' or 'key'")
+        self.scheme, self.feed_by, self.estimate = scheme, feed, estimate
+        self.speeds: FloatArray = read_speeds(workers)
+        self.workers = self.speeds.size
+        self.choices = whole("choices", choices, least=1)
+        self.sources = whole("sources", sources, least=1, optional=False) or 1
+        self.probe_every = whole("probe_every", probe_every, least=1) or 0
+        self.hash_seed = whole("hash_seed", hash_seed, optional=False) or 0
+        self.messages = 0
+        self._equal = bool((self.speeds == 1.0).all())
+        self._counting: bool | None = None  # known with the first chunk: counts, or sums of weights
+        self._threshold = 1 / (5 * self.workers) if threshold is None else float(threshold)
+        if not 0 < self._threshold <= 1:
+            raise InputError(f"threshold = {threshold} must be above 0 and at most 1")
+        self._slack, self._counters = float(slack), whole("counters", counters, least=1)
+        self._decide = self._scheme()
+
+    # Feeding ----------------------------------------------------------------------------------------------------
+
+    def feed(
+        self, keys: ArrayLike, weights: ArrayLike | None = None, source_keys: ArrayLike | None = None, out: Any = None
+    ) -> np.ndarray:
+        """Decide for the next messages.
+
+        Parameters
+        ----------
+        keys : array_like of int or str, shape (messages,)
+        weights : array_like, optional
+            With all chunks or with none.
+        source_keys : array_like, optional
+            The keys by which the messages come to the sources, if not `keys`.
+        out : ndarray of int32, optional
+            Where to put the answer.
+
+        Returns
+        -------
+        ndarray of int32, shape (messages,)
+            The worker of each message.
+        """
+        known = sealed(keys if _is_ready(keys) else as_keys(keys, self.messages))
+        if known.size == 0:
+            return np.empty(0, dtype=np.int32)
+        if weights is not None:
+            weights = sealed(non_negative("weights", weights, length=known.size, of="messages"))
+        self._begin(counting=weights is None and self._equal, weighted=weights is not None)
+        sent = np.empty(known.size, dtype=np.int32) if out is None else out
+        by = known if source_keys is None else as_keys(source_keys, self.messages)
+        self._decide(known, weights, self._sources_of(by), sent)
+        self.messages += known.size
+        return sent
+
+    def _begin(self, counting: bool, weighted: bool) -> None:
+        """Lay out the loads when the first chunk says whether they are counts."""
+        if self._counting is None:
+            self._counting, self._weighted = counting, weighted
+            kind = np.int64 if counting else np.float64
+            exact = self.sources == 1 or self.estimate == "global"
+            self._estimates = np.zeros((1 if exact else self.sources, self.workers), dtype=kind)
+            self._apart = not exact
+            self._loads = self._estimates[0] if exact else np.zeros(self.workers, dtype=kind)
+            self._tally = np.zeros(4, dtype=kind)
+        elif weighted != self._weighted:
+            raise InputError("weights must come with all chunks or with none")
+
+    def _sources_of(self, keys: IntArray) -> IntArray | None:
+        """The source of each message; None if there is only one, or only one estimate."""
+        if self.sources == 1 or (
+            self.estimate == "global" and self.scheme not in ("shuffle", "d-choices", "w-choices")
+        ):
+            return None
+        if self.feed_by == "shuffle":
+            return (self.messages + np.arange(keys.size)) % self.sources
+        # A hash function that no candidate comes from: else a source's keys would share their candidates.
+        return candidates(keys, self.sources, 1, 2**32 - 1 - self.hash_seed)[:, 0].astype(np.int64)
+
+    # The schemes ------------------------------------------------------------------------------------------------
+
+    def _scheme(self) -> Callable[..., None]:
+        if self.scheme == "shuffle":
+            self._turns = np.zeros(self.sources, dtype=np.int64)
+            return self._in_turn
+        if self.scheme in ("potc", "on-greedy"):
+            self._index, self._home = KeyIndex(), np.zeros(0, dtype=np.int64)
+            return self._in_place
+        if self.scheme in ("d-choices", "w-choices"):
+            counters = self._counters or int(np.ceil(2 / self._threshold))
+            self._sketch = empty_sketch(self.sources, counters)
+            self._seen = np.zeros(self.sources, dtype=np.int64)
+            self._chosen = np.zeros((self.sources, 2), dtype=np.int64)
+            return self._head_and_tail
+        self._d = {"hash": 1, "pkg": 2}.get(self.scheme, self.choices)
+        return self._anywhere if self._d is None else self._greedy
+
+    @property
+    def _speeds(self) -> FloatArray | None:
+        return None if self._equal else self.speeds
+
+    @property
+    def _hashing(self) -> tuple[np.uint64, np.uint64]:
+        return np.uint64(self.hash_seed), np.uint64(self.workers)
+
+    def _greedy(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
+        loads = self._loads if self._apart else None
+        kernels.greedy(
+            keys, weights, source, self._estimates, loads, self._speeds, *self._hashing, self._d,
+            self.messages, self.probe_every, self._tally, out,
+        )  # fmt: skip
+
+    def _anywhere(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
+        kernels.anywhere(
+            keys, *self._filled(weights, source, keys.size), *self._books, self.messages, self.probe_every,
+            self._tally, out,
+        )  # fmt: skip
+
+    def _in_turn(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
+        truth = self._loads[None, :]
+        kernels.in_turn(
+            *self._filled(weights, source, keys.size), self._turns, truth, self._speeds, self.workers, self._tally, out
+        )
+
+    def _in_place(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
+        numbers = self._index.number(keys)
+        self._home = grown(self._home, self._index.count, fill=-1)
+        choices = 0 if self.scheme == "on-greedy" else self.choices or 0
+        kernels.in_place(
+            keys, *self._filled(weights, source, keys.size), *self._books, *self._hashing, choices, self.messages,
+            self.probe_every, numbers, self._home, self._tally, out,
+        )  # fmt: skip
+
+    def _head_and_tail(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
+        kernels.head_and_tail(
+            keys, *self._filled(weights, source, keys.size), *self._books, *self._hashing, self.messages,
+            self.probe_every, self._sketch, self._seen, self._chosen, self._threshold, self._slack, REFRESH,
+            self.scheme == "w-choices", self._tally, out,
+        )  # fmt: skip
+
+    @property
+    def _books(self) -> tuple[np.ndarray, np.ndarray, bool, FloatArray | None]:
+        return self._estimates, self._loads, self._apart, self._speeds
+
+    def _filled(self, weights: Any, source: Any, messages: int) -> tuple[np.ndarray, IntArray]:
+        """Weights and sources spelt out, which spares the slower kernels a compilation for every omission."""
+        one = sealed(np.ones(messages, dtype=self._tally.dtype)) if weights is None else weights
+        return one, np.zeros(messages, dtype=np.int64) if source is None else source
+
+    # What has become of it --------------------------------------------------------------------------------------
+
+    @property
+    def loads(self) -> FloatArray:
+        """Load of each worker so far, per unit of speed, shape (W,)."""
+        if self._counting is None:
+            return np.zeros(self.workers)
+        return np.asarray(self._loads / self.speeds)
+
+    @property
+    def imbalance(self) -> float:
+        """I(t) now: the largest load less the load per unit of speed of all workers."""
+        return float(self.loads.max() - self._mean(self.loads @ self.speeds))
+
+    @property
+    def average_imbalance(self) -> float:
+        """The mean of I over all messages so far, divided by their load; 0 before the first."""
+        if self.messages == 0:
+            return 0.0
+        _, peaks, total, over_time = map(float, self._tally)
+        return (peaks - self._mean(over_time)) / self.messages / (total or 1.0)
+
+    @property
+    def head_choices(self) -> IntArray:
+        """What d each source of "d-choices" uses for its head now, shape (S,); 0 before it met a head key."""
+        return self._chosen[:, 0].copy()
+
+    def _mean(self, load: float) -> float:
+        return load / float(self.speeds.sum())
+
+
+def _is_ready(keys: Any) -> bool:
+    return isinstance(keys, np.ndarray) and keys.dtype == np.int64 and keys.ndim == 1 and keys.flags.c_contiguous

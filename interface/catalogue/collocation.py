@@ -1,0 +1,29 @@
+"""Methods for collocated allocation (paper 2, section 4.3.2)."""
+
+from keyshift.method import Formulation, Method
+
+_PAPER = "Madsen, Zhou, Cao 2016, sec. 4.3.2"
+_FAST = "keyshift.heuristics.collocation"
+_OURS = "keyshift.solvers.collocation"
+_START = ("albic", "cola")
+
+FORMULATION = Formulation(
+    name="collocated-allocation",
+    entry="keyshift.models.collocation:CollocatedAllocation",
+    methods=(
+        Method(
+            "milp",
+            "exact",
+            "the exact model that ALBIC approximates; ours and HiGHS",
+            f"{_OURS}.milp:solve_milp",
+            _START,
+        ),
+        Method("milp-plain", "exact", "the same model by HiGHS alone", f"{_OURS}.exact:solve_plain_milp", _START),
+        Method("cp-sat", "exact", "the same; CP-SAT", f"{_OURS}.exact:solve_cpsat", _START),
+        Method("lp", "relaxation", "the same, without integrality", f"{_OURS}.exact:lp_bound"),
+        Method("lagrange", "relaxation", "trees and prices (ours)", f"{_OURS}.structure:lagrangian_bound"),
+        Method("cut", "relaxation", "minimum cuts; Donath, Hoffman 1973", f"{_OURS}.structure:cut_bound"),
+        Method("albic", "heuristic", f"{_PAPER}, Algorithm 2", f"{_FAST}.albic:albic"),
+        Method("cola", "heuristic", "Khandekar et al. 2009, as in Madsen et al. 2016", f"{_FAST}.cola:cola"),
+    ),
+)

@@ -1,0 +1,17 @@
+"""Methods for key placement: key splitting without the splitting (paper 3, section 3.1)."""
+
+from keyshift.catalogue.splitting import _COMMON, _EXACT, _FLOW, _PAPER, _SCHEMES
+from keyshift.method import Formulation, Method
+
+FORMULATION = Formulation(
+    name="key-placement",
+    entry="keyshift.models.splitting:KeyPlacement",
+    methods=(
+        Method("milp", "exact", "restricted assignment; HiGHS", f"{_EXACT}:solve_milp", ("off-greedy-d", "potc")),
+        Method("flow", "relaxation", "keys splittable; maximum flow", f"{_FLOW}:flow_bound"),
+        Method("lp", "relaxation", "messages divisible; HiGHS", f"{_EXACT}:lp_bound"),
+        Method("universal", "relaxation", f"{_PAPER}, sec. 5.1: max(p1 m, m / W)", f"{_EXACT}:universal_bound"),
+        Method("off-greedy-d", "heuristic", "Off-Greedy among candidates", f"{_SCHEMES}:off_greedy_d"),
+        *_COMMON,
+    ),
+)

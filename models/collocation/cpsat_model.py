@@ -1,0 +1,143 @@
+"""Collocated allocation as a CP-SAT model. The numbers are those of `CollocatedAllocation`'s docstring."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from keyshift.models.allocation.cpsat_model import AllocationCpSat
+from keyshift.models.allocation.problem import SLACK
+from keyshift.models.collocation.problem import CollocatedAllocation
+from keyshift.models.integers import scaled
+from keyshift.models.workload import IntArray
+
+LOAD_BITS, SHARE_BITS = 26, 24
+"""Where z weighs on loads, node loads are variables of their own: written out over x and z with coefficients near
+2**45, the presolve of OR-Tools 9.15 loses optimal assignments."""
+
+
+class CollocationCpSat(AllocationCpSat):
+    """The linearised model in whole numbers; (1), (2), (7) are key-group allocation's.
+
+    Loads and traffic become integers (`keyshift.models.integers`). Every limit is widened by what rounding can have
+    added, so that the model admits whatever the check admits; `forbid` takes out what it admits beyond that.
+
+    Parameters
+    ----------
+    problem : CollocatedAllocation
+
+    Attributes
+    ----------
+    model : ortools.sat.python.cp_model.CpModel
+    """
+
+    def __init__(self, problem: CollocatedAllocation) -> None:
+        self.collocated = problem
+        self.problem = problem.allocation
+        self.workload = problem.workload
+        self.cost = problem.load_model.per_tuple
+        together = scaled(np.concatenate([problem.remote_loads, self.cost * problem.pairs.traffic]), LOAD_BITS)
+        self.load, self.saving = np.split(together.values, [self.workload.key_groups])
+        self.load_scale, self.load_error = together.scale, together.error
+        self.traffic = scaled(problem.pairs.traffic)
+        self.model = cp_model.CpModel()
+        self.variables()
+        self.together()
+        self.node_loads()
+        self.one_node_each()
+        self.migration_limits()
+        self.upper_loads()
+        self.lower_loads()
+        self.resource_capacities()
+        whole = sum(int(self.traffic.values[e]) * z for (e, _), z in self.z.items())
+        self.model.minimize(int(self.traffic.values.sum()) - whole)  # remote traffic: 0 is a bound from the start
+
+    def variables(self) -> None:
+        """x for the pairs that (6) allows; where z weighs on loads, the load of each node and of all."""
+        allowed, total = self.problem.allowed, int(self.load.sum())
+        self.x = {(int(k), int(i)): self.model.new_bool_var(f"x[{k},{i}]") for k, i in np.argwhere(allowed)}
+        if self.cost > 0:
+            self.loads = [self.model.new_int_var(-total, total, f"load[{i}]") for i in range(self.workload.nodes)]
+            self.total = self.model.new_int_var(-total, total, "total")
+
+    def together(self) -> None:
+        """(10), (11) z says whether both ends of a pair run on a node."""
+        pairs = self.collocated.pairs
+        self.z = {}
+        for e, (k, l) in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)):
+            for i in range(self.workload.nodes):
+                if (k, i) not in self.x or (l, i) not in self.x:
+                    continue
+                z = self.z[e, i] = self.model.new_bool_var(f"z[{e},{i}]")
+                self.model.add_implication(z, self.x[k, i])
+                self.model.add_implication(z, self.x[l, i])
+                if self.cost > 0:
+                    self.model.add_bool_or(z, ~self.x[k, i], ~self.x[l, i])
+
+    def node_loads(self) -> None:
+        """The load of node i: that of its key groups, less what its whole pairs save; and the sum over nodes."""
+        if self.cost > 0:
+            for i, load in enumerate(self.loads):
+                saved = [int(s) * self.z[e, i] for e, s in enumerate(self.saving) if s > 0 and (e, i) in self.z]
+                self.model.add(load == self.node_load(i) - sum(saved))
+            self.model.add(self.total == sum(self.loads))
+
+    def node_load(self, i: int) -> cp_model.LinearExprT:
+        """Load of node i were all traffic remote, scaled."""
+        return sum(int(y) * self.x[k, i] for k, y in enumerate(self.load) if y > 0 and (k, i) in self.x)
+
+    @property
+    def doubt(self) -> float:
+        """The most that rounding can have changed a sum of loads, scaled."""
+        return self.load_error * float(self.load_scale) * (self.load.size + self.saving.size) + 1.0
+
+    def upper_loads(self) -> None:
+        """(8) No node lies too far above the mean."""
+        for i in range(self.workload.nodes):
+            self._load_row(i, +1)
+
+    def lower_loads(self) -> None:
+        """(9) No kept node lies too far below the mean."""
+        for i in np.flatnonzero(self.workload.kept):
+            self._load_row(int(i), -1)
+
+    def _load_row(self, i: int, side: int) -> None:
+        """side * load_i <= share * total + allowance, the right-hand side widened."""
+        p = self.collocated
+        if p.max_load_distance is None:
+            return
+        relative = p.distance_unit == "percent"
+        c, capacity = Fraction(float(self.workload.capacity[i])), Fraction(p.kept_capacity)
+        share = (side + (Fraction(p.max_load_distance) / 100 if relative else 0) + 2 * Fraction(SLACK)) * c / capacity
+        allowance = Fraction(0) if relative else Fraction(p.max_load_distance) * c * self.load_scale
+        doubt = math.ceil(self.doubt * (2 + abs(float(share))) + float(abs(allowance)) * 1e-9)
+        if self.cost == 0:  # the total is a number
+            limit = math.floor(share * int(self.load.sum()) + allowance) + doubt
+            self.model.add(side * self.node_load(i) <= limit)
+            return
+        bits = max(0, SHARE_BITS - math.ceil(math.log2(max(1.0, abs(float(share))))))
+        whole = math.ceil(share * 2**bits)
+        right = whole * self.total + math.floor((allowance + doubt) * 2**bits)
+        self.model.add(side * 2**bits * self.loads[i] <= right)
+
+    def forbid(self, assignment: IntArray) -> None:
+        """Cut off one assignment: rounding let it into the model, and the check refused it."""
+        self.model.add_bool_or(~self.x[k, int(i)] for k, i in enumerate(assignment))
+
+    def set_start(self, assignment: IntArray) -> None:
+        """Hint a known assignment."""
+        self.model.clear_hints()
+        super().set_start(assignment)
+        pairs = self.collocated.pairs
+        for (e, i), z in self.z.items():
+            self.model.add_hint(z, int(assignment[pairs.first[e]] == i == assignment[pairs.second[e]]))
+
+    def bound(self, integer_bound: float) -> float:
+        """Turn a proven bound on the scaled remote traffic into a safe one on the objective."""
+        p = self.collocated
+        remote = float(Fraction(math.ceil(integer_bound - 1e-6)) / self.traffic.scale)
+        remote = max(0.0, remote - self.traffic.error * len(p.pairs))
+        return float(max(0.0, p.value(p.total_traffic - remote) - 1e-12 * p.scale))

@@ -1,0 +1,142 @@
+"""What traffic between nodes costs the nodes: the load model that makes collocation matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from keyshift.models import arrays
+from keyshift.models.errors import InputError
+from keyshift.models.workload import FloatArray, IntArray, Workload
+
+
+@dataclass(frozen=True)
+class LoadModel:
+    r"""Load of a key group = processing + serialisation of what it sends away + deserialisation of what it gets from afar.
+
+    With processing load :math:`y_k` (the workload's last window) and traffic :math:`t_{kl}` (tuples from k to l),
+    under an assignment a
+
+    .. math:: load_k(a) = y_k + \sum_{l:\, a_l \ne a_k} (ser \cdot t_{kl} + des \cdot t_{lk}).
+
+    Summed over a node, every pair that the node holds whole saves (ser + des) times its traffic; so
+
+    .. math:: load_i(a) = \sum_{k:\, a_k = i} Y_k - (ser + des) \sum_{\{k, l\} \subseteq i} t_{\{k,l\}},
+
+    where :math:`Y_k` is the load of k were all its traffic remote and :math:`t_{\{k,l\}} = t_{kl} + t_{lk}`. Traffic
+    of a key group with itself never leaves its node and costs nothing.
+
+    Parameters
+    ----------
+    serialisation, deserialisation : float, default 0
+        Load that one remote tuple costs its sender and its receiver, in load units per tuple, >= 0.
+
+    Raises
+    ------
+    InputError
+        For a negative or non-finite cost.
+
+    Notes
+    -----
+    Source: paper 2, section 4.3.2 (which says that remote traffic costs (de)serialisation at both ends, and gives
+    no formula).
+    """
+
+    serialisation: float = 0.0
+    deserialisation: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("serialisation", "deserialisation"):
+            object.__setattr__(self, name, arrays.real(name, getattr(self, name), optional=False))
+
+    @property
+    def per_tuple(self) -> float:
+        """Load of one remote tuple at both ends together."""
+        return self.serialisation + self.deserialisation
+
+    def remote_loads(self, workload: Workload) -> FloatArray:
+        """Y: load of every key group if all its traffic were remote, shape (p,)."""
+        sent, received = _sent_and_received(_between(workload))
+        return workload.last_load + self.serialisation * sent + self.deserialisation * received
+
+    def key_group_loads(self, workload: Workload, assignment: IntArray) -> FloatArray:
+        """Load of every key group under an assignment, shape (p,): what a running system would measure."""
+        if self.per_tuple == 0:
+            return workload.last_load
+        pairs = _between(workload)
+        away = assignment[pairs.row] != assignment[pairs.col]
+        sent = np.bincount(pairs.row[away], pairs.data[away], workload.key_groups)
+        received = np.bincount(pairs.col[away], pairs.data[away], workload.key_groups)
+        return workload.last_load + self.serialisation * sent + self.deserialisation * received
+
+    def node_loads(self, workload: Workload, assignment: IntArray) -> FloatArray:
+        """Load of every node under an assignment, shape (n,)."""
+        return np.bincount(assignment, self.key_group_loads(workload, assignment), workload.nodes)
+
+    def total_load(self, workload: Workload, assignment: IntArray) -> float:
+        """Load of the whole system under an assignment; the load index is its quotient by that of the start."""
+        return float(self.key_group_loads(workload, assignment).sum())
+
+    def measured(self, workload: Workload) -> Workload:
+        """The workload as a running system reports it: loads that hold the cost of today's remote traffic."""
+        if self.per_tuple == 0:
+            return workload
+        return workload.replace(load=self.key_group_loads(workload, workload.current))
+
+    @classmethod
+    def for_share(cls, workload: Workload, share: float) -> LoadModel:
+        """The symmetric model under which traffic, all of it remote, makes up a share of all load.
+
+        Parameters
+        ----------
+        workload : Workload
+        share : float
+            0 <= share < 1. Paper 2's load index of 50 % at full collocation is ``share=0.5``.
+        """
+        share = arrays.real("share", share, optional=False) or 0.0
+        if share >= 1:
+            raise InputError(f"share = {share:g} must be below 1: processing always costs something")
+        total = float(_between(workload).data.sum())
+        if total == 0:
+            return cls()
+        cost = share / (1 - share) * float(workload.last_load.sum()) / total / 2
+        return cls(cost, cost)
+
+    @classmethod
+    def fitted(cls, workload: Workload, assignment: IntArray, measured: FloatArray) -> LoadModel:
+        """The model nearest to measured key-group loads, by non-negative least squares.
+
+        Parameters
+        ----------
+        workload : Workload
+            Its last window holds the processing loads.
+        assignment : ndarray of int, shape (p,)
+            Where the key groups ran when they were measured.
+        measured : ndarray, shape (p,)
+            The loads that were measured.
+        """
+        from scipy.optimize import nnls
+
+        extra = arrays.non_negative("measured", measured, length=workload.key_groups, of="key groups")
+        sent = cls(1.0, 0.0).key_group_loads(workload, assignment) - workload.last_load
+        received = cls(0.0, 1.0).key_group_loads(workload, assignment) - workload.last_load
+        costs, _ = nnls(np.column_stack([sent, received]), extra - workload.last_load)
+        return cls(float(costs[0]), float(costs[1]))
+
+
+def _between(workload: Workload) -> sp.coo_array:
+    """Traffic between different key groups."""
+    if workload.traffic is None:
+        raise InputError(
+            "the workload has no traffic, which collocation is about: give it a (key groups, key groups) matrix"
+        )
+    pairs = workload.traffic.tocoo()
+    apart = pairs.row != pairs.col
+    return sp.coo_array((pairs.data[apart], (pairs.row[apart], pairs.col[apart])), shape=pairs.shape)
+
+
+def _sent_and_received(pairs: sp.coo_array) -> tuple[FloatArray, FloatArray]:
+    p = pairs.shape[0]
+    return np.bincount(pairs.row, pairs.data, p), np.bincount(pairs.col, pairs.data, p)

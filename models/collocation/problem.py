@@ -1,0 +1,244 @@
+"""Collocated allocation (paper 2, section 4.3.2, stated exactly): the problem and its check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from keyshift.models import arrays, metrics
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.allocation.problem import SLACK
+from keyshift.models.collocation.load_model import LoadModel
+from keyshift.models.errors import InputError
+from keyshift.models.problem import Problem, Violation
+from keyshift.models.workload import FloatArray, IntArray, Workload
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Unordered pairs of different key groups that exchange traffic: ``first < second``, tuples both ways together."""
+
+    first: IntArray
+    second: IntArray
+    traffic: FloatArray
+
+    def __len__(self) -> int:
+        return int(self.traffic.size)
+
+
+@dataclass(frozen=True, eq=False)
+class CollocatedAllocation(Problem):
+    r"""Keep talkative key groups together, within a load distance and a migration limit.
+
+    Sets and data as in `KeyGroupAllocation`; further :math:`t_e`, the tuples that the two key groups of pair
+    :math:`e = \{k, l\}` send each other, either way; ser and des, the load of one remote tuple at its two ends;
+    :math:`Y_k = y_k + ser \sum_l t_{kl} + des \sum_l t_{lk}`, the load of k were all its traffic remote.
+
+    Variables: :math:`x_{ik} \in \{0, 1\}`, whether k runs on i; :math:`z_{ie} \in [0, 1]`, whether both key groups of
+    e do; and, for short,
+
+    .. math::
+
+        load_i &= \sum_k Y_k x_{ik} - (ser + des) \sum_e t_e z_{ie}, \quad
+        total = \sum_i load_i, \quad mean = \frac{total}{\sum_{i \in A} c_i}
+
+    .. math::
+
+        \min \; \sum_e t_e \bigl(1 - \sum_i z_{ie}\bigr) \;\text{ or }\; total \quad \text{subject to}
+
+        (1), (2), (6), (7) \quad & \text{of key-group allocation} \\
+        (8)  \quad & load_i / c_i \le mean + D                 && \text{for every } i \in A \cup B \\
+        (9)  \quad & load_i / c_i \ge mean - D                 && \text{for every } i \in A \\
+        (10) \quad & z_{ie} \le x_{ik}, \; z_{ie} \le x_{il}   && \text{for every } i \text{ and } e = \{k, l\} \\
+        (11) \quad & z_{ie} \ge x_{ik} + x_{il} - 1            && \text{where } ser + des > 0
+
+    D is `max_load_distance` percent of the mean. (11) is needed only where z weighs on loads: elsewhere the
+    objective pushes z up by itself.
+
+    `objective` is the remote traffic (tuples), or with ``minimise="total_load"`` the load of the whole system.
+
+    Parameters
+    ----------
+    workload : Workload
+        p key groups on n nodes, with `traffic`. The last window of `load` is the processing load; where
+        serialisation and deserialisation are 0 it may as well be the measured load.
+    max_load_distance : float or None, default 10
+        The most that a node may deviate from the mean node load; None is no limit.
+    max_migrations, max_migration_cost, alpha, into_draining, resource_capacity
+        As in `KeyGroupAllocation`.
+    minimise : {"remote_traffic", "total_load"}, default "remote_traffic"
+    serialisation, deserialisation : float, default 0
+        Load of one remote tuple at its sender and at its receiver (`LoadModel`).
+    distance_unit : {"percent", "load"}, default "percent"
+        Unit of `max_load_distance`: percent of the mean node load, or units of load. Paper 2 has loads in percentage
+        points of a node's capacity and the limit in the same: that is "load".
+
+    Raises
+    ------
+    InputError
+        With the field and the value that are wrong; for a workload without traffic.
+
+    Notes
+    -----
+    Source: Madsen, Zhou, Cao 2016, section 4.3.2, which declines this model as quadratic; the products
+    :math:`x_{ik} x_{il}` are linearised in (10) and (11). Size: n (p + pairs) variables. When the current nodes
+    break (8) or (9) and no assignment within the migration limits mends it, the problem is infeasible; the paper's
+    way out, to mend the balance first, is `KeyGroupAllocation`, and `replay` takes it.
+    """
+
+    name: ClassVar[str] = "collocated-allocation"
+
+    workload: Workload
+    max_load_distance: float | None = 10.0
+    max_migrations: int | None = None
+    max_migration_cost: float | None = None
+    alpha: float = 1.0
+    minimise: Literal["remote_traffic", "total_load"] = "remote_traffic"
+    serialisation: float = 0.0
+    deserialisation: float = 0.0
+    distance_unit: Literal["percent", "load"] = "percent"
+    into_draining: bool = False
+    resource_capacity: Mapping[str, ArrayLike] | None = None
+    allocation: KeyGroupAllocation = field(init=False, repr=False)
+    """The same limits without collocation: what (1), (2), (6), (7) are taken from."""
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        shared = ("max_migrations", "max_migration_cost", "alpha", "into_draining", "resource_capacity")
+        put("allocation", KeyGroupAllocation(self.workload, **{name: getattr(self, name) for name in shared}))
+        for name in shared:
+            put(name, getattr(self.allocation, name))
+        put("max_load_distance", arrays.real("max_load_distance", self.max_load_distance))
+        model = LoadModel(self.serialisation, self.deserialisation)
+        put("serialisation", model.serialisation)
+        put("deserialisation", model.deserialisation)
+        for name, known in (("minimise", ("remote_traffic", "total_load")), ("distance_unit", ("percent", "load"))):
+            if getattr(self, name) not in known:
+                raise InputError(f"{name} = {getattr(self, name)!r} must be {known[0]!r} or {known[1]!r}")
+        if self.workload.traffic is None:
+            raise InputError("the workload has no traffic, which collocation is about")
+        if model.per_tuple > 0 and "load" in (self.resource_capacity or {}):
+            raise InputError(
+                "resource_capacity names 'load', which with a cost of remote traffic is no fixed number for a key group"
+            )
+
+    # Data of the formulation ------------------------------------------------------------------------------------
+
+    @property
+    def objective_name(self) -> str:  # type: ignore[override]
+        """What the objective measures."""
+        return self.minimise.replace("_", " ")
+
+    @cached_property
+    def load_model(self) -> LoadModel:
+        """How remote traffic weighs on nodes."""
+        return LoadModel(self.serialisation, self.deserialisation)
+
+    @cached_property
+    def remote_loads(self) -> FloatArray:
+        """Y, shape (p,)."""
+        return arrays.frozen(self.load_model.remote_loads(self.workload))
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The pairs e with their traffic, in lexicographic order."""
+        both = sp.triu(self.workload.traffic + self.workload.traffic.T, k=1).tocoo()  # type: ignore[union-attr]
+        order = np.lexsort((both.col, both.row))
+        return Pairs(both.row[order].astype(np.int64), both.col[order].astype(np.int64), both.data[order])
+
+    @cached_property
+    def total_traffic(self) -> float:
+        """Tuples between different key groups."""
+        return float(self.pairs.traffic.sum())
+
+    @property
+    def kept_capacity(self) -> float:
+        """Capacity of the kept nodes."""
+        return float(self.workload.capacity[self.workload.kept].sum())
+
+    def limits(self, mean: float) -> tuple[float, float]:
+        """The least and the greatest load per unit of capacity that (9) and (8) allow at a mean."""
+        if self.max_load_distance is None:
+            return -np.inf, np.inf
+        d = self.max_load_distance * (mean / 100 if self.distance_unit == "percent" else 1.0)
+        return mean - d, mean + d
+
+    def value(self, collocated: Any) -> Any:
+        """The objective when so much traffic is collocated; a bound on the one becomes a bound on the other."""
+        if self.minimise == "remote_traffic":
+            return self.total_traffic - collocated
+        return float(self.remote_loads.sum()) - self.load_model.per_tuple * collocated
+
+    # What every problem answers ---------------------------------------------------------------------------------
+
+    @property
+    def scale(self) -> float:
+        """All traffic between key groups, or all load (1 when there is none)."""
+        return (self.total_traffic if self.minimise == "remote_traffic" else float(self.remote_loads.sum())) or 1.0
+
+    def canonical(self, assignment: Any) -> np.ndarray:
+        return self.allocation.canonical(assignment)
+
+    def objective(self, assignment: np.ndarray) -> float:
+        if self.minimise == "remote_traffic":
+            return metrics.remote_traffic(self.workload, assignment)
+        return self.load_model.total_load(self.workload, assignment)
+
+    def metrics(self, assignment: np.ndarray) -> dict[str, float]:
+        deviation, mean = self._deviations(assignment)
+        distance = self._distance(deviation)
+        return {
+            **metrics.summary(self.workload, assignment),
+            "load_distance": distance,
+            "load_distance_percent": 0.0 if mean == 0 else 100 * distance / mean,
+            "total_load": self.load_model.total_load(self.workload, assignment),
+            "migration_cost": float(self.allocation.migration_cost[metrics.moved(self.workload, assignment)].sum()),
+        }
+
+    def _deviations(self, assignment: np.ndarray) -> tuple[FloatArray, float]:
+        """Load per unit of capacity less the mean, for every node, and the mean."""
+        loads = self.load_model.node_loads(self.workload, assignment)
+        mean = float(loads.sum()) / self.kept_capacity
+        return loads / self.workload.capacity - mean, mean
+
+    def _distance(self, deviation: FloatArray) -> float:
+        kept = self.workload.kept
+        return float(max(np.abs(deviation[kept]).max(), deviation[~kept].max(initial=0.0)))
+
+    def violations(self, assignment: np.ndarray) -> list[Violation]:
+        return [*self.allocation.violations(assignment), *self.broken_load_distance(assignment)]
+
+    def broken_load_distance(self, assignment: np.ndarray) -> list[Violation]:
+        """(8), (9): the node that deviates most, where that is too far."""
+        deviation, mean = self._deviations(assignment)
+        low, high = self.limits(mean)
+        excess = np.where(self.workload.kept, np.abs(deviation), deviation) - (high - mean)
+        i = int(np.argmax(excess))
+        if excess[i] <= SLACK * mean:
+            return []
+        said = f"node {i} deviates from the mean load {mean:g} by {abs(deviation[i]):g}, the limit is {high - mean:g}"
+        return [Violation("max_load_distance", said, i, float(excess[i]))]
+
+    def conflicts(self) -> list[str]:
+        """What key-group allocation finds; a single key group too heavy for any node; nothing may move."""
+        found = self.allocation.conflicts()
+        w = self.workload
+        if w.nodes == 1 or self.max_load_distance is None:
+            return found
+        # The mean is largest, and a key group lightest, in ways that no assignment need attain: necessary, not sufficient.
+        mean, roomiest = float(self.remote_loads.sum()) / self.kept_capacity, float(w.capacity.max())
+        k = int(np.argmax(w.last_load))
+        if w.last_load[k] > roomiest * self.limits(mean)[1] + SLACK * mean * roomiest:
+            high = self.limits(mean)[1]
+            found.append(f"key group {k} alone loads a node with {w.last_load[k]:g}, the limit is {roomiest * high:g}")
+        if self.max_migrations == 0:
+            found += [f"{v.message}, and nothing may move" for v in self.broken_load_distance(w.current)]
+        return found

@@ -1,0 +1,175 @@
+"""Collocated allocation as a Pyomo model. The numbers are those of `CollocatedAllocation`'s docstring."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyomo.environ as pyo
+
+from keyshift.models.allocation.pyomo_model import AllocationPyomo
+from keyshift.models.collocation.problem import CollocatedAllocation
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+
+ROUNDING = 4e-9
+"""Relative width of a limit beyond what is printed: the model admits whatever the check admits."""
+
+
+class CollocationPyomo(AllocationPyomo):
+    """The linearised model, one method for each family of constraints; (1), (2), (7) are key-group allocation's.
+
+    Parameters
+    ----------
+    problem : CollocatedAllocation
+    open_to : ndarray of bool, shape (p, n), optional
+        Which key group may run on which node; None takes all that (6) allows. Key groups with one node left become
+        constants: their pairs need no z.
+    explicit : ndarray of bool, shape (pairs,), optional
+        Pairs that get a z where both ends are open; None gives one to all. What the others may add to the collocated
+        traffic is then bounded by `beyond`, so that the model is a relaxation. Only where remote traffic costs no load.
+    beyond : ndarray, shape (p, n), optional
+        Tuples by which moving k to i may raise the collocated traffic over pairs without a z, above today's.
+
+    Attributes
+    ----------
+    model : pyomo.environ.ConcreteModel
+        Variables ``x[k, i]``, and ``z[e, i]`` for the pairs and nodes where both ends are open.
+    """
+
+    def __init__(
+        self,
+        problem: CollocatedAllocation,
+        open_to: BoolArray | None = None,
+        explicit: BoolArray | None = None,
+        beyond: FloatArray | None = None,
+    ) -> None:
+        self.collocated = problem
+        self.problem = problem.allocation
+        self.workload = problem.workload
+        self.current = problem.workload.current.tolist()
+        allowed = self.problem.allowed if open_to is None else open_to & self.problem.allowed
+        allowed[np.arange(self.workload.key_groups), self.current] = True  # (2) speaks of staying
+        self.open = [np.flatnonzero(row).tolist() for row in allowed]
+        self.total_remote = float(problem.remote_loads.sum())
+        self.unit = self.total_remote / problem.kept_capacity or 1.0  # rows (8), (9) are written in means
+        self.model = pyo.ConcreteModel(name=problem.name)
+        self.variables(None)
+        self.together(np.ones(len(problem.pairs), dtype=bool) if explicit is None else explicit, beyond)
+        self.set_objective()
+        self.one_node_each()
+        self.migration_limits()
+        self.upper_loads()
+        self.lower_loads()
+        self.resource_capacities()
+        self.no_goods = self.model.no_goods = pyo.ConstraintList()
+
+    def variables(self, max_distance: float | None) -> None:
+        """x; (6) is imposed by leaving out the pairs that it forbids. A key group with one node is a constant."""
+        m = self.model
+        m.pairs = pyo.Set(initialize=[(k, i) for k, nodes in enumerate(self.open) for i in nodes], dimen=2)
+        m.x = pyo.Var(m.pairs, domain=pyo.Binary)
+        for k, nodes in enumerate(self.open):
+            if len(nodes) == 1:
+                m.x[k, nodes[0]].fix(1)
+
+    def together(self, explicit: BoolArray, beyond: FloatArray | None) -> None:
+        """(10), (11) z says whether both ends of a pair run on a node; with one end fixed it is the other end's x."""
+        m, pairs = self.model, self.collocated.pairs
+        first, second = pairs.first.tolist(), pairs.second.tolist()
+        both = {
+            e: [i for i in self.open[k] if (other, i) in m.x]
+            for e, (k, other) in enumerate(zip(first, second, strict=True))
+            if explicit[e]
+        }
+        with_z = [(e, i) for e, common in both.items() if self.is_free(first[e]) and self.is_free(second[e]) for i in common]
+        m.shared = pyo.Set(initialize=with_z, dimen=2)
+        m.z = pyo.Var(m.shared, bounds=(0, 1))
+        m.z_first = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= m.x[first[e], i])
+        m.z_second = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= m.x[second[e], i])
+        if self.collocated.load_model.per_tuple > 0:
+            m.z_lower = pyo.Constraint(
+                m.shared, rule=lambda m, e, i: m.z[e, i] >= m.x[first[e], i] + m.x[second[e], i] - 1
+            )
+        whole: list[list[object]] = [[] for _ in range(self.workload.nodes)]
+        for e, common in both.items():
+            free = first[e] if self.is_free(first[e]) else second[e]
+            for i in common:
+                whole[i].append(float(pairs.traffic[e]) * (m.z[e, i] if (e, i) in m.z else m.x[free, i]))
+        self.whole = [pyo.quicksum(terms) for terms in whole]  # traffic of the pairs that a node holds whole
+        self.sum_up(float(pairs.traffic[~explicit & (self._today(first) == self._today(second))].sum()), beyond)
+
+    def sum_up(self, today: float, beyond: FloatArray | None) -> None:
+        """The collocated traffic: z's, and today's of the pairs without one with what moving may add."""
+        m = self.model
+        m.together = pyo.Var(bounds=(0, self.collocated.total_traffic))
+        right = pyo.quicksum(self.whole) + today
+        if beyond is not None:
+            right += pyo.quicksum(float(beyond[k, i]) * x for (k, i), x in m.x.items() if beyond[k, i] != 0)
+        exact = self.collocated.load_model.per_tuple > 0
+        m.together_sum = pyo.Constraint(expr=m.together == right if exact else m.together <= right)
+
+    def is_free(self, k: int) -> bool:
+        """Whether key group k has more than one node open to it."""
+        return len(self.open[k]) > 1
+
+    def _today(self, key_groups: list[int]) -> IntArray:
+        return self.workload.current[key_groups]
+
+    def set_objective(self) -> None:  # type: ignore[override]
+        """Minimise the remote traffic, or the load of the whole system."""
+        self.model.objective = pyo.Objective(expr=self.collocated.value(self.model.together))
+
+    def node_load(self, i: int) -> pyo.Expression:
+        """Load of node i less what its whole pairs save, in units of the mean."""
+        remote, cost = self.collocated.remote_loads, self.collocated.load_model.per_tuple
+        load = pyo.quicksum(
+            float(y) / self.unit * self.model.x[k, i] for k, y in enumerate(remote) if y > 0 and i in self.open[k]
+        )
+        return load - (cost / self.unit * self.whole[i] if cost > 0 else 0.0)
+
+    @property
+    def mean(self) -> pyo.Expression:
+        """The mean node load, in units of the mean with all traffic remote."""
+        cost = self.collocated.load_model.per_tuple
+        return (self.total_remote - cost * self.model.together) / (self.unit * self.collocated.kept_capacity)
+
+    def upper_loads(self) -> None:
+        """(8) No node lies too far above the mean."""
+        self.model.upper_load = pyo.Constraint(range(self.workload.nodes), rule=lambda m, i: self._load_row(i, +1))
+
+    def lower_loads(self) -> None:
+        """(9) No kept node lies too far below the mean."""
+        kept = np.flatnonzero(self.workload.kept).tolist()
+        self.model.lower_load = pyo.Constraint(kept, rule=lambda m, i: self._load_row(i, -1))
+
+    def _load_row(self, i: int, side: int) -> object:
+        p = self.collocated
+        if p.max_load_distance is None:
+            return pyo.Constraint.Skip
+        c, relative = float(self.workload.capacity[i]), p.distance_unit == "percent"
+        share = (p.max_load_distance / 100 if relative else 0.0) + ROUNDING
+        absolute = 0.0 if relative else p.max_load_distance / self.unit
+        row = side * self.node_load(i) - c * (side + share) * self.mean - c * absolute
+        if isinstance(row, int | float) or not any(True for _ in _free(row)):
+            return pyo.Constraint.Feasible if pyo.value(row) <= ROUNDING else pyo.Constraint.Infeasible
+        return row <= 0
+
+    def forbid(self, assignment: IntArray) -> None:
+        """Cut off one assignment: rounding let it into the model, and the check refused it."""
+        m = self.model
+        free = [(k, int(i)) for k, i in enumerate(assignment) if not m.x[k, int(i)].fixed]
+        self.no_goods.add(pyo.quicksum(m.x[k, i] for k, i in free) <= len(free) - 1)
+
+    def set_start(self, assignment: IntArray) -> None:
+        """Give every variable that is open the value it has in a known assignment."""
+        m, pairs = self.model, self.collocated.pairs
+        for (k, i), x in m.x.items():
+            if not x.fixed:
+                x.value = int(assignment[k] == i)
+        for (e, i), z in m.z.items():
+            z.value = int(assignment[pairs.first[e]] == i == assignment[pairs.second[e]])
+        m.together.value = float(pairs.traffic[assignment[pairs.first] == assignment[pairs.second]].sum())
+
+
+def _free(expression: object) -> object:
+    from pyomo.core.expr.visitor import identify_variables
+
+    return identify_variables(expression, include_fixed=False)

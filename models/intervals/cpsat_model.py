@@ -1,0 +1,111 @@
+"""Interval migration, for one step or a known sequence, as a CP-SAT model. The numbers are those of the docstrings."""
+
+from __future__ import annotations
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from keyshift.models.errors import InputError
+from keyshift.models.intervals.problem import IntervalMigration
+from keyshift.models.intervals.pyomo_model import open_nodes, steps_of
+from keyshift.models.intervals.sequence import MigrationSequence
+from keyshift.models.workload import IntArray
+
+LARGEST = 2**60
+
+
+class IntervalCpSat:
+    """The statement of `IntervalMigration`, or of `MigrationSequence`, in whole numbers.
+
+    Parameters
+    ----------
+    problem : IntervalMigration or MigrationSequence
+    state : ndarray of int64, shape (m,)
+        State of the tasks in whole units.
+
+    Raises
+    ------
+    InputError
+        If the loads, as exact whole numbers, do not fit 64 bits.
+
+    Attributes
+    ----------
+    model : ortools.sat.python.cp_model.CpModel
+    """
+
+    def __init__(self, problem: IntervalMigration | MigrationSequence, state: IntArray) -> None:
+        self.problem = problem
+        self.workload = problem.workload
+        self.state = state.tolist()
+        self.tasks = range(problem.workload.key_groups)
+        self.steps = steps_of(problem)
+        self.nodes = open_nodes(problem)
+        if problem.prefix.total > LARGEST:
+            raise InputError(f"loads that sum to {problem.prefix.total} exact units do not fit CP-SAT's 64 bits")
+        self.load = np.diff(np.asarray(problem.prefix.sums)).tolist()
+        self.model = cp_model.CpModel()
+        self.variables()
+        self.one_node_each()
+        self.one_interval_each()
+        self.loads()
+        self.node_counts()
+        self.moves()
+        self.model.minimize(sum(self.state[k] * v for (_, k), v in self.v.items()))
+
+    def variables(self) -> None:
+        """x, b, v; (5) is imposed by leaving draining nodes out."""
+        places = [(t, i, k) for t in range(len(self.steps)) for i in self.nodes for k in self.tasks]
+        self.x = {p: self.model.new_bool_var(f"x{p}") for p in places}
+        self.b = {p: self.model.new_bool_var(f"b{p}") for p in places}
+        self.v = {(t, k): self.model.new_bool_var(f"v{t, k}") for t in range(len(self.steps)) for k in self.tasks}
+
+    def one_node_each(self) -> None:
+        """(1) Every task runs on exactly one node."""
+        for t in range(len(self.steps)):
+            for k in self.tasks:
+                self.model.add_exactly_one(self.x[t, i, k] for i in self.nodes)
+
+    def one_interval_each(self) -> None:
+        """(2) A node's tasks begin at most once."""
+        for t in range(len(self.steps)):
+            for i in self.nodes:
+                for k in self.tasks:
+                    before = self.x[t, i, k - 1] if k > 0 else 0
+                    self.model.add(self.b[t, i, k] >= self.x[t, i, k] - before)
+                self.model.add_at_most_one(self.b[t, i, k] for k in self.tasks)
+
+    def loads(self) -> None:
+        """(3) No node carries more than its limit, in whole units."""
+        for t, (_, limit) in enumerate(self.steps):
+            for i in self.nodes:
+                self.model.add(sum(self.load[k] * self.x[t, i, k] for k in self.tasks) <= limit)
+
+    def node_counts(self) -> None:
+        """(4) At most so many nodes carry tasks."""
+        for t, (nodes_after, _) in enumerate(self.steps):
+            self.model.add(sum(self.b[t, i, k] for i in self.nodes for k in self.tasks) <= nodes_after)
+
+    def moves(self) -> None:
+        """(6) A task moves when it leaves its node; before the first step, x is the assignment of now."""
+        current = self.workload.current.tolist()
+        for k in self.tasks:
+            stays = self.x.get((0, current[k], k), 0)
+            self.model.add(self.v[0, k] >= 1 - stays)
+        for t in range(1, len(self.steps)):
+            for i in self.nodes:
+                for k in self.tasks:
+                    self.model.add(self.v[t, k] >= self.x[t - 1, i, k] - self.x[t, i, k])
+
+    def set_start(self, assignment: IntArray) -> None:
+        """Hint a known assignment."""
+        rows = np.atleast_2d(assignment)
+        for (t, i, k), x in self.x.items():
+            self.model.add_hint(x, int(rows[t, k] == i))
+
+    def assignment(self, value: object) -> IntArray:
+        """Read the assignment through ``value``, a function from a variable to its value."""
+        rows = np.zeros((len(self.steps), len(self.tasks)), dtype=np.int64)
+        for (t, i, k), x in self.x.items():
+            if value(x):  # type: ignore[operator]
+                rows[t, k] = i
+        return rows if isinstance(self.problem, MigrationSequence) else rows[0]

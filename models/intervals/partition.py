@@ -1,0 +1,91 @@
+"""Intervals of tasks: reading them off an assignment, and the rules that every assignment to intervals keeps.
+
+A partition is written as its cuts: positions 0 = c[0] < c[1] < ... < c[-1] = m. Empty intervals leave no trace.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keyshift.models.errors import InputError
+from keyshift.models.intervals.exact import Prefix
+from keyshift.models.problem import Violation
+from keyshift.models.workload import IntArray, Workload
+
+
+def cuts_of(assignment: np.ndarray) -> IntArray:
+    """Positions where the node changes, with 0 and m at the ends."""
+    changes = np.flatnonzero(assignment[1:] != assignment[:-1]) + 1
+    return np.concatenate(([0], changes, [assignment.size])).astype(np.int64)
+
+
+def spread(cuts: IntArray, nodes: IntArray) -> IntArray:
+    """The node of each task, from cuts and the node of each interval."""
+    return np.repeat(nodes, np.diff(cuts))
+
+
+def torn_node(assignment: np.ndarray) -> tuple[int, int] | None:
+    """The first node with tasks in more than one interval, and the task where its second begins; None if none."""
+    cuts = cuts_of(assignment)
+    labels = assignment[cuts[:-1]]
+    first_seen = np.unique(labels, return_index=True)[1]
+    if first_seen.size == labels.size:
+        return None
+    repeated = np.ones(labels.size, dtype=bool)
+    repeated[first_seen] = False
+    at = int(np.argmax(repeated))
+    return int(labels[at]), int(cuts[at])
+
+
+def require_intervals(workload: Workload) -> None:
+    """Refuse a workload whose nodes are not equal, or whose current assignment is not in intervals."""
+    if (workload.capacity != workload.capacity[0]).any():
+        i = int(np.argmax(workload.capacity != workload.capacity[0]))
+        raise InputError(
+            f"nodes[{i}] has capacity {workload.capacity[i]:g}, nodes[0] has {workload.capacity[0]:g}: "
+            "interval migration is about equal nodes"
+        )
+    if torn := torn_node(workload.current):
+        node, task = torn
+        raise InputError(
+            f"current[{task}] = {node} begins a second interval of node {node}: each node must run consecutive tasks"
+        )
+
+
+def broken_rules(
+    workload: Workload, prefix: Prefix, limit: int, nodes_after: int, assignment: np.ndarray, step: str = ""
+) -> list[Violation]:
+    """The rules (2)-(5) of `IntervalMigration` that one assignment breaks."""
+    cuts = cuts_of(assignment)
+    labels = assignment[cuts[:-1]]
+    broken = []
+    if torn := torn_node(assignment):  # (2)
+        node, task = torn
+        broken.append(Violation("intervals", f"{step}node {node} begins a second interval at task {task}", node))
+    loads: dict[int, int] = {}
+    for node, a, b in zip(labels.tolist(), cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        loads[node] = loads.get(node, 0) + int(prefix.sums[b]) - int(prefix.sums[a])
+    for node, load in loads.items():  # (3)
+        if load > limit:
+            said = f"{step}node {node} carries {prefix.in_units(load):g}, the limit is {prefix.in_units(limit):g}"
+            broken.append(Violation("load", said, node, prefix.in_units(load - limit)))
+    if len(loads) > nodes_after:  # (4)
+        said = f"{step}{len(loads)} nodes carry tasks, the limit is {nodes_after}"
+        broken.append(Violation("nodes_after", said, amount=len(loads) - nodes_after))
+    drained = sorted(n for n in loads if n < workload.nodes and workload.draining[n])  # (5)
+    said = "carries tasks, but it is draining"
+    return broken + [Violation("draining", f"{step}node {node} {said}", node) for node in drained]
+
+
+def interval_metrics(workload: Workload, before: np.ndarray, after: np.ndarray, nodes_after: int) -> dict[str, float]:
+    """State moved, tasks moved, nodes in use and the largest relative load of one step."""
+    moved = before != after
+    loads = np.bincount(after, weights=workload.last_load)
+    mean = float(workload.last_load.sum()) / nodes_after
+    return {
+        "state_moved": float(workload.state[moved].sum()),
+        "migrations": float(moved.sum()),
+        "nodes_used": float((np.bincount(after) > 0).sum()),
+        "max_load": float(loads.max()),
+        "max_load_over_mean": float(loads.max()) / mean if mean > 0 else 0.0,
+    }

@@ -1,0 +1,130 @@
+"""Interval migration, for one step or a known sequence, as a Pyomo model. The numbers are those of the docstrings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyomo.environ as pyo
+
+from keyshift.models.intervals.problem import IntervalMigration
+from keyshift.models.intervals.sequence import MigrationSequence
+from keyshift.models.workload import IntArray
+
+
+def steps_of(problem: IntervalMigration | MigrationSequence) -> list[tuple[int, int]]:
+    """For each step: the number of nodes, and the whole load that each may carry."""
+    if isinstance(problem, MigrationSequence):
+        return [(n, problem.limit(n)) for n in problem.counts]
+    return [(problem.nodes_after, problem.limit)]
+
+
+def open_nodes(problem: IntervalMigration | MigrationSequence) -> list[int]:
+    """(5) The node numbers that may carry tasks: all but the draining ones."""
+    w = problem.workload
+    return [i for i in range(problem.node_numbers) if i >= w.nodes or not w.draining[i]]
+
+
+class IntervalPyomo:
+    """The statement of `IntervalMigration`, or of `MigrationSequence`, one method for each family of constraints.
+
+    Parameters
+    ----------
+    problem : IntervalMigration or MigrationSequence
+
+    Attributes
+    ----------
+    model : pyomo.environ.ConcreteModel
+        Variables ``x[t, i, k]``, ``b[t, i, k]``, and ``v[t, k]``: task k moves in step t.
+    """
+
+    def __init__(self, problem: IntervalMigration | MigrationSequence) -> None:
+        self.problem = problem
+        self.workload = problem.workload
+        self.tasks = range(problem.workload.key_groups)
+        self.steps = steps_of(problem)
+        self.nodes = open_nodes(problem)
+        self.model = pyo.ConcreteModel(name=problem.name)
+        self.variables()
+        self.set_objective()
+        self.one_node_each()
+        self.one_interval_each()
+        self.loads()
+        self.node_counts()
+        self.moves()
+
+    def variables(self) -> None:
+        """x, b, v; (5) is imposed by leaving draining nodes out."""
+        m = self.model
+        m.places = pyo.Set(
+            initialize=[(t, i, k) for t in range(len(self.steps)) for i in self.nodes for k in self.tasks], dimen=3
+        )
+        m.x = pyo.Var(m.places, domain=pyo.Binary)
+        m.b = pyo.Var(m.places, domain=pyo.Binary)
+        m.v = pyo.Var(range(len(self.steps)), self.tasks, bounds=(0, 1))
+
+    def set_objective(self) -> None:
+        """Minimise the state moved over all steps."""
+        state = self.workload.state.tolist()
+        self.model.objective = pyo.Objective(expr=pyo.quicksum(state[k] * v for (_, k), v in self.model.v.items()))
+
+    def one_node_each(self) -> None:
+        """(1) Every task runs on exactly one node."""
+        self.model.one_node = pyo.Constraint(
+            range(len(self.steps)), self.tasks, rule=lambda m, t, k: sum(m.x[t, i, k] for i in self.nodes) == 1
+        )
+
+    def one_interval_each(self) -> None:
+        """(2) A node's tasks begin at most once."""
+        m = self.model
+
+        def begins(m: pyo.ConcreteModel, t: int, i: int, k: int) -> object:
+            return m.b[t, i, k] >= m.x[t, i, k] - (m.x[t, i, k - 1] if k > 0 else 0)
+
+        m.begin = pyo.Constraint(m.places, rule=begins)
+        m.one_interval = pyo.Constraint(
+            range(len(self.steps)), self.nodes, rule=lambda m, t, i: sum(m.b[t, i, k] for k in self.tasks) <= 1
+        )
+
+    def loads(self) -> None:
+        """(3) No node carries more than its limit.
+
+        A node's tasks are consecutive under (2), so it suffices that the last task of an interval never shares its
+        node with the first task that makes the interval too heavy: rows without loads, hence without tolerances.
+        """
+        m = self.model
+        m.load_limit = pyo.ConstraintList()
+        for t, (_, limit) in enumerate(self.steps):
+            for end, start in enumerate(self.problem.prefix.starts(limit).tolist()):
+                for i in self.nodes if start > 0 else ():
+                    too_heavy = m.x[t, i, start - 1] + m.x[t, i, end - 1] <= 1
+                    m.load_limit.add(too_heavy)
+
+    def node_counts(self) -> None:
+        """(4) At most so many nodes carry tasks."""
+        self.model.nodes_after = pyo.Constraint(
+            range(len(self.steps)),
+            rule=lambda m, t: sum(m.b[t, i, k] for i in self.nodes for k in self.tasks) <= self.steps[t][0],
+        )
+
+    def moves(self) -> None:
+        """(6) A task moves when it leaves its node; before the first step, x is the assignment of now."""
+        m, current = self.model, self.workload.current.tolist()
+        m.leave = pyo.ConstraintList()
+        for t in range(len(self.steps)):
+            for k in self.tasks:
+                if t == 0:
+                    stays = m.x[0, current[k], k] if current[k] in self.nodes else 0
+                    m.leave.add(m.v[0, k] >= 1 - stays)
+                else:
+                    for i in self.nodes:
+                        m.leave.add(m.v[t, k] >= m.x[t - 1, i, k] - m.x[t, i, k])
+
+    def assignment(self) -> IntArray:
+        """Read the assignment, in the problem's shape: for each task its node of largest x."""
+        rows = np.array(
+            [
+                [max(self.nodes, key=lambda i: self.model.x[t, i, k].value) for k in self.tasks]
+                for t in range(len(self.steps))
+            ],
+            dtype=np.int64,
+        )
+        return rows if isinstance(self.problem, MigrationSequence) else rows[0]

@@ -1,0 +1,121 @@
+"""MCLB as a CP-SAT model with integer squares. The numbers are those of `MCLB`'s docstring."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from keyshift.models.integers import scaled
+from keyshift.models.mclb.problem import MCLB
+from keyshift.models.mclb.pyomo_model import in_order
+from keyshift.models.workload import IntArray
+
+BITS = 31
+"""The scaled loads of all windows together stay below 2**BITS, so that their squares fit 62 bits."""
+
+
+class MCLBCpSat:
+    """The model of paper 1, section 2, in whole numbers: the sum of squared loads is minimised.
+
+    The sum of squared loads is n times the imbalance plus a constant, which is taken off exactly in `bound`.
+
+    Parameters
+    ----------
+    problem : MCLB
+
+    Attributes
+    ----------
+    model : ortools.sat.python.cp_model.CpModel
+    """
+
+    def __init__(self, problem: MCLB) -> None:
+        self.problem, self.core = problem, problem.core
+        self.scaled = scaled(self.core.load.ravel(), bits=BITS)
+        self.load = self.scaled.values.reshape(self.core.load.shape)
+        self.order = np.argsort(-np.square(self.core.load).sum(axis=1), kind="stable").tolist()
+        self.model = cp_model.CpModel()
+        self.variables()
+        self.one_node_each()
+        self.loads()
+        self.squares()
+        self.state_budget()
+        self.first_come_first_node()
+        self.model.minimize(sum(self.square.values()))
+
+    def variables(self) -> None:
+        """x and the integer loads; (4) leaves draining nodes out altogether."""
+        (p, windows), n = self.load.shape, self.core.nodes
+        self.x = {(k, i): self.model.new_bool_var(f"x[{k},{i}]") for k in range(p) for i in range(n)}
+        total = self.load.sum(axis=0).tolist()
+        self.node_load = {
+            (t, i): self.model.new_int_var(0, total[t], f"L[{t},{i}]") for t in range(windows) for i in range(n)
+        }
+        self.square = {(t, i): self.model.new_int_var(0, total[t] ** 2, f"L2[{t},{i}]") for t, i in self.node_load}
+
+    def one_node_each(self) -> None:
+        """(1) Every key group runs on exactly one node."""
+        for k in range(self.load.shape[0]):
+            self.model.add_exactly_one(self.x[k, i] for i in range(self.core.nodes))
+
+    def loads(self) -> None:
+        """(2) The load of every node in every window; together they are the window's total."""
+        for (t, i), load in self.node_load.items():
+            self.model.add(load == sum(int(y) * self.x[k, i] for k, y in enumerate(self.load[:, t]) if y > 0))
+        for t, total in enumerate(self.load.sum(axis=0).tolist()):
+            self.model.add(sum(self.node_load[t, i] for i in range(self.core.nodes)) == total)
+
+    def squares(self) -> None:
+        """Each square is the product of a load with itself."""
+        for at, load in self.node_load.items():
+            self.model.add_multiplication_equality(self.square[at], [load, load])
+
+    def state_budget(self) -> None:
+        """(3) No more state moves than allowed, in whole numbers that never forbid what the floats allow."""
+        core = self.core
+        if not core.limited:
+            return
+        cost = scaled(core.state)
+        limit = math.floor(Fraction(core.budget) * cost.scale) + math.ceil(
+            cost.error * float(cost.scale) * core.state.size
+        )
+        costly = [(k, int(core.current[k])) for k in np.flatnonzero(core.state > 0)]
+        self.model.add(sum(int(cost.values[k]) * (1 - self.x[k, i]) for k, i in costly) <= limit)
+
+    def first_come_first_node(self) -> None:
+        """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
+        alike = np.flatnonzero(self.core.interchangeable).tolist()
+        for r, k in enumerate(self.order):
+            for i, before in zip(alike[1:], alike, strict=False):
+                self.model.add(self.x[k, i] <= sum(self.x[other, before] for other in self.order[:r]))
+
+    def set_start(self, assignment: IntArray) -> None:
+        """Hint a known assignment to 0..n-1."""
+        known = in_order(assignment, self.order, self.core.interchangeable)
+        for (k, i), x in self.x.items():
+            self.model.add_hint(x, int(known[k] == i))
+
+    def assignment(self, value: object) -> IntArray:
+        """Read the assignment to 0..n-1 through ``value``, a function from a variable to its value."""
+        chosen = np.zeros(self.load.shape[0], dtype=np.int64)
+        for (k, i), x in self.x.items():
+            if value(x):  # type: ignore[operator]
+                chosen[k] = i
+        return chosen
+
+    def bound(self, integer_bound: float) -> float:
+        """Turn a bound on the sum of squared integer loads into a safe one on the imbalance.
+
+        The root of the imbalance is a norm of the loads. Rounding moves every load by no more than p times the
+        error of one number, the norm by no more than the root of m times as much: that is taken off.
+        """
+        n = self.core.nodes
+        p, windows = self.load.shape
+        # CP-SAT hands its integer bound over as a float, off by a unit in the last place at most.
+        whole = math.floor(integer_bound * (1 - 2e-16)) if abs(integer_bound) > 2**52 else round(integer_bound)
+        constant = sum(int(total) ** 2 for total in self.load.sum(axis=0))
+        value = max(Fraction(whole, n) - Fraction(constant, n * n), Fraction(0)) / self.scaled.scale**2
+        norm = math.sqrt(value) * (1 - 1e-15) - math.sqrt(windows) * p * self.scaled.error
+        return max(0.0, norm) ** 2 * (1 - 1e-15)

@@ -1,0 +1,91 @@
+"""MCLB as an OR-Tools MathOpt model, a mixed-integer quadratic program for SCIP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from ortools.math_opt.python import mathopt
+
+from keyshift.models.mclb.problem import MCLB
+from keyshift.models.mclb.pyomo_model import in_order
+from keyshift.models.workload import IntArray
+
+
+class MCLBMathOpt:
+    """The model of paper 1, section 2, one method for each family of constraints; numbers as in `MCLB`.
+
+    Parameters
+    ----------
+    problem : MCLB
+
+    Attributes
+    ----------
+    model : ortools.math_opt.python.mathopt.Model
+        Variables ``x[k, i]`` over kept nodes and deviations ``d[t, i]``, loads scaled as in `MCLBPyomo`.
+    """
+
+    def __init__(self, problem: MCLB) -> None:
+        self.problem, self.core = problem, problem.core
+        self.unit = float(np.sqrt(problem.scale * self.core.nodes))
+        self.load = self.core.load / self.unit
+        self.order = np.argsort(-np.square(self.load).sum(axis=1), kind="stable").tolist()
+        self.model = mathopt.Model(name=problem.name)
+        self.variables()
+        self.one_node_each()
+        self.deviations()
+        self.state_budget()
+        self.first_come_first_node()
+        self.model.minimize(mathopt.fast_sum(d * d for d in self.d.values()))
+
+    def variables(self) -> None:
+        """x and d; (4) leaves draining nodes out altogether."""
+        (p, windows), n = self.load.shape, self.core.nodes
+        total = self.load.sum(axis=0)
+        self.x = {(k, i): self.model.add_binary_variable(name=f"x[{k},{i}]") for k in range(p) for i in range(n)}
+        self.d = {
+            (t, i): self.model.add_variable(lb=-total[t] / n, ub=total[t] * (1 - 1 / n), name=f"d[{t},{i}]")
+            for t in range(windows)
+            for i in range(n)
+        }
+
+    def one_node_each(self) -> None:
+        """(1) Every key group runs on exactly one node."""
+        for k in range(self.load.shape[0]):
+            self.model.add_linear_constraint(
+                mathopt.fast_sum(self.x[k, i] for i in range(self.core.nodes)) == 1, name=f"one_node[{k}]"
+            )
+
+    def deviations(self) -> None:
+        """(2) A node's load, less the mean of the window."""
+        mean = self.load.sum(axis=0) / self.core.nodes
+        for (t, i), d in self.d.items():
+            load = mathopt.fast_sum(float(y) * self.x[k, i] for k, y in enumerate(self.load[:, t]) if y > 0)
+            self.model.add_linear_constraint(load - d == float(mean[t]), name=f"deviation[{t},{i}]")
+
+    def state_budget(self) -> None:
+        """(3) No more state moves than allowed; what draining forces is already taken off."""
+        core = self.core
+        if core.limited:
+            costly = [(k, int(core.current[k])) for k in np.flatnonzero(core.state > 0)]
+            moved = mathopt.fast_sum(float(core.state[k]) * (1 - self.x[k, i]) for k, i in costly)
+            self.model.add_linear_constraint(moved <= core.budget, name="budget")
+
+    def first_come_first_node(self) -> None:
+        """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
+        alike = np.flatnonzero(self.core.interchangeable).tolist()
+        for r, k in enumerate(self.order):
+            for i, before in zip(alike[1:], alike, strict=False):
+                opened = mathopt.fast_sum(self.x[other, before] for other in self.order[:r])
+                self.model.add_linear_constraint(self.x[k, i] <= opened, name=f"symmetry[{k},{i}]")
+
+    def hint(self, assignment: IntArray) -> mathopt.SolutionHint:
+        """A known assignment to 0..n-1 as a warm start."""
+        known = in_order(assignment, self.order, self.core.interchangeable)
+        values = {x: float(known[k] == i) for (k, i), x in self.x.items()}
+        return mathopt.SolutionHint(variable_values=values)
+
+    def assignment(self, values: Mapping[mathopt.Variable, float]) -> IntArray:
+        """Read the assignment to 0..n-1 from a solution's values."""
+        p, n = self.load.shape[0], self.core.nodes
+        return np.array([[values[self.x[k, i]] for i in range(n)] for k in range(p)]).argmax(axis=1)

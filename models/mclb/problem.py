@@ -1,0 +1,236 @@
+"""Minimum-cost load balancing (paper 1, section 2): the problem and its check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from keyshift.models import arrays, metrics
+from keyshift.models.errors import InputError
+from keyshift.models.problem import Problem, Violation, read_assignment
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
+
+SLACK = 1e-9
+"""Relative rounding allowed when a sum of floats is held against a limit."""
+
+
+@dataclass(frozen=True, eq=False)
+class MCLB(Problem):
+    r"""Place key groups so that node loads vary least over all windows, within a budget of moved state.
+
+    Sets and data: key groups k (p of them), nodes i, of which A are kept and B drain, windows t (m of them); load
+    :math:`y_{tk}`, state :math:`s_k`, current node :math:`q_k`, and
+    :math:`mean_t = \tfrac{1}{|A|} \sum_k y_{tk}`.
+
+    Variables: :math:`x_{ki} \in \{0, 1\}`, whether k runs on i, and the loads :math:`L_{ti}`.
+
+    .. math::
+
+        \min \; h = \sum_t \tfrac{1}{|A|} \sum_{i \in A} (L_{ti} - mean_t)^2 \quad \text{subject to}
+
+        (1) \quad & \sum_i x_{ki} = 1                                   && \text{for every } k \\
+        (2) \quad & L_{ti} = \sum_k y_{tk} x_{ki}                       && \text{for every } t, i \\
+        (3) \quad & \sum_k s_k (1 - x_{k q_k}) \le max\_state\_moved    && \text{unless None} \\
+        (4) \quad & x_{ki} = 0                                          && \text{for } i \in B \\
+        (5) \quad & x_{k i} \le \sum_{l < k} x_{l j}                    && \text{for interchangeable } i,
+                    \text{ j the one before}
+
+    (5) only breaks symmetry. Nodes are interchangeable when no state lies on them or when there is no budget:
+    then labels carry no cost. With a budget the nodes that hold state are all different, and (5) leaves them alone.
+
+    With :math:`C = Y^T Y` and :math:`Z_{kl} = 1` iff k and l share a node, :math:`h = \tfrac{1}{n} \langle C, Z - J/n
+    \rangle`: maximum n-cut, NP-hard already for one window.
+
+    `objective` is h, in squared load units, summed over the windows (paper 1, eq. 1 and section 2.2); the
+    second objective, the state moved (eq. 2), is ``metrics["state_moved"]``. `keyshift.pareto` returns both.
+
+    Parameters
+    ----------
+    workload : Workload
+        p key groups on n equal nodes; all m windows of `load` count.
+    max_state_moved : float, optional
+        At most so much state moves, in units of `state`. None: no budget.
+
+    Raises
+    ------
+    InputError
+        With the field and the value that are wrong; unequal node capacities are refused.
+
+    Notes
+    -----
+    Source: *Minimum-cost load balancing* of paper 1 (ELB and CLB), sections 2.1 and 2.2. Departures from the print:
+
+    * The paper minimises h and the state moved together; here the second is a budget (the epsilon-constraint form).
+    * Draining nodes are ours: they must end up empty (4), and h is taken over the kept nodes.
+    """
+
+    name: ClassVar[str] = "mclb"
+    objective_name: ClassVar[str] = "imbalance"
+
+    workload: Workload
+    max_state_moved: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.workload, Workload):
+            raise InputError(f"workload must be a Workload, not a {type(self.workload).__name__}")
+        object.__setattr__(self, "max_state_moved", arrays.real("max_state_moved", self.max_state_moved))
+        capacity = self.workload.capacity
+        if (capacity != capacity[0]).any():
+            i = int(np.argmax(capacity != capacity[0]))
+            raise InputError(
+                f"nodes[{i}] = {capacity[i]:g} differs from nodes[0] = {capacity[0]:g}: "
+                "MCLB compares the loads of equal nodes"
+            )
+
+    # What every problem answers ---------------------------------------------------------------------------------
+
+    @cached_property
+    def scale(self) -> float:  # type: ignore[override]
+        """The imbalance that one average key group makes by itself: its second moment over the kept nodes."""
+        w = self.workload
+        return float(np.square(w.load).sum() / (w.key_groups * w.kept.sum())) or 1.0
+
+    def canonical(self, assignment: Any) -> np.ndarray:
+        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
+
+    def objective(self, assignment: np.ndarray) -> float:
+        w = self.workload
+        if not w.draining.any():
+            return metrics.imbalance(w, assignment)
+        mean = w.load.sum(axis=1) / w.kept.sum()
+        deviation = metrics.node_loads(w, assignment)[:, w.kept] - mean[:, None]
+        return float(np.square(deviation).mean(axis=1).sum())
+
+    def metrics(self, assignment: np.ndarray) -> dict[str, float]:
+        figures = metrics.summary(self.workload, assignment)
+        total = float(self.workload.state.sum())
+        imbalance = self.objective(assignment)
+        return {
+            **figures,
+            "imbalance": imbalance,  # over the kept nodes
+            "imbalance_per_window": imbalance / self.workload.windows,
+            "share_moved": figures["state_moved"] / total if total > 0 else 0.0,
+        }
+
+    def violations(self, assignment: np.ndarray) -> list[Violation]:
+        return [*self._broken_budget(assignment), *self._left_on_draining(assignment)]
+
+    def _broken_budget(self, assignment: np.ndarray) -> list[Violation]:  # (3)
+        moved = metrics.state_moved(self.workload, assignment)
+        if self.max_state_moved is None or moved <= self.max_state_moved * (1 + SLACK):
+            return []
+        said = f"{moved:g} of state move, the limit is {self.max_state_moved:g}"
+        return [Violation("max_state_moved", said, amount=moved - self.max_state_moved)]
+
+    def _left_on_draining(self, assignment: np.ndarray) -> list[Violation]:  # (4)
+        return [
+            Violation("draining", f"key group {k} is on node {assignment[k]}, which is draining", int(k))
+            for k in np.flatnonzero(self.workload.draining[assignment])
+        ]
+
+    def conflicts(self) -> list[str]:
+        """Emptying the draining nodes moves state: more than the budget cannot be."""
+        forced = self.core.forced
+        if self.max_state_moved is None or forced <= self.max_state_moved * (1 + SLACK):
+            return []
+        return [f"emptying the draining nodes moves {forced:g} of state, the limit is {self.max_state_moved:g}"]
+
+    # What the algorithms work on --------------------------------------------------------------------------------
+
+    @cached_property
+    def core(self) -> Core:
+        """The problem on its kept nodes alone."""
+        return Core.of(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Core:
+    """An MCLB instance as algorithms see it: n kept nodes numbered 0..n-1, draining ones gone.
+
+    Attributes
+    ----------
+    load : ndarray, shape (p, m)
+        Load series, one row for each key group.
+    state : ndarray, shape (p,)
+        What moving a key group costs; 0 for one that has to leave a draining node, since that is paid anyway.
+    current : ndarray of int, shape (p,)
+        Current node, -1 for a key group on a draining node.
+    nodes : int
+    budget : float
+        State that may still move once the draining nodes are empty; infinite without a limit.
+    forced : float
+        State that emptying the draining nodes moves.
+    names : ndarray of int, shape (n,)
+        The workload's number of each kept node.
+    """
+
+    load: FloatArray
+    state: FloatArray
+    current: IntArray
+    nodes: int
+    budget: float
+    forced: float
+    names: IntArray
+
+    @classmethod
+    def of(cls, problem: MCLB) -> Core:
+        """Read it off a problem."""
+        w = problem.workload
+        names = np.flatnonzero(w.kept)
+        number = np.full(w.nodes, -1, dtype=np.int64)
+        number[names] = np.arange(names.size)
+        current = number[w.current]
+        forced = float(w.state[current < 0].sum())
+        limit = np.inf if problem.max_state_moved is None else problem.max_state_moved * (1 + SLACK) - forced
+        # What rounds to a negative rest is none: `conflicts` has already compared with the same slack.
+        budget = max(float(limit), 0.0)
+        load = np.ascontiguousarray(w.load.T)
+        return cls(load, np.where(current < 0, 0.0, w.state), current, names.size, budget, forced, names)
+
+    @property
+    def limited(self) -> bool:
+        """Whether the budget can bind at all."""
+        return self.budget < float(self.state.sum())
+
+    @property
+    def interchangeable(self) -> BoolArray:
+        """Nodes whose labels carry no cost, shape (n,): all of them without a budget, else those without state."""
+        if not self.limited:
+            return np.ones(self.nodes, dtype=bool)
+        holds = np.zeros(self.nodes, dtype=bool)
+        holds[self.current[(self.state > 0) & (self.current >= 0)]] = True
+        return ~holds
+
+    def moved(self, assignment: IntArray) -> float:
+        """State that an assignment to 0..n-1 moves beyond what is forced."""
+        return float(self.state[assignment != self.current].sum())
+
+    def squares(self, assignment: IntArray) -> float:
+        """Sum over windows and nodes of (load - mean)^2: n times the imbalance."""
+        loads = np.zeros((self.nodes, self.load.shape[1]))
+        np.add.at(loads, assignment, self.load)
+        return float(np.square(loads - loads.mean(axis=0)).sum())
+
+    def relabelled(self, assignment: IntArray) -> IntArray:
+        """The same groups on the nodes where they move least state (an assignment problem, O(n^3))."""
+        staying = np.zeros((self.nodes, self.nodes))
+        known = self.current >= 0
+        np.add.at(staying, (assignment[known], self.current[known]), self.state[known])
+        groups, nodes = linear_sum_assignment(staying, maximize=True)
+        label = np.empty(self.nodes, dtype=np.int64)
+        label[groups] = nodes
+        return label[assignment]
+
+    def lower(self, assignment: IntArray) -> IntArray:
+        """From the workload's node numbers to 0..n-1; -1 for draining nodes."""
+        number = np.full(int(max(self.names.max(), assignment.max())) + 1, -1, dtype=np.int64)
+        number[self.names] = np.arange(self.nodes)
+        return number[assignment]
+
+    def lift(self, assignment: IntArray) -> IntArray:
+        """From 0..n-1 to the workload's node numbers."""
+        return self.names[assignment]

@@ -1,0 +1,140 @@
+"""MCLB as a Pyomo model: the mixed-integer quadratic program, and its outer approximation by tangents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyomo.environ as pyo
+
+from keyshift.models.mclb.problem import MCLB
+from keyshift.models.workload import FloatArray, IntArray
+
+
+class MCLBPyomo:
+    """The model of paper 1, section 2, one method for each family of constraints; numbers as in `MCLB`.
+
+    Loads are divided by `unit`, the root of n times the problem's scale, so that the objective is the imbalance in
+    units of that scale. The deviations ``d[t, i] = L[t, i] - mean[t]`` stand for the loads.
+
+    Parameters
+    ----------
+    problem : MCLB
+    linear : bool, default False
+        Replace the squares by ``e[t, i]`` above tangents, which `add_tangents` supplies: a mixed-integer
+        linear outer approximation, whose optimum is a lower bound.
+
+    Attributes
+    ----------
+    model : pyomo.environ.ConcreteModel
+        Variables ``x[k, i]`` over kept nodes 0..n-1 (`Core`), ``d[t, i]`` and, when linear, ``e[t, i]``.
+    """
+
+    def __init__(self, problem: MCLB, linear: bool = False) -> None:
+        self.problem, self.core, self.linear = problem, problem.core, linear
+        self.unit = float(np.sqrt(problem.scale * self.core.nodes))
+        self.load = self.core.load / self.unit
+        self.order = np.argsort(-np.square(self.load).sum(axis=1), kind="stable").tolist()
+        self.model = pyo.ConcreteModel(name=problem.name)
+        self.variables()
+        self.one_node_each()
+        self.deviations()
+        self.state_budget()
+        self.first_come_first_node()
+        self.set_objective()
+
+    def variables(self) -> None:
+        """x, d and e, each in the box that the data give; (4) leaves draining nodes out altogether."""
+        m, (p, windows), n = self.model, self.load.shape, self.core.nodes
+        total = self.load.sum(axis=0)
+        m.x = pyo.Var(range(p), range(n), domain=pyo.Binary)
+        m.d = pyo.Var(range(windows), range(n), bounds=lambda m, t, i: (-total[t] / n, total[t] * (1 - 1 / n)))
+        if self.linear:
+            m.e = pyo.Var(range(windows), range(n), bounds=lambda m, t, i: (0, float(total[t]) ** 2))
+            m.tangents = pyo.ConstraintList()
+
+    def one_node_each(self) -> None:
+        """(1) Every key group runs on exactly one node."""
+        p, n = self.load.shape[0], self.core.nodes
+        self.model.one_node = pyo.Constraint(range(p), rule=lambda m, k: sum(m.x[k, i] for i in range(n)) == 1)
+
+    def deviations(self) -> None:
+        """(2) A node's load, less the mean of the window."""
+        loaded = [np.flatnonzero(row).tolist() for row in self.load.T]
+        mean = self.load.sum(axis=0) / self.core.nodes
+
+        def load_less_mean(m: pyo.ConcreteModel, t: int, i: int) -> object:
+            return pyo.quicksum(float(self.load[k, t]) * m.x[k, i] for k in loaded[t]) - m.d[t, i] == float(mean[t])
+
+        self.model.deviation = pyo.Constraint(range(self.load.shape[1]), range(self.core.nodes), rule=load_less_mean)
+
+    def state_budget(self) -> None:
+        """(3) No more state moves than allowed; what draining forces is already taken off."""
+        core, m = self.core, self.model
+        if core.limited:
+            costly = [(k, int(core.current[k])) for k in np.flatnonzero(core.state > 0)]
+            moved = pyo.quicksum(float(core.state[k]) * (1 - m.x[k, i]) for k, i in costly)
+            m.budget = pyo.Constraint(expr=moved <= core.budget)
+
+    def first_come_first_node(self) -> None:
+        """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
+        alike = np.flatnonzero(self.core.interchangeable).tolist()
+        pairs = list(zip(alike[1:], alike, strict=False))
+
+        def opened(m: pyo.ConcreteModel, r: int, i: int, before: int) -> object:
+            earlier = self.order[:r]
+            if not earlier:
+                return m.x[self.order[r], i] == 0
+            return m.x[self.order[r], i] <= pyo.quicksum(m.x[other, before] for other in earlier)
+
+        rows = [(r, i, before) for r in range(len(self.order)) for i, before in pairs]
+        self.model.symmetry = pyo.Constraint(pyo.Set(initialize=rows, dimen=3), rule=opened)
+
+    def set_objective(self) -> None:
+        """The imbalance in units of the problem's scale."""
+        terms = self.model.e.values() if self.linear else (d**2 for d in self.model.d.values())
+        self.model.imbalance = pyo.Objective(expr=pyo.quicksum(terms), sense=pyo.minimize)
+
+    def add_tangents(self, at: FloatArray) -> None:
+        """Hold e above the tangents of the square at deviations of shape (m, n), in scaled units."""
+        m = self.model
+        for (t, i), a in np.ndenumerate(at):
+            m.tangents.add(m.e[t, i] >= 2 * float(a) * m.d[t, i] - float(a) ** 2)
+
+    def deviations_of(self, assignment: IntArray) -> FloatArray:
+        """Scaled deviations d of an assignment to 0..n-1, shape (m, n)."""
+        loads = np.zeros((self.core.nodes, self.load.shape[1]))
+        np.add.at(loads, assignment, self.load)
+        return (loads - loads.mean(axis=0)).T
+
+    def in_order(self, assignment: IntArray) -> IntArray:
+        """The same groups with interchangeable nodes numbered as (5) asks."""
+        return in_order(assignment, self.order, self.core.interchangeable)
+
+    def set_start(self, assignment: IntArray) -> None:
+        """Give every variable its value in a known assignment to 0..n-1."""
+        assignment = self.in_order(assignment)
+        for (k, i), x in self.model.x.items():
+            x.value = int(assignment[k] == i)
+        for (t, i), value in np.ndenumerate(self.deviations_of(assignment)):
+            self.model.d[t, i].value = value
+            if self.linear:
+                self.model.e[t, i].value = value**2
+
+    def assignment(self) -> IntArray:
+        """Read the assignment to 0..n-1 from the variables' values."""
+        p, n = self.load.shape[0], self.core.nodes
+        values = np.array([[self.model.x[k, i].value for i in range(n)] for k in range(p)], dtype=float)
+        return values.argmax(axis=1)
+
+
+def in_order(assignment: IntArray, order: list[int], alike: np.ndarray) -> IntArray:
+    """Renumber interchangeable nodes by the first key group, in the given order, that runs on each."""
+    label = np.arange(alike.size)
+    free = iter(np.flatnonzero(alike).tolist())
+    seen: dict[int, int] = {}
+    for k in order:
+        i = int(assignment[k])
+        if alike[i] and i not in seen:
+            seen[i] = next(free)
+    for i, new in seen.items():
+        label[i] = new
+    return label[assignment]

@@ -1,0 +1,184 @@
+"""What is alike, counted together: the aggregation that makes a million keys a small problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keyshift.models.splitting import kernels
+from keyshift.models.splitting.hashing import candidates
+from keyshift.models.splitting.key_index import KeyIndex
+from keyshift.models.splitting.outcome import parts
+from keyshift.models.splitting.stream import room_for_assignment
+from keyshift.models.workload import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from keyshift.models.splitting.problem import KeySplitting
+
+
+def candidate_sets(
+    keys: IntArray, workers: int, choices: int | None, hash_seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """The different candidate sets, and which one each key has.
+
+    Returns
+    -------
+    options : ndarray, shape (sets, most candidates)
+        Workers in increasing order, -1 fills up.
+    number : ndarray, shape (keys,)
+    """
+    if choices is None:
+        return np.arange(workers)[None, :], np.zeros(keys.size, dtype=np.int64)
+    rows = np.sort(candidates(keys, workers, choices, hash_seed), axis=1)
+    repeats = np.zeros(rows.shape, dtype=bool)
+    repeats[:, 1:] = rows[:, 1:] == rows[:, :-1]
+    rows[repeats] = workers  # no further candidate: to the end
+    rows.sort(axis=1)
+    rows = rows[:, : int((rows < workers).sum(axis=1).max())]
+    if (workers + 1) ** rows.shape[1] < 2**62:  # one number says it all, and sorts faster
+        code = rows.astype(np.int64) @ (workers + 1) ** np.arange(rows.shape[1] - 1, -1, -1)
+        _, first, number = np.unique(code, return_index=True, return_inverse=True)
+        options = rows[first]
+    else:
+        options, number = np.unique(rows, axis=0, return_inverse=True)
+    return np.where(options == workers, -1, options), number.reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of like items, with the same candidates and weight, on workers of some speeds.
+
+    Attributes
+    ----------
+    speeds : ndarray, shape (W,)
+    options : ndarray of int, shape (groups, most candidates)
+        Candidates of each group, in increasing order, -1 fills up.
+    count : ndarray of int, shape (groups,)
+        Items in each group, > 0.
+    weight : ndarray, shape (groups,)
+        Weight of one item.
+    """
+
+    speeds: FloatArray
+    options: IntArray
+    count: IntArray
+    weight: FloatArray
+
+    @property
+    def total(self) -> FloatArray:
+        """Weight of each group, shape (groups,)."""
+        return self.count * self.weight
+
+    @property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Every group with every one of its candidates: group and position in `options`, shape (pairs,) each."""
+        return np.nonzero(self.options >= 0)
+
+    def inside(self, workers: np.ndarray) -> np.ndarray:
+        """Which groups have all their candidates among some workers (a mask), shape (groups,) bool."""
+        return np.asarray((workers[self.options] | (self.options < 0)).all(axis=1))
+
+    def loads(self, share: np.ndarray) -> FloatArray:
+        """Load of each worker under numbers of items, per unit of speed, shape (W,)."""
+        group, at = self.pairs
+        weights = share[group, at] * self.weight[group]
+        load = np.bincount(self.options[group, at], weights=weights, minlength=self.speeds.size)
+        return load / self.speeds
+
+
+@dataclass(frozen=True, eq=False)
+class Items(Groups):
+    """The groups of a problem's messages, or of its keys where they stay in one place.
+
+    Attributes
+    ----------
+    problem : KeySplitting
+    whole_keys : bool
+        Whether an item is a key with all its messages.
+    """
+
+    problem: KeySplitting
+    whole_keys: bool
+    _index: KeyIndex
+    _group_of_key: IntArray
+    _weights: FloatArray
+    _code: IntArray
+
+    @classmethod
+    def of_messages(cls, problem: KeySplitting) -> Items:
+        """The messages of a stream, for keys that may be split."""
+        known, index = problem.histogram, KeyIndex()
+        index.number(known.keys)
+        options, set_of_key = candidate_sets(known.keys, problem.workers, problem.choices, problem.hash_seed)
+        if problem.weights is None:
+            count = np.bincount(set_of_key, weights=known.messages, minlength=len(options)).astype(np.int64)
+            one = np.ones(len(options))
+            rest = (problem, False, index, set_of_key, one[:1], np.arange(len(options)))
+            return cls(problem.speeds, options, count, one, *rest)
+        weights = np.unique(problem.weights)
+        code, count = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        for _, keys, weight in parts(problem):
+            codes = set_of_key[index.find(keys)] * weights.size + np.searchsorted(weights, weight)
+            more, many = np.unique(codes, return_counts=True)
+            code, where = np.unique(np.concatenate([code, more]), return_inverse=True)
+            count = np.bincount(where, weights=np.concatenate([count, many])).astype(np.int64)
+        sets, which = np.divmod(code, weights.size)
+        rest = (problem, False, index, set_of_key, weights, code)
+        return cls(problem.speeds, options[sets], count, weights[which], *rest)
+
+    @classmethod
+    def of_keys(cls, problem: KeySplitting) -> Items:
+        """The keys of a stream, each in one place."""
+        known, index = problem.histogram, KeyIndex()
+        index.number(known.keys)
+        options, set_of_key = candidate_sets(known.keys, problem.workers, problem.choices, problem.hash_seed)
+        weights, which = np.unique(known.weight, return_inverse=True)
+        code, group_of_key, count = np.unique(
+            set_of_key * weights.size + which.reshape(-1), return_inverse=True, return_counts=True
+        )
+        sets, which = np.divmod(code, weights.size)
+        rest = (problem, True, index, group_of_key.reshape(-1), weights, code)
+        return cls(problem.speeds, options[sets], count, weights[which], *rest)
+
+    def _groups(self, keys: IntArray, weights: FloatArray | None) -> IntArray:
+        """The group of each message."""
+        of_key = self._group_of_key[self._index.find(keys)]
+        if weights is None:
+            return of_key
+        return np.searchsorted(self._code, of_key * self._weights.size + np.searchsorted(self._weights, weights))
+
+    def assignment(self, share: IntArray) -> np.ndarray:
+        """Turn numbers of items - of each group on each option - into the worker of each message.
+
+        A group's messages are dealt in arrival order so that its workers fill up evenly.
+        """
+        given, seen = np.zeros_like(share), np.zeros(len(share), dtype=np.int64)
+        made = room_for_assignment(self.problem.stream)
+        if self.whole_keys:
+            home = np.empty(self._group_of_key.size, dtype=np.int32)
+            kernels.spread(self._group_of_key, self.options, share, given, seen, home)
+        for where, keys, weights in parts(self.problem):
+            if self.whole_keys:
+                made[where] = home[self._index.find(keys)]
+            else:
+                kernels.spread(self._groups(keys, weights), self.options, share, given, seen, made[where])
+        return made
+
+    def share(self, assignment: np.ndarray) -> IntArray:
+        """Numbers of items of each group on each option in a feasible assignment: the reverse of `assignment`."""
+        wide = self.options.shape[1]
+        share = np.zeros(self.options.size, dtype=np.int64)
+        home = np.full(self._group_of_key.size, -1, dtype=np.int64)
+        for where, keys, weights in parts(self.problem):
+            if self.whole_keys:
+                home[self._index.find(keys)] = assignment[where]
+                continue
+            groups = self._groups(keys, weights)
+            at = (self.options[groups] == np.asarray(assignment[where])[:, None]).argmax(axis=1)
+            share += np.bincount(groups * wide + at, minlength=share.size)
+        if self.whole_keys:
+            at = (self.options[self._group_of_key] == home[:, None]).argmax(axis=1)
+            share += np.bincount(self._group_of_key * wide + at, minlength=share.size)
+        return share.reshape(-1, wide)

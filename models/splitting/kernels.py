@@ -1,0 +1,92 @@
+"""What must be counted message by message, in compiled code. Loads are counts or sums of weights, per unit of speed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, uint64
+
+from keyshift.models.splitting.hashing import hash_word, worker_of
+
+
+@njit(cache=True)
+def follow(assignment, weights, speeds, loads, state, total_speed, series, every, begun):  # pragma: no cover - compiled
+    """Add a chunk to the loads, and up the imbalance after each message.
+
+    `state` holds the highest relative load, the load so far, and the sum over time of the imbalance; every
+    `every`-th imbalance goes to `series`. `begun` messages came before.
+    """
+    peak, load, total = state[0], state[1], state[2]
+    for i in range(assignment.size):
+        w = assignment[i]
+        weight = 1.0 if weights is None else weights[i]
+        loads[w] += weight
+        load += weight
+        relative = loads[w] if speeds is None else loads[w] / speeds[w]
+        peak = max(peak, relative)
+        imbalance = peak - load / total_speed
+        total += imbalance
+        if (begun + i + 1) % every == 0:
+            series[(begun + i + 1) // every - 1] = imbalance
+    state[0], state[1], state[2] = peak, load, total
+
+
+@njit(cache=True)
+def first_stranger(keys, assignment, seed, workers, choices):  # pragma: no cover - compiled
+    """Count messages on a worker that is none of their key's candidates; the first of them, or -1."""
+    count, first = 0, -1
+    for i in range(keys.size):
+        known = False
+        for j in range(0, choices, 2):
+            a, b = hash_word(uint64(keys[i]), seed + uint64(j // 2))
+            known = known or worker_of(a, workers) == assignment[i]
+            known = known or (j + 1 < choices and worker_of(b, workers) == assignment[i])
+        if not known:
+            first = i if first < 0 else first
+            count += 1
+    return count, first
+
+
+@njit(cache=True)
+def count_flushes(pairs, last, period, begun):  # pragma: no cover - compiled
+    """Count the (key, worker) pairs that are new in their aggregation period; `last` remembers each pair's period."""
+    count = 0
+    for i in range(pairs.size):
+        now = (begun + i) // period
+        if last[pairs[i]] != now:
+            last[pairs[i]] = now
+            count += 1
+    return count
+
+
+@njit(cache=True)
+def add_counts(numbers, weights, counts):  # pragma: no cover - compiled
+    """counts[numbers[i]] += weights[i], or 1."""
+    for i in range(numbers.size):
+        counts[numbers[i]] += 1 if weights is None else weights[i]
+
+
+@njit(cache=True)
+def spread(numbers, options, share, given, seen, out):  # pragma: no cover - compiled
+    """Deal the messages of each class to its workers, in proportion to their shares at every moment.
+
+    The j-th message of a class goes to the worker furthest behind its share of the first j, among those with share
+    left. `options[c]` lists the workers of class c (-1 fills up), `share[c]` how many messages each is to get.
+    """
+    for i in range(numbers.size):
+        c = numbers[i]
+        seen[c] += 1
+        best, most, total = -1, 0.0, 0
+        for j in range(options.shape[1]):
+            total += share[c, j]
+        for j in range(options.shape[1]):
+            if given[c, j] < share[c, j]:
+                behind = share[c, j] * seen[c] / total - given[c, j]
+                if best < 0 or behind > most:
+                    best, most = j, behind
+        given[c, best] += 1
+        out[i] = options[c, best]
+
+
+def as_seed(seed: int) -> np.uint64:
+    """A seed as the kernels take it."""
+    return np.uint64(seed)

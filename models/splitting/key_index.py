@@ -1,0 +1,106 @@
+"""A hash table in compiled code: 64-bit keys to dense numbers 0, 1, 2, ... in order of first appearance."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, uint64
+
+from keyshift.models.workload import IntArray
+
+EMPTY = -1
+SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(inline="always")
+def _slot(key, shift):  # pragma: no cover - compiled
+    mixed = uint64(key) ^ (uint64(key) >> uint64(32))
+    return np.int64((mixed * SPREAD) >> shift)
+
+
+@njit(cache=True)
+def _number(keys, out, table, shift, known, count):  # pragma: no cover - compiled, see KeyIndex
+    """Number keys until done or the list of known keys is full; returns how many were treated, and the count."""
+    mask = table.size - 1
+    for i in range(keys.size):
+        at = _slot(keys[i], shift)
+        while table[at] != EMPTY and known[table[at]] != keys[i]:
+            at = (at + 1) & mask
+        if table[at] == EMPTY:
+            if count == known.size:
+                return i, count
+            known[count] = keys[i]
+            table[at] = count
+            count += 1
+        out[i] = table[at]
+    return keys.size, count
+
+
+@njit(cache=True)
+def _find(keys, out, table, shift, known):  # pragma: no cover - compiled, see KeyIndex
+    mask = table.size - 1
+    for i in range(keys.size):
+        at = _slot(keys[i], shift)
+        while table[at] != EMPTY and known[table[at]] != keys[i]:
+            at = (at + 1) & mask
+        out[i] = table[at]
+
+
+@njit(cache=True)
+def _refill(table, shift, known, count):  # pragma: no cover - compiled, see KeyIndex
+    mask = table.size - 1
+    for number in range(count):
+        at = _slot(known[number], shift)
+        while table[at] != EMPTY:
+            at = (at + 1) & mask
+        table[at] = number
+
+
+def sealed(array: np.ndarray) -> np.ndarray:
+    """A read-only view: kernels are compiled for writable and for read-only arrays apart, so settle for one kind."""
+    view = np.ascontiguousarray(array).view()
+    view.setflags(write=False)
+    return view
+
+
+class KeyIndex:
+    """Numbers keys in order of first appearance; linear probing in a table at most half full.
+
+    Attributes
+    ----------
+    count : int
+        Number of different keys met.
+    """
+
+    def __init__(self, size: int = 1 << 10) -> None:
+        self.count = 0
+        self._known = np.empty(size, dtype=np.int64)
+        self._make_table()
+
+    def _make_table(self) -> None:
+        slots = 2 * self._known.size
+        self._table = np.full(slots, EMPTY, dtype=np.int64)
+        self._shift = np.uint64(64 - (slots.bit_length() - 1))
+
+    @property
+    def keys(self) -> IntArray:
+        """The different keys, in order of first appearance."""
+        return self._known[: self.count].copy()
+
+    def number(self, keys: IntArray) -> IntArray:
+        """The number of each key; keys not met before take the next ones."""
+        keys, out = sealed(keys), np.empty(keys.size, dtype=np.int64)
+        done = 0
+        while done < keys.size:
+            step, self.count = _number(keys[done:], out[done:], self._table, self._shift, self._known, self.count)
+            done += step
+            if done < keys.size:
+                self._known = np.concatenate([self._known, np.empty_like(self._known)])
+                self._make_table()
+                _refill(self._table, self._shift, self._known, self.count)
+        return out
+
+    def find(self, keys: IntArray) -> IntArray:
+        """The number of each key, -1 for keys not met."""
+        out = np.empty(keys.size, dtype=np.int64)
+        _find(sealed(keys), out, self._table, self._shift, self._known)
+        return out

@@ -1,0 +1,181 @@
+"""What an assignment of messages is worth, as paper 3 measures it; compiled code, so loaded on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keyshift.models.splitting import kernels
+from keyshift.models.splitting.key_index import KeyIndex, sealed
+from keyshift.models.workload import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from keyshift.models.splitting.problem import Histogram, KeySplitting
+
+
+def parts(problem: KeySplitting) -> Iterator[tuple[slice, IntArray, FloatArray | None]]:
+    """The stream chunk by chunk: which messages, their keys, their weights."""
+    begin = 0
+    for keys in problem.stream.chunks():
+        where = slice(begin, begin + keys.size)
+        yield where, keys, None if problem.weights is None else problem.weights[where]
+        begin += keys.size
+
+
+def histogram(problem: KeySplitting) -> Histogram:
+    """Count the messages of each key, and add up their weights."""
+    from keyshift.models.splitting.problem import Histogram
+
+    index = KeyIndex()
+    messages, weight = np.zeros(0, dtype=np.int64), np.zeros(0)
+    for _, keys, weights in parts(problem):
+        numbers = index.number(keys)
+        messages = grown(messages, index.count)
+        kernels.add_counts(numbers, None, messages)
+        if weights is not None:
+            weight = grown(weight, index.count)
+            kernels.add_counts(numbers, weights, weight)
+    messages = messages[: index.count].copy()
+    if problem.weights is None:
+        return Histogram(index.keys, messages, messages.astype(np.float64))
+    return Histogram(index.keys, messages, weight[: index.count].copy())
+
+
+def grown(array: np.ndarray, size: int, fill: int = 0) -> np.ndarray:
+    """The array, or one of at least `size` entries that begins with it; doubles, so that growing is cheap."""
+    if array.size >= size:
+        return array
+    longer = np.full(max(size, 2 * array.size), fill, dtype=array.dtype)
+    longer[: array.size] = array
+    return longer
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of a stream under an assignment.
+
+    Attributes
+    ----------
+    loads : ndarray, shape (W,)
+        Load of each worker at the end, per unit of speed.
+    times, imbalance : ndarray
+        Numbers of messages sent, and the imbalance I(t) = max_i L_i(t) - mean_i L_i(t) after them. The mean is the
+        load per unit of speed of all workers together.
+    average_imbalance : float
+        The mean of I(t) over all messages, divided by the load of the whole stream: the paper's figure.
+    counters : ndarray of int, shape (W,)
+        Keys that each worker ever met: the counters it holds, without aggregation.
+    keys : int
+        Different keys.
+    aggregator_messages : int or None
+        Counters sent to the aggregator: (key, worker) pairs summed over the aggregation periods.
+    """
+
+    loads: FloatArray
+    times: IntArray
+    imbalance: FloatArray
+    final_imbalance: float
+    average_imbalance: float
+    counters: IntArray
+    keys: int
+    aggregator_messages: int | None
+
+    @classmethod
+    def of(cls, problem: KeySplitting, assignment: np.ndarray, points: int = 1000) -> Outcome:
+        """Follow the stream once."""
+        every = -(-problem.messages // max(1, points))
+        series = np.zeros(problem.messages // every)
+        loads, state = np.zeros(problem.workers), np.zeros(3)
+        speeds = None if problem.equal_speeds else problem.speeds
+        memory = _Memory(problem)
+        for where, keys, weights in parts(problem):
+            sent = sealed(assignment[where])
+            kernels.follow(sent, weights, speeds, loads, state, float(problem.speeds.sum()), series, every, where.start)
+            memory.add(keys, sent, where.start)
+        peak, load, total = state
+        return cls(
+            loads=loads / problem.speeds,
+            times=every * np.arange(1, series.size + 1),
+            imbalance=series,
+            final_imbalance=float((peak - load / float(problem.speeds.sum())) / (load or 1.0)),
+            average_imbalance=float(total / problem.messages / (load or 1.0)),
+            counters=memory.counters,
+            keys=memory.keys,
+            aggregator_messages=memory.flushed,
+        )
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The figures by their public names; the imbalances as fractions of the stream's load."""
+        figures = {
+            "average_imbalance": self.average_imbalance,
+            "final_imbalance": self.final_imbalance,
+            "imbalance": float(self.loads.max() - self.loads.mean()),
+            "counters": float(self.counters.sum()),
+            "most_counters": float(self.counters.max()),
+            "counters_per_key": float(self.counters.sum() / self.keys),
+            "keys": float(self.keys),
+        }
+        if self.aggregator_messages is not None:
+            figures["aggregator_messages"] = float(self.aggregator_messages)
+        return figures
+
+
+class _Memory:
+    """The (key, worker) pairs met so far, and in this aggregation period."""
+
+    def __init__(self, problem: KeySplitting) -> None:
+        self._workers, self._period = problem.workers, problem.aggregation_period
+        self._keys, self._pairs = KeyIndex(), KeyIndex()
+        self._last = np.zeros(0, dtype=np.int64)
+        self.flushed = None if self._period is None else 0
+
+    def add(self, keys: IntArray, sent: np.ndarray, begun: int) -> None:
+        pairs = self._pairs.number(self._keys.number(keys) * self._workers + sent)
+        if self._period is not None and self.flushed is not None:
+            self._last = grown(self._last, self._pairs.count, fill=-1)
+            self.flushed += kernels.count_flushes(pairs, self._last, self._period, begun)
+
+    @property
+    def keys(self) -> int:
+        return self._keys.count
+
+    @property
+    def counters(self) -> IntArray:
+        return np.bincount(self._pairs.keys % self._workers, minlength=self._workers)
+
+
+def first_stranger(problem: KeySplitting, assignment: np.ndarray) -> tuple[int, int]:
+    """Messages that go to none of their key's candidates: how many, and the first one."""
+    seed, workers = np.uint64(problem.hash_seed), np.uint64(problem.workers)
+    count, first = 0, -1
+    for where, keys, _ in parts(problem):
+        more, at = kernels.first_stranger(keys, sealed(assignment[where]), seed, workers, problem.choices)
+        first = where.start + at if count == 0 and more else first
+        count += more
+    return count, first
+
+
+def first_split(problem: KeySplitting, assignment: np.ndarray) -> tuple[int, int]:
+    """Messages that do not go where the first message of their key went: how many, and the first one."""
+    index, home = KeyIndex(), np.zeros(0, dtype=np.int64)
+    count, first = 0, -1
+    for where, keys, _ in parts(problem):
+        numbers, sent = index.number(keys), assignment[where]
+        known = home.size
+        home = np.concatenate([home, np.full(index.count - known, -1)])
+        new, at = np.unique(numbers, return_index=True)
+        home[new[new >= known]] = sent[at[new >= known]]
+        wrong = np.flatnonzero(home[numbers] != sent)
+        first = where.start + int(wrong[0]) if count == 0 and wrong.size else first
+        count += wrong.size
+    return count, first
+
+
+def jaccard(first: np.ndarray, second: np.ndarray) -> float:
+    """Agreement of two assignments of the same stream: the Jaccard overlap of their (message, worker) pairs."""
+    agree = int((np.asarray(first) == np.asarray(second)).sum())
+    return agree / (2 * len(first) - agree)

@@ -1,0 +1,304 @@
+"""Key splitting (paper 3): who handles which message, and the same with every key kept in one place."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keyshift.models import arrays
+from keyshift.models.errors import InputError
+from keyshift.models.problem import Problem, Violation
+from keyshift.models.splitting.stream import CHUNK, Stream, as_keys, room_for_assignment
+from keyshift.models.workload import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from keyshift.models.splitting.outcome import Outcome
+
+MOST_CHOICES = 1 << 10
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """The different keys in order of first appearance; `messages` and `weight` of each, all of shape (keys,)."""
+
+    keys: IntArray
+    messages: IntArray
+    weight: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class KeySplitting(Problem):
+    r"""Send every message of a stream to a worker so that the most loaded worker has least to do.
+
+    Sets and data: messages t = 1..m with key :math:`k_t` and weight :math:`y_t` (1 unless given), workers i = 1..W
+    with speed :math:`v_i` (1 unless given), and for every key its candidates :math:`C_k`: the workers to which d
+    hash functions send it, which may coincide.
+
+    Variables: :math:`x_{ti} \in \{0, 1\}`, whether message t goes to worker i, and the largest load L.
+
+    .. math::
+
+        \min L \quad \text{subject to}
+
+        (1) \quad & \sum_i x_{ti} = 1                                && \text{for every } t \\
+        (2) \quad & x_{ti} = 0                                       && \text{for } i \notin C_{k_t} \\
+        (3) \quad & \tfrac{1}{v_i} \sum_t y_t x_{ti} \le L           && \text{for every } i
+
+    Messages of equal weight whose keys have the same candidates are alike: one class c of :math:`n_c` messages, at
+    most W (W + 1) / 2 classes for two choices, and :math:`x_{ci}` counts those that go to i. `objective` is L, in
+    messages (weight per unit of speed). A key may be split over its candidates; `KeyPlacement` forbids it.
+
+    Parameters
+    ----------
+    stream : array_like, path, callable or iterable
+        Keys in arrival order, whole numbers or texts: an array; a Parquet file; or chunks of keys (a list, a
+        function that returns an iterator, an iterator), of which only one is in memory at a time. See `Stream`.
+    workers : int or array_like, shape (W,), default 10
+        Number of workers, or their speeds (> 0). Afterwards `workers` is the number and `speeds` the array.
+    choices : int or None, default 2
+        d, hash functions for a key. None opens every worker to every key, as shuffle grouping does.
+    sources : int, default 1
+        S, sources that send the messages, each knowing only its own part of the stream.
+    feed : {"shuffle", "key"}, default "shuffle"
+        How the messages come to the sources: in turn, or by the hash of their key, or of `source_keys`.
+    source_keys : array_like, shape (m,), optional
+        With ``feed="key"``: another key by which the messages come to the sources.
+    weights : array_like, shape (m,), optional
+        Weight of each message, >= 0.
+    hash_seed : int, default 0
+        Seed of the hash functions; see `keyshift.models.splitting.hashing`.
+    aggregation_period : int, optional
+        The workers send their counters to the aggregator, and forget them, every so many messages of the stream.
+    column : str, optional
+        The column of keys, for a Parquet stream.
+
+    Raises
+    ------
+    InputError
+        With the field, the position and the value that are wrong.
+
+    Notes
+    -----
+    Source: Nasir, De Francisci Morales, Garcia-Soriano, Kourtellis, Serafini, *Partial Key Grouping:
+    Load-Balanced Partitioning of Distributed Streams*, 2015. The paper has no optimum to compare with: (1)-(3) is
+    the problem that its schemes answer online. Weights and speeds are ours.
+
+    An assignment is the worker of each message, shape (m,). For a stream read by chunks it is a file on disk,
+    mapped into memory, of 4 bytes a message. Schemes that ignore the candidates (shuffle, On-Greedy, Off-Greedy,
+    W-Choices) answer the problem without (2); their solution's `problem` says so.
+    """
+
+    name: ClassVar[str] = "key-splitting"
+    objective_name: ClassVar[str] = "largest worker load"
+    one_place: ClassVar[bool] = False
+
+    stream: Any
+    workers: Any = 10
+    choices: int | None = 2
+    sources: int = 1
+    feed: Literal["shuffle", "key"] = "shuffle"
+    source_keys: Any = None
+    weights: Any = None
+    hash_seed: int = 0
+    aggregation_period: int | None = None
+    column: str | None = None
+    speeds: FloatArray = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        put("speeds", read_speeds(self.workers))
+        put("workers", self.speeds.size)
+        put("choices", arrays.whole("choices", self.choices, least=1))
+        if self.choices is not None and self.choices > MOST_CHOICES:
+            raise InputError(f"choices = {self.choices} must be at most {MOST_CHOICES}; None opens every worker")
+        put("sources", arrays.whole("sources", self.sources, least=1, optional=False))
+        put("hash_seed", arrays.whole("hash_seed", self.hash_seed, optional=False))
+        if self.hash_seed >= 2**32 - MOST_CHOICES:
+            raise InputError(f"hash_seed = {self.hash_seed} must be below 2^32 - {MOST_CHOICES}")
+        put("aggregation_period", arrays.whole("aggregation_period", self.aggregation_period, least=1))
+        if self.feed not in ("shuffle", "key"):
+            raise InputError(f"feed = {self.feed!r} must be 'shuffle' or 'key'")
+        put("stream", Stream.of(self.stream, None if isinstance(self.stream, Stream) else self.column))
+        if self.weights is not None:
+            put("weights", arrays.non_negative("weights", self.weights, length=self.messages, of="messages"))
+        if self.source_keys is not None:
+            if self.feed != "key":
+                raise InputError("source_keys are given, but feed = 'shuffle' does not look at them")
+            put("source_keys", as_keys(self.source_keys))
+            if self.source_keys.size != self.messages:
+                raise InputError(f"source_keys has {self.source_keys.size} entries, expected {self.messages}")
+
+    # Data of the formulation ------------------------------------------------------------------------------------
+
+    @property
+    def messages(self) -> int:
+        """Number of messages, m."""
+        return int(self.stream.messages)
+
+    @property
+    def total_weight(self) -> float:
+        """Weight of all messages; m without weights."""
+        return float(self.messages) if self.weights is None else float(self.weights.sum())
+
+    @property
+    def equal_speeds(self) -> bool:
+        """Whether all workers have speed 1."""
+        return bool((self.speeds == 1.0).all())
+
+    @property
+    def counts(self) -> bool:
+        """Whether loads are numbers of messages: no weights, and equal workers of speed 1."""
+        return self.weights is None and self.equal_speeds
+
+    @cached_property
+    def histogram(self) -> Histogram:
+        """How often each key occurs; one pass over the stream, memory for each different key."""
+        from keyshift.models.splitting.outcome import histogram
+
+        return histogram(self)
+
+    def relaxed(self, rules: set[str]) -> KeySplitting:
+        """The same problem without some of its rules: "candidates" is (2)."""
+        choices = None if "candidates" in rules else self.choices
+        return dataclasses.replace(self, choices=choices, workers=self.speeds)
+
+    def with_choices(self, choices: int | None) -> KeySplitting:
+        """The same problem with another number of hash functions."""
+        return dataclasses.replace(self, choices=choices, workers=self.speeds)
+
+    # What every problem answers ---------------------------------------------------------------------------------
+
+    @property
+    def scale(self) -> float:
+        """The mean load of a worker (1 when nothing weighs anything)."""
+        return self.total_weight / float(self.speeds.sum()) or 1.0
+
+    @property
+    def tolerance(self) -> float:
+        """Below one message where loads are numbers of messages."""
+        return min(super().tolerance, 0.5) if self.counts else super().tolerance
+
+    def canonical(self, assignment: Any) -> np.ndarray:
+        if isinstance(assignment, np.memmap) and assignment.dtype == np.int32 and assignment.shape == (self.messages,):
+            self._refuse_unknown_workers(assignment)
+            return assignment.view()  # on disk already: no second copy
+        given = np.asarray(assignment)
+        if given.shape != (self.messages,):
+            raise InputError(f"assignment has shape {given.shape}, expected ({self.messages},): one worker a message")
+        if given.dtype.kind not in "iuf":
+            raise InputError("assignment must be an array of worker numbers")
+        self._refuse_unknown_workers(given)
+        nodes = room_for_assignment(self.stream)
+        nodes[:] = given
+        return nodes
+
+    def _refuse_unknown_workers(self, given: np.ndarray) -> None:
+        for begin in range(0, given.size, CHUNK):
+            part = given[begin : begin + CHUNK]
+            wrong = ~((part >= 0) & (part < self.workers))
+            if part.dtype.kind == "f":
+                wrong |= part != np.floor(part)
+            if wrong.any():
+                at = int(np.argmax(wrong))
+                last = self.workers - 1
+                raise InputError(f"assignment[{begin + at}] = {part[at]:g} is no worker: they are numbered 0 to {last}")
+
+    def loads(self, assignment: np.ndarray) -> FloatArray:
+        """Load of every worker at the end of the stream, per unit of speed, shape (W,)."""
+        total = np.zeros(self.workers)
+        for begin in range(0, self.messages, CHUNK):
+            part = slice(begin, begin + CHUNK)
+            weights = None if self.weights is None else self.weights[part]
+            total += np.bincount(assignment[part], weights=weights, minlength=self.workers)
+        return total / self.speeds
+
+    def objective(self, assignment: np.ndarray) -> float:
+        return float(self.loads(assignment).max())
+
+    def outcome(self, assignment: Any, points: int = 1000) -> Outcome:
+        """Everything the paper measures of an assignment: imbalance over time, loads, counters, aggregation.
+
+        Parameters
+        ----------
+        assignment : array_like or Solution
+        points : int, default 1000
+            At most so many points of the imbalance over time.
+        """
+        from keyshift.models.splitting.outcome import Outcome
+
+        return Outcome.of(self, self.canonical(getattr(assignment, "assignment", assignment)), points)
+
+    def metrics(self, assignment: np.ndarray) -> dict[str, float]:
+        return self.outcome(assignment, points=1).metrics
+
+    def violations(self, assignment: np.ndarray) -> list[Violation]:
+        return self._strangers(assignment)
+
+    def _strangers(self, assignment: np.ndarray) -> list[Violation]:  # (2)
+        if self.choices is None:
+            return []
+        from keyshift.models.splitting.outcome import first_stranger
+
+        count, first = first_stranger(self, assignment)
+        if count == 0:
+            return []
+        said = f"{count} messages go to no candidate of their key, first message {first} to worker {assignment[first]}"
+        return [Violation("candidates", said, first, float(count))]
+
+
+@dataclass(frozen=True, eq=False)
+class KeyPlacement(KeySplitting):
+    r"""The same without splitting: all messages of a key go to one of its candidates.
+
+    To (1)-(3) of `KeySplitting` comes
+
+    .. math:: (4) \quad x_{ti} = x_{ui} \quad \text{for all messages t, u of the same key and every i,}
+
+    which makes it makespan scheduling with restricted assignment: what PoTC, and hashing with rebalancing, race
+    against. Keys of equal weight with the same candidates are alike, and counted together.
+
+    Notes
+    -----
+    Source: paper 3, section 3.1, where static PoTC is the scheme that keeps (4).
+    """
+
+    name: ClassVar[str] = "key-placement"
+    one_place: ClassVar[bool] = True
+
+    def violations(self, assignment: np.ndarray) -> list[Violation]:
+        return [*self._strangers(assignment), *self._split_keys(assignment)]
+
+    def _split_keys(self, assignment: np.ndarray) -> list[Violation]:  # (4)
+        from keyshift.models.splitting.outcome import first_split
+
+        count, first = first_split(self, assignment)
+        if count == 0:
+            return []
+        said = f"{count} messages leave their key's worker, first message {first} to worker {assignment[first]}"
+        return [Violation("one_place", said, first, float(count))]
+
+    def relaxed(self, rules: set[str]) -> KeySplitting:
+        """The same problem without some of its rules: "candidates" is (2), "one_place" is (4)."""
+        less = super().relaxed(rules)
+        if "one_place" not in rules:
+            return less
+        given = {f.name: getattr(less, f.name) for f in dataclasses.fields(less) if f.init}
+        return KeySplitting(**{**given, "workers": self.speeds})
+
+
+def read_speeds(workers: int | ArrayLike) -> FloatArray:
+    """Speeds from a number of workers (all 1) or from an array of speeds (all > 0)."""
+    if np.ndim(workers) == 0:
+        number = arrays.whole("workers", workers, least=1, optional=False) or 1
+        return arrays.frozen(np.ones(number))
+    speeds = arrays.non_negative("workers", workers)
+    if (speeds == 0).any():
+        raise InputError(f"workers[{int(np.argmin(speeds))}] = 0: a speed must be above 0")
+    return speeds

@@ -1,0 +1,207 @@
+"""A stream of keys in arrival order, read chunk by chunk: from memory, from Parquet, or from an iterator."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from keyshift.models.arrays import frozen
+from keyshift.models.errors import InputError
+from keyshift.models.workload import IntArray
+
+CHUNK = 1 << 18
+"""Messages handled at a time: enough to hide the cost of a call, few enough to stay in the processor's cache."""
+
+
+class Stream:
+    """Keys in arrival order. `chunks` reads them from the start, as often as one likes.
+
+    A key is an integer of 64 bits. A text is known by its 64-bit Murmur hash (first half, seed 0), so that no
+    dictionary of texts has to be kept: among n different texts two are confounded with a chance below n^2 / 2^65.
+
+    Attributes
+    ----------
+    messages : int
+        Length, m > 0.
+    in_memory : bool
+        Whether the keys are one array. If not, an assignment of its messages belongs on disk as well.
+
+    Notes
+    -----
+    An iterator can be read only once, so its keys go to a temporary file of 8 bytes a message as they come, and
+    are read from there; the file is deleted with the stream.
+    """
+
+    def __init__(self, read: Callable[[], Iterator[IntArray]], messages: int, in_memory: bool) -> None:
+        self._read = read
+        self.messages = messages
+        self.in_memory = in_memory
+
+    def chunks(self) -> Iterator[IntArray]:
+        """The keys from the first to the last, at most `CHUNK` at a time."""
+        for part in self._read():
+            for begin in range(0, part.size, CHUNK):
+                yield part[begin : begin + CHUNK]
+
+    @classmethod
+    def of(cls, given: Any, column: str | None = None) -> Stream:
+        """Read what a caller hands over as a stream.
+
+        Parameters
+        ----------
+        given : Stream, array_like, path, callable or iterable
+            An array of integers or of strings; the path of a Parquet file (or folder of files); a function without
+            arguments that returns an iterable of arrays; a list of arrays; or an iterator of arrays.
+        column : str, optional
+            The Parquet column that holds the keys; not needed if there is only one.
+
+        Raises
+        ------
+        InputError
+            For keys that are neither whole numbers nor texts, with the first of them, and for an empty stream.
+        """
+        if isinstance(given, Stream):
+            return given
+        if isinstance(given, str | Path):
+            return _from_parquet(Path(given), column)
+        if column is not None:
+            raise InputError(f"column = {column!r} is for a stream in a Parquet file, not for a {type(given).__name__}")
+        if callable(given):
+            return _replayable(given)
+        if isinstance(given, Iterator):
+            return _spooled(given)
+        if isinstance(given, list | tuple) and given and isinstance(given[0], np.ndarray | list | tuple):
+            return _replayable(lambda: given)
+        keys = as_keys(given)
+        if keys.size == 0:
+            raise InputError("stream is empty")
+        return cls(lambda: iter((keys,)), keys.size, in_memory=True)
+
+
+def as_keys(given: Any, offset: int = 0) -> IntArray:
+    """Integer keys from integers or texts, read-only, shape (messages,); `offset` is where they begin in the stream."""
+    array = np.asarray(given)
+    if array.dtype.kind in "US" and not isinstance(given, np.ndarray):
+        array = np.array(given, dtype=object)  # NumPy would have turned the numbers among texts into texts
+    if array.ndim != 1:
+        raise InputError(f"stream has {array.ndim} dimensions, expected 1: one key for each message")
+    if array.size == 0:
+        return frozen(np.zeros(0, dtype=np.int64))
+    if array.dtype.kind == "i":
+        return frozen(np.array(array, dtype=np.int64))
+    if array.dtype.kind == "u":
+        return frozen(np.array(array, dtype=np.uint64).view(np.int64))
+    if array.dtype.kind in "USO":
+        return _hashed_texts(array, offset)
+    if array.dtype.kind == "f":
+        wrong = ~np.isfinite(array) | (array != np.floor(array)) | (np.abs(array) > 2.0**53)
+        if not wrong.any():
+            return frozen(array.astype(np.int64))
+        at = int(np.argmax(wrong))
+        raise InputError(f"stream[{offset + at}] = {array[at]:g} is no key: keys are whole numbers or texts")
+    raise InputError(f"stream[{offset}] = {array[0]!r} is no key: keys are whole numbers or texts")
+
+
+def _hashed_texts(array: np.ndarray, offset: int) -> IntArray:
+    """The first half of the Murmur hash of each text's UTF-8 bytes."""
+    from keyshift.models.splitting.hashing import murmur_texts
+
+    parts = []
+    for at, text in enumerate(array.tolist()):
+        if isinstance(text, str):
+            parts.append(text.encode())
+        elif isinstance(text, bytes):
+            parts.append(text)
+        elif isinstance(text, int) and not isinstance(text, bool) and not parts and -(2**63) <= text < 2**63:
+            return _integers_of_objects(array, offset)
+        else:
+            raise InputError(f"stream[{offset + at}] = {text!r} is no key: keys are all whole numbers or all texts")
+    data = np.frombuffer(b"".join(parts) or b"\0", dtype=np.uint8)
+    offsets = np.zeros(len(parts) + 1, dtype=np.int64)
+    np.cumsum([len(part) for part in parts], out=offsets[1:])
+    return frozen(murmur_texts(data, offsets)[:, 0].copy().view(np.int64))
+
+
+def _integers_of_objects(array: np.ndarray, offset: int) -> IntArray:
+    for at, value in enumerate(array.tolist()):
+        if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+            raise InputError(f"stream[{offset + at}] = {value!r} is no key: keys are all whole numbers or all texts")
+    return frozen(array.astype(np.int64))
+
+
+def _from_parquet(path: Path, column: str | None) -> Stream:
+    import pyarrow.dataset as ds
+
+    if not path.exists():
+        raise InputError(f"stream = {str(path)!r}: there is no such file")
+    try:
+        data = ds.dataset(path, format="parquet")
+        names = data.schema.names
+    except (OSError, ValueError) as error:
+        raise InputError(f"stream = {str(path)!r} cannot be read as Parquet ({error})") from None
+    if column is None and len(names) > 1:
+        raise InputError(f"stream = {str(path)!r} has the columns {', '.join(names)}: name one as column=")
+    name = names[0] if column is None else column
+    if name not in names:
+        raise InputError(f"column = {name!r}: {str(path)!r} has only {', '.join(names)}")
+
+    def read() -> Iterable[Any]:
+        for batch in data.to_batches(columns=[name], batch_size=CHUNK):
+            values = batch.column(0)
+            if values.null_count:
+                raise InputError(f"column {name!r} of {str(path)!r} holds {values.null_count} empty keys")
+            yield values.to_numpy(zero_copy_only=False)
+
+    return _replayable(read)
+
+
+def _replayable(source: Callable[[], Iterable[Any]]) -> Stream:
+    """A stream that can be read anew from its source; one pass over it validates and counts."""
+
+    def read() -> Iterator[IntArray]:
+        begin = 0
+        for part in source():
+            keys = as_keys(part, begin)
+            begin += keys.size
+            yield keys
+
+    messages = sum(keys.size for keys in read())
+    if messages == 0:
+        raise InputError("stream is empty")
+    return Stream(read, messages, in_memory=False)
+
+
+def _spooled(source: Iterator[Any]) -> Stream:
+    """A stream that is gone once read: its keys go to a temporary file."""
+    file = tempfile.TemporaryFile(prefix="keyshift-")  # noqa: SIM115 - closed with the stream
+    messages = 0
+    for part in source:
+        keys = as_keys(part, messages)
+        file.write(keys.tobytes())
+        messages += keys.size
+    if messages == 0:
+        file.close()
+        raise InputError("stream is empty")
+    file.flush()
+    stream = Stream(lambda: _chunks_of_file(file, messages), messages, in_memory=False)
+    weakref.finalize(stream, file.close)
+    return stream
+
+
+def _chunks_of_file(file: BinaryIO, messages: int) -> Iterator[IntArray]:
+    for begin in range(0, messages, CHUNK):
+        file.seek(8 * begin)  # every time: another reader may have moved on
+        yield frozen(np.frombuffer(file.read(8 * min(CHUNK, messages - begin)), dtype=np.int64))
+
+
+def room_for_assignment(stream: Stream) -> np.ndarray:
+    """An int32 array with one entry for each message: in memory with its stream, else in a temporary file."""
+    if stream.in_memory:
+        return np.empty(stream.messages, dtype=np.int32)
+    with tempfile.TemporaryFile(prefix="keyshift-") as file:  # the mapping keeps the file alive
+        return np.memmap(file, dtype=np.int32, mode="w+", shape=(stream.messages,))

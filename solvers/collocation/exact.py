@@ -1,0 +1,142 @@
+"""Collocated allocation by the declarative models: HiGHS on the Pyomo statement, CP-SAT on its own, the LP bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.workload import BoolArray, FloatArray
+from keyshift.solvers import cpsat, highs
+
+MIP_DOUBT = 2e-7
+"""HiGHS proves its bound within feasibility tolerances; so much of the objective's scale is taken off it."""
+NO_ASSIGNMENT = "{} proves that no assignment meets the load distance within the other limits"
+
+
+def until_checked(
+    problem: CollocatedAllocation, run: Callable[[], Answer], forbid: Callable[[np.ndarray], None]
+) -> Answer:
+    """Run a model again, without the assignment it gave, as long as the check refuses what rounding let in."""
+    while True:
+        answer = run()
+        if answer.assignment is None or not problem.violations(answer.assignment):
+            return answer
+        if answer.termination not in ("optimal", "gap"):
+            return Answer(None, answer.bound, answer.termination, answer.message, answer.details)
+        forbid(answer.assignment)
+
+
+def solve_cpsat(
+    problem: CollocatedAllocation,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: int = 1,
+) -> Answer:
+    """The linearised model in whole numbers by CP-SAT, from a warm start.
+
+    Parameters
+    ----------
+    threads : int, default 1
+        More than one may return another of several optima from run to run.
+    """
+    from keyshift.models.collocation.cpsat_model import CollocationCpSat
+
+    statement = CollocationCpSat(problem)
+    if start is not None:
+        statement.set_start(start)
+
+    def run() -> Answer:
+        outcome = cpsat.minimise(statement.model, budget, seed=seed, threads=threads)
+        if outcome.termination == "infeasible":
+            return Answer(None, termination="infeasible", message=NO_ASSIGNMENT.format("CP-SAT"))
+        bound = statement.bound(outcome.solver.best_objective_bound)
+        found = statement.assignment(outcome.solver.boolean_value) if outcome.found else start
+        return Answer(found, bound, outcome.termination, details={"branches": outcome.solver.num_branches})
+
+    return better_of(problem, until_checked(problem, run, statement.forbid), start)
+
+
+def run_highs(
+    problem: CollocatedAllocation,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: int = 1,
+    open_to: BoolArray | None = None,
+    explicit: BoolArray | None = None,
+    beyond: FloatArray | None = None,
+) -> Answer:
+    """HiGHS on the Pyomo statement, whole or with some key groups held to some nodes and some pairs bounded only."""
+    from keyshift.models.collocation.pyomo_model import CollocationPyomo
+
+    statement = CollocationPyomo(problem, open_to, explicit, beyond)
+    if start is not None and not all((k, int(i)) in statement.model.x for k, i in enumerate(start)):
+        start = None  # what is left open no longer holds the start
+    if start is not None:
+        statement.set_start(start)
+
+    def run() -> Answer:
+        program, columns = highs.compile_model(statement.model)
+        if not program.integer.any():  # every key group is held to its node
+            return _only_choice(problem)
+        values = None if start is None else np.array([v.value for v in columns], dtype=float)
+        result = highs.minimise(program, budget, seed=seed, start=values, threads=threads, report=budget.report)
+        if result.termination == "infeasible":
+            return Answer(None, termination="infeasible", message=NO_ASSIGNMENT.format("HiGHS"))
+        bound = max(0.0, result.bound - MIP_DOUBT * problem.scale)
+        details = {"nodes": result.nodes, "columns": len(columns)}
+        if result.values is None:
+            return Answer(start, bound, result.termination, details=details)
+        for column, value in zip(columns, result.values, strict=True):
+            column.set_value(value, skip_validation=True)
+        return Answer(statement.assignment(), bound, result.termination, details=details)
+
+    return until_checked(problem, run, statement.forbid)
+
+
+def _only_choice(problem: CollocatedAllocation) -> Answer:
+    """The answer where nothing may move."""
+    stay = problem.workload.current.copy()
+    if problem.violations(stay):
+        return Answer(None, termination="infeasible", message=NO_ASSIGNMENT.format("arithmetic"))
+    return Answer(stay, problem.objective(stay), "optimal")
+
+
+def solve_plain_milp(
+    problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+) -> Answer:
+    """The whole linearised model by HiGHS, from a warm start, with nothing of our own besides: the textbook's way.
+
+    Parameters
+    ----------
+    threads : int, default 1
+        More than one may return another of several optima from run to run.
+    """
+    return better_of(problem, run_highs(problem, budget, seed, start, threads), start)
+
+
+def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
+    """The linear relaxation's value, made safe: a bound, no assignment."""
+    from keyshift.models.collocation.pyomo_model import CollocationPyomo
+
+    program, _ = highs.compile_model(CollocationPyomo(problem).model)
+    bound, termination = highs.relaxation_bound(program, budget, seed)
+    if termination == "infeasible":
+        return Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
+    return Answer(
+        None, None if bound is None else max(0.0, bound), "completed" if termination == "optimal" else termination
+    )
+
+
+def better_of(problem: CollocatedAllocation, answer: Answer, start: np.ndarray | None) -> Answer:
+    """The answer, with the start in it where that is better."""
+    if start is not None and answer.termination != "infeasible":
+        given = answer.assignment
+        if given is None or problem.objective(start) < problem.objective(given):
+            answer.assignment = start
+    return answer

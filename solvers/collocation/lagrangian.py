@@ -1,0 +1,309 @@
+"""A bound on the traffic that can be collocated, by Lagrangian relaxation and dynamic programs over trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+
+from keyshift.models import Budget
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.collocation.arrays import Arrays
+from keyshift.solvers.collocation.tree_kernel import best_labels, by_label, potentials
+
+DOUBT = 1e-9
+"""Added to every bound, as a share of the magnitudes that were summed: far above what rounding can lose."""
+
+
+@dataclass(frozen=True)
+class Forest:
+    """A heaviest spanning forest of the pairs: `order` has children before parents; a root's parent is -1."""
+
+    order: IntArray
+    parent: IntArray
+    weight: FloatArray
+    weak: sp.csr_array
+    """The pairs outside the forest, symmetric."""
+
+
+def forest_of(data: Arrays) -> Forest:
+    """The heaviest spanning forest, by SciPy."""
+    p = data.key_groups
+    shape = (p, p)
+    one_way = sp.csr_array((data.traffic, (data.first, data.second)), shape=shape)
+    tree = sp.csr_array(-minimum_spanning_tree(-one_way))
+    both = sp.csr_array(tree + tree.T)
+    parent, weight, order = np.full(p, -1), np.zeros(p), []
+    seen = np.zeros(p, dtype=bool)
+    for root in range(p):
+        if seen[root]:
+            continue
+        visited, predecessor = breadth_first_order(both, root, directed=False)
+        seen[visited] = True
+        order.extend(visited.tolist())
+        inner = visited[1:]
+        parent[inner] = predecessor[inner]
+    inner = np.flatnonzero(parent >= 0)
+    weight[inner] = both.toarray()[inner, parent[inner]] if p <= 3000 else [both[k, parent[k]] for k in inner]
+    all_pairs = sp.csr_array((data.weight, data.neighbour, data.indptr), shape=shape)
+    weak = sp.csr_array(all_pairs - both)
+    weak.data[np.abs(weak.data) < 1e-15] = 0.0
+    weak.eliminate_zeros()
+    return Forest(np.array(order[::-1], dtype=np.int64), parent.astype(np.int64), weight, weak)
+
+
+@dataclass
+class Multipliers:
+    """Prices of the rows that are relaxed, all >= 0: moves (2), their cost (2), loads (8), (9), resources (7)."""
+
+    moves: float
+    cost: float
+    upper: FloatArray
+    lower: FloatArray
+    use: FloatArray
+
+    def stepped(self, slack: Multipliers, step: float) -> Multipliers:
+        """A step against the slack of every row, cut off at 0."""
+        return Multipliers(
+            max(0.0, self.moves - step * slack.moves),
+            max(0.0, self.cost - step * slack.cost),
+            np.maximum(0.0, self.upper - step * slack.upper),
+            np.maximum(0.0, self.lower - step * slack.lower),
+            np.maximum(0.0, self.use - step * slack.use),
+        )
+
+    def mixed(self, other: Multipliers, share: float) -> Multipliers:
+        """``share * self + (1 - share) * other``, row by row."""
+        rest = 1 - share
+        return Multipliers(
+            share * self.moves + rest * other.moves,
+            share * self.cost + rest * other.cost,
+            share * self.upper + rest * other.upper,
+            share * self.lower + rest * other.lower,
+            share * self.use + rest * other.use,
+        )
+
+    @property
+    def square(self) -> float:
+        """Squared length."""
+        parts = (self.moves, self.cost, self.upper, self.lower, self.use)
+        return float(sum(np.square(part).sum() for part in parts))
+
+
+@dataclass
+class LagrangianBound:
+    r"""Upper bounds on the share of traffic that any feasible assignment collocates.
+
+    For prices >= 0 of the rows (2), (7), (8), (9), every feasible assignment a has
+
+    .. math:: \sum_e t_e [a_k = a_l] \;\le\; \max_a \; \sum_e t_e \,\omega_{a} [a_k = a_l] + \sum_k \theta_k(a_k) + const,
+
+    where :math:`\theta` charges each key group its share of the rows and :math:`\omega_i` corrects the worth of
+    collocation on node i for the load that it saves there. Over a forest the maximum is a dynamic program in
+    O(p n); pairs outside the heaviest spanning forest are bounded by key group: at most m key groups move, so a mover
+    can meet at most m - 1 others on the move, each shared half and half between the two.
+
+    Min-marginals of the same dynamic program bound every assignment that puts k on i: a (k, i) whose bound does not
+    exceed an incumbent is closed for good. `open_to` keeps what is left.
+
+    Complexity: one evaluation O(p n + pairs outside the forest when it is built). On forests the best bound equals
+    the linear relaxation's; closing nodes then goes beyond it.
+    """
+
+    data: Arrays
+    forest: Forest = field(init=False)
+    open_to: BoolArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        data = self.data
+        self.forest = forest_of(data)
+        self.open_to = data.allowed.copy()
+        p, n = data.key_groups, data.nodes
+        self.weak_on, self.weak_here, self.weak_slack = self._weak(self.forest.weak)
+        self.up, self.theta, self.marginal = np.empty((p, n)), np.empty((p, n)), np.empty((p, n))
+        self.labels = np.zeros(p, dtype=np.int64)
+
+    def _slack(self, weak: sp.csr_array) -> FloatArray:
+        """What others that move may add to a mover over the weak pairs.
+
+        Half of a pair that both leave together with the same node (of the m - 1 weightiest), and half of a pair that
+        meets on the new node (of as many as can arrive there).
+        """
+        data = self.data
+        leaving, meeting = max(data.max_moves - 1, 0), max(most_arrivals(data) - 1, 0)
+        slack = np.zeros(data.key_groups)
+        for k in range(data.key_groups):
+            lo, hi = weak.indptr[k], weak.indptr[k + 1]
+            same = data.current[weak.indices[lo:hi]] == data.current[k]
+            slack[k] = (largest(weak.data[lo:hi][same], leaving) + largest(weak.data[lo:hi], meeting)) / 2
+        return slack
+
+    def beyond(self, explicit: BoolArray) -> FloatArray:
+        """Share of traffic by which moving k to i may raise what the pairs not `explicit` collocate, shape (p, n)."""
+        data = self.data
+        p, out = data.key_groups, ~explicit
+        one_way = sp.csr_array((data.traffic[out], (data.first[out], data.second[out])), shape=(p, p))
+        weak = sp.csr_array(one_way + one_way.T)
+        on, here, slack = self._weak(weak)
+        gain = on - here[:, None] + slack[:, None]
+        gain[np.arange(p), data.current] = 0.0
+        return np.where(gain != 0, gain * (1 + 1e-9 * np.sign(gain)) + 1e-15, 0.0)
+
+    def _weak(self, weak: sp.csr_array) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Traffic of weak pairs with each node today (p, n), with the own node (p,), and the slack of a mover (p,)."""
+        p, n = self.data.key_groups, self.data.nodes
+        place = sp.csr_array((np.ones(p), (np.arange(p), self.data.current)), shape=(p, n))
+        on = np.asarray((weak @ place).todense())
+        return on, on[np.arange(p), self.data.current].copy(), self._slack(weak)
+
+    def first_prices(self) -> Multipliers:
+        """Nothing is dear but a move."""
+        data = self.data
+        move = float(np.median(data.traffic)) if data.traffic.size and data.max_moves < data.key_groups else 0.0
+        return Multipliers(move, 0.0, np.zeros(data.nodes), np.zeros(data.nodes), np.zeros_like(data.capacity))
+
+    def evaluate(self, prices: Multipliers) -> tuple[float, Multipliers]:
+        """The bound at some prices, and the slack of every row at the assignment that attains it."""
+        data, forest = self.data, self.forest
+        kappa = float(prices.upper @ data.upper_share - prices.lower @ data.lower_share)
+        price = prices.upper - prices.lower
+        omega = 1.0 + data.cost * (price - kappa)
+        factor = float(np.abs(omega).max()) * (1.0 if omega.min() >= 0 else 2.0)
+        move_price = prices.moves + prices.cost * data.move_cost
+        potentials(
+            data.remote_load, move_price, data.current, price, self.weak_on, self.weak_here, self.weak_slack, omega, factor,
+            ~self.open_to, data.use, prices.use, self.theta,
+        )  # fmt: skip
+        self.omega = omega
+        self.tree_value = best_labels(forest.order, forest.parent, forest.weight, self.theta, omega, self.up, self.labels)
+        constant = self._constant(prices, omega)
+        self.constant = constant
+        magnitude = (
+            abs(constant) + 1.0 + float((np.abs(price).max() + np.abs(prices.use).sum()) * data.total_remote)
+            + float(move_price.sum()) + float(np.abs(omega).max())
+        )  # fmt: skip
+        self.doubt = DOUBT * magnitude
+        return self.tree_value + constant + self.doubt, self._row_slack()
+
+    def _constant(self, prices: Multipliers, omega: FloatArray) -> float:
+        """What the prices pay for the rows' right-hand sides, and the weak pairs that are together today."""
+        data = self.data
+        upper = data.upper_share * data.total_remote + data.upper_extra
+        lower = data.lower_share * data.total_remote + data.lower_extra
+        rows = (
+            prices.moves * data.max_moves + prices.cost * (1 + 1e-8) + float(prices.upper @ upper) - float(prices.lower @ lower)
+            + float((prices.use * data.capacity * (1 + 1e-8)).sum())
+        )  # fmt: skip
+        return rows + float((omega[data.current] * self.weak_here).sum()) / 2
+
+    def _row_slack(self) -> Multipliers:
+        """Right-hand side less left-hand side of every relaxed row at the maximiser (weak pairs as they are today)."""
+        data, a, forest = self.data, self.labels, self.forest
+        moved = a != data.current
+        linked = forest.parent >= 0
+        whole = linked & (a == a[np.where(linked, forest.parent, 0)])
+        saved = np.bincount(a[whole], forest.weight[whole], data.nodes) + np.bincount(data.current, self.weak_here / 2, data.nodes)
+        load = np.bincount(a, data.remote_load, data.nodes) - data.cost * saved
+        total = data.total_remote - data.cost * saved.sum()
+        upper = np.minimum(data.upper_share * total + data.upper_extra - load, 1e3)
+        lower = np.minimum(load - data.lower_share * total - data.lower_extra, 1e3)
+        used = np.array([np.bincount(a, use, data.nodes) for use in data.use]).reshape(data.capacity.shape)
+        cost = 1.0 - float(data.move_cost[moved].sum())
+        return Multipliers(float(data.max_moves - moved.sum()), cost, upper, lower, data.capacity - used)
+
+    def close(self, incumbent: float) -> int:
+        """Close every (key group, node) whose bound does not exceed an incumbent's collocated share; how many.
+
+        Call right after `evaluate`. Whatever is closed then collocates no more than ``incumbent``.
+        """
+        forest = self.forest
+        by_label(forest.order, forest.parent, forest.weight, self.omega, self.up, self.tree_value, self.marginal)
+        worse = self.open_to & (self.marginal + self.constant + self.doubt <= incumbent)
+        self.open_to &= ~worse
+        return int(worse.sum())
+
+
+def tighten(
+    bound: LagrangianBound, budget: Budget, incumbent: float | None, steps: int = 1500, unit: float | None = None
+) -> float:
+    """Lower the bound by deflected subgradient steps (Polyak lengths), closing nodes on the way.
+
+    Parameters
+    ----------
+    bound : LagrangianBound
+    budget : Budget
+    incumbent : float, optional
+        Share of traffic that a feasible assignment collocates.
+    steps : int
+    unit : float, optional
+        Share of traffic of one tuple where traffic is whole: a better assignment collocates one tuple more.
+
+    Returns
+    -------
+    float
+        An upper bound on what any feasible assignment collocates, the incumbent's own share included.
+    """
+    floor = -np.inf if incumbent is None else incumbent + (unit * (1 - 1e-6) if unit else 0.0) * 0.999
+    prices, best_prices = bound.first_prices(), bound.first_prices()
+    best, agility, since = np.inf, 1.0, 0
+    direction: Multipliers | None = None
+    for step in range(steps):
+        if budget.expired:
+            break
+        value, slack = bound.evaluate(prices)
+        if value < best - 1e-9:
+            since = 0
+        else:
+            since += 1
+        if value < best:
+            best, best_prices = value, prices
+            if np.isfinite(floor) and (step % 10 == 0 or value < floor):
+                bound.close(floor)
+        if best <= floor or not bound.open_to.any(axis=1).all():
+            break
+        if since >= 25:
+            agility, since, prices, direction = agility / 2, 0, best_prices, None
+            value, slack = bound.evaluate(prices)
+            if agility < 1e-4:
+                break
+        direction = slack if direction is None else slack.mixed(direction, 0.4)
+        length = direction.square
+        if length < 1e-24:
+            break
+        target = max(incumbent if incumbent is not None else best * 0.9, best - 0.5 * abs(best))
+        prices = prices.stepped(direction, agility * max(value - target, 1e-7) / length)
+    if np.isfinite(floor):
+        bound.evaluate(best_prices)
+        bound.close(floor)
+    return best if incumbent is None else max(best, incumbent)
+
+
+def largest(values: FloatArray, count: int) -> float:
+    """The sum of the `count` largest values."""
+    if count >= values.size:
+        return float(values.sum())
+    return float(np.partition(values, values.size - count)[values.size - count :].sum()) if count > 0 else 0.0
+
+
+def most_arrivals(data: Arrays) -> int:
+    """How many key groups can move to one node at most, by number of moves and by load.
+
+    With j arrivals, at most m - j key groups leave: the j lightest from elsewhere must fit beside what is left when
+    the heaviest leave. Where collocation changes loads, only the number counts.
+    """
+    most = data.max_moves
+    if data.cost > 0:
+        return most
+    load = np.bincount(data.current, data.remote_load, data.nodes)
+    limit = data.upper_share * data.total_remote + data.upper_extra
+    arrivals = 0
+    for i in range(data.nodes):
+        here = data.current == i
+        lightest = np.r_[0.0, np.cumsum(np.sort(data.remote_load[~here]))]
+        heaviest = np.r_[0.0, np.cumsum(-np.sort(-data.remote_load[here]))]
+        j = np.arange(min(most, lightest.size - 1) + 1)
+        left = heaviest[np.minimum(most - j, heaviest.size - 1)]
+        arrivals = max(arrivals, int(j[load[i] - left + lightest[j] <= limit[i] + 1e-9].max(initial=0)))
+    return arrivals

@@ -1,0 +1,59 @@
+"""Local search for collocated allocation: good incumbents fast, for the exact method to start from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keyshift.models import Budget
+from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.workload import IntArray
+from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.collocation.search_kernel import anneal
+
+CHUNK = 50_000
+"""Steps between two looks at the clock."""
+
+
+def improve(
+    problem: CollocatedAllocation,
+    start: IntArray | None,
+    budget: Budget,
+    seed: int = 0,
+    steps: int = 400_000,
+    arrays: Arrays | None = None,
+) -> IntArray | None:
+    """The best assignment that simulated annealing finds; None where neither it nor the start is feasible.
+
+    A step moves a key group to a neighbour's node, or to any node, swaps two, or sends one home; when the migration
+    limit is full, another goes home with it. Migration limits are never broken; broken load and resource limits cost
+    a penalty, which grows while too much time is spent beyond them and falls while too little is. Rounds begin
+    from the best so far, hot then cold; the first begins from the start, or from the current nodes.
+
+    No guarantee. A step costs O(degree of the key group + nodes). The same seed and number of steps give the same answer.
+    """
+    data = arrays_of(problem) if arrays is None else arrays
+    best = None if start is None or problem.violations(start) else start.copy()
+    if data.key_groups == 1 or data.nodes == 1 or data.max_moves == 0:
+        return best if best is not None or problem.violations(problem.workload.current) else problem.workload.current.copy()
+    typical = float(np.median(data.traffic)) if data.traffic.size else 1.0
+    penalty = 4 * (float(data.traffic.max()) if data.traffic.size else 1.0) / max(float(np.median(data.remote_load)), 1e-9)
+    rng = np.array([np.random.SeedSequence([seed, 71]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
+    base = data.current if best is None else best
+    a, record = base.copy(), base.copy()
+    for round_ in range(max(1, steps // CHUNK)):
+        if budget.expired:
+            break
+        hot = typical * (1.0 if round_ % 2 == 0 else 0.25)
+        found, infeasible = anneal(
+            a, record, data.current, data.allowed, data.remote_load, data.cost, data.indptr, data.neighbour, data.weight,
+            data.first, data.second, data.upper_share, data.upper_extra, data.lower_share, data.lower_extra, data.max_moves,
+            data.move_cost, data.use, data.capacity, rng, min(steps, CHUNK), hot, hot / 100, penalty,
+        )  # fmt: skip
+        penalty *= 2.0 if found < 0 or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
+        if found >= 0 and not problem.violations(record):
+            if best is None or problem.objective(record) < problem.objective(best):
+                best = record.copy()
+                budget.report(objective=problem.objective(best), note="local search")
+        if best is not None and round_ % 4 == 3:
+            a[:] = best
+    return best

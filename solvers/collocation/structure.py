@@ -1,0 +1,100 @@
+"""Bounds on the collocated traffic from the shape of the traffic alone: what cannot fit on one node must be cut."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from keyshift.models import Answer, Budget
+from keyshift.models.collocation import CollocatedAllocation
+from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+
+LARGEST_CUT, LARGEST_SPECTRUM = 150, 1500
+"""Components with more key groups get no minimum cut; workloads with more key groups no spectrum."""
+
+
+def most_by_structure(data: Arrays, budget: Budget) -> float:
+    """An upper bound on the share of traffic that any feasible assignment collocates: 1 less the better bound."""
+    least = 0.0 if budget.expired else component_cuts(data)
+    if not budget.expired and data.max_moves >= data.key_groups // 4:  # with few moves other bounds are far better
+        least = max(least, spectral_cut(data))
+    return 1.0 - least
+
+
+def component_cuts(data: Arrays) -> float:
+    r"""Share of traffic that is remote at least because connected components are too heavy for one node.
+
+    A component of processing load W that no node may carry whole falls into :math:`r \ge W / max_i\,limit_i` parts.
+    Each part's boundary carries at least the component's minimum cut, and every remote pair lies on two
+    boundaries: at least r / 2 times the minimum cut is remote.
+    """
+    p = data.key_groups
+    graph = sp.csr_array((data.weight, data.neighbour, data.indptr), shape=(p, p))
+    count, label = connected_components(graph, directed=False)
+    limit = float((data.upper_share * data.total_remote + data.upper_extra).max())
+    least = 0.0
+    for weight, c in zip(np.bincount(label, data.load, count), range(count), strict=True):
+        members = np.flatnonzero(label == c)
+        if weight <= limit * (1 + 1e-9) or not 2 <= members.size <= LARGEST_CUT:
+            continue
+        parts = int(np.ceil(weight / limit * (1 - 1e-9)))
+        cut, _ = nx.stoer_wagner(nx.from_scipy_sparse_array(graph[members][:, members]))
+        least += max(parts, 2) / 2 * cut
+    return least * (1 - 1e-9)
+
+
+def spectral_cut(data: Arrays) -> float:
+    r"""Share of traffic that is remote at least because every kept node has to carry its part of the load.
+
+    With the Laplacian L of the traffic and the loads D, the indicators of the nodes' key groups are D-orthogonal, so
+    with :math:`l_i` the least load of node i
+
+    .. math:: remote = \tfrac12 \sum_i 1_i^T L 1_i \ge \tfrac12 \sum_i l_i \, \lambda_i(L, D),
+
+    the largest :math:`l_i` against the smallest eigenvalues. Where collocation changes loads, 0.
+
+    Notes
+    -----
+    Source: Donath, Hoffman, *Lower bounds for the partitioning of graphs*, 1973, with weights. Key groups without
+    load get a little of it, which can only lower the eigenvalues. The eigenvalues are taken
+    smaller than computed by far more than LAPACK's error.
+    """
+    p = data.key_groups
+    floor = data.lower_share * data.total_remote + data.lower_extra
+    floors = np.sort(floor[floor > 0])[::-1]
+    if data.cost > 0 or floors.size == 0 or p > LARGEST_SPECTRUM or data.traffic.size == 0:
+        return 0.0
+    floors = floors[:p]
+    graph = sp.csr_array((data.weight, data.neighbour, data.indptr), shape=(p, p)).toarray()
+    root = 1.0 / np.sqrt(data.load + 1e-6)
+    laplacian = root[:, None] * (np.diag(graph.sum(axis=1)) - graph) * root
+    values = scipy.linalg.eigh(laplacian, eigvals_only=True, subset_by_index=[0, floors.size - 1])
+    doubt = 1e-10 * float(np.abs(laplacian).sum(axis=1).max())
+    return float(max(0.0, (floors * np.maximum(values - doubt, 0.0)).sum() / 2))
+
+
+def cut_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
+    """The better of `component_cuts` and `spectral_cut`: a bound, no assignment.
+
+    It knows nothing of migration limits: where these are loose, the linear relaxation's bound is 0 and this one is not.
+    """
+    data = arrays_of(problem)
+    least = max(component_cuts(data), 0.0 if budget.expired else spectral_cut(data))
+    bound = problem.value((1.0 - least) * problem.total_traffic) - 1e-9 * problem.scale
+    return Answer(None, max(0.0, float(bound)))
+
+
+def lagrangian_bound(
+    problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, steps: int = 1500
+) -> Answer:
+    """The bound by Lagrangian relaxation over trees, which knows the migration limits; see `LagrangianBound`."""
+    from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
+
+    data = arrays_of(problem)
+    share = None if start is None else data.collocated(start)
+    most = tighten(LagrangianBound(data), budget, share, steps)
+    bound = problem.value(min(most, 1.0) * problem.total_traffic) - 1e-9 * problem.scale
+    return Answer(start, max(0.0, float(bound)), "completed")

@@ -1,0 +1,240 @@
+"""The band dynamic program for single-step interval migration: values, layer by layer, and the cuts behind them.
+
+Positions 0..m; the old cuts divide them into cells, the cell of x being (left[x], right[x]]. After k intervals cover
+[0, x), F0[x] is the largest state kept with the old node of x's cell still available, F1[x] >= F0[x] with that node
+taken or not: at x = right[x] it no longer matters, and both are F1. With x' the start of the last interval [x', x):
+
+* x' >= left[x] (same cell): leave the cell's node, or serve it now. F0 does not grow inside a cell, so for
+  both the leftmost x' is best; leaving a taken node takes the largest F1 in a sliding window.
+* x' < left[x]: serve the node of the cell in which x' lies (F0), or of a whole cell in between (F1), or the node
+  of x's own cell (F1). All three are sliding-window aggregates; two stacks keep them in O(1) amortised.
+
+A layer k matters only where x can be reached from 0 by k intervals and m from x by the rest: a band. In all O(m (slack
++ 1)) steps, slack being the number of intervals beyond the least possible.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+NEVER = -(1 << 60)
+STORED_STATES = 4_000_000
+"""Above so many states the layers are recomputed from checkpoints while the cuts are traced back."""
+
+
+@njit(cache=True, nogil=True)
+def cells(cuts: np.ndarray, tasks: int) -> tuple[np.ndarray, np.ndarray]:
+    """Left and right end of every position's cell; position m + 1 is a sentinel."""
+    left = np.zeros(tasks + 2, np.int64)
+    right = np.full(tasks + 2, tasks, np.int64)
+    for z in range(cuts.size - 1):
+        for x in range(cuts[z] + 1, cuts[z + 1] + 1):
+            left[x], right[x] = cuts[z], cuts[z + 1]
+    return left, right
+
+
+@njit(cache=True, nogil=True)
+def bands(starts: np.ndarray, intervals: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest useful position of every layer 0..intervals; infeasible when low[0] > 0."""
+    tasks = starts.size - 1
+    low = np.empty(intervals + 1, np.int64)
+    high = np.empty(intervals + 1, np.int64)
+    low[intervals] = tasks
+    for k in range(intervals, 0, -1):
+        low[k - 1] = starts[low[k]]
+    high[0] = 0
+    end = 0
+    for k in range(1, intervals + 1):
+        while end < tasks and starts[end + 1] <= high[k - 1]:
+            end += 1
+        high[k] = end
+    return low, high
+
+
+@njit(cache=True, nogil=True)
+def layer(  # noqa: C901 - one pass, compiled
+    starts: np.ndarray, left: np.ndarray, right: np.ndarray, prefix: np.ndarray,
+    before0: np.ndarray, before1: np.ndarray, low_before: int, high_before: int,
+    now0: np.ndarray, now1: np.ndarray, low: int, high: int, front: np.ndarray, queue: np.ndarray,
+) -> None:  # fmt: skip
+    """One more interval: F0 and F1 on [low, high] from those on [low_before, high_before].
+
+    Rows are indexed from their band's low end. `front`, shape (4, m + 1), and `queue`, shape (m + 1,), are scratch.
+    """
+    o = low_before
+    cell = -1
+    head = tail = pushed = 0  # monotone queue: largest F1 within the cell
+    middle = end = low_before  # the window of earlier cells: front stack [.., middle), back stack [middle, end)
+    back_f = back_g = back_fg = back_p = NEVER
+    for x in range(low, high + 1):
+        if x == 0:
+            now0[0] = now1[0] = 0
+            continue
+        first, edge = starts[x], left[x]
+        v0 = v1 = NEVER
+        if x <= high_before:  # no interval more
+            v0, v1 = before0[x - o], before1[x - o]
+        a = max(first, edge)
+        if edge != cell:
+            cell, head, tail, pushed = edge, 0, 0, a
+        if a < x and a <= high_before:
+            v0 = max(v0, before0[a - o])
+            v1 = max(v1, before0[a - o] - prefix[a] + prefix[x])
+            while pushed < x and pushed <= high_before:
+                while tail > head and before1[queue[tail - 1] - o] <= before1[pushed - o]:
+                    tail -= 1
+                queue[tail] = pushed
+                tail += 1
+                pushed += 1
+            while queue[head] < a:
+                head += 1
+            v1 = max(v1, before1[queue[head] - o])
+        if first > end:
+            middle = end = first
+            back_f = back_g = back_fg = back_p = NEVER
+        while end < edge:  # beyond the band no interval can start, but whole cells lie there
+            f = before1[end - o] if end <= high_before else NEVER
+            g = prefix[right[end + 1]] - prefix[end] if left[end + 1] == end else 0
+            p = before0[end - o] - prefix[end] + prefix[right[end + 1]] if end <= high_before else NEVER
+            back_fg = max(max(back_fg, back_f + g), f + g)
+            back_f, back_g, back_p = max(back_f, f), max(back_g, g), max(back_p, p)
+            end += 1
+        if first >= middle and first < end:  # turn the back stack over: suffix aggregates over [first, end)
+            f_all = g_all = fg_all = p_all = NEVER
+            for i in range(end - 1, first - 1, -1):
+                f = before1[i - o] if i <= high_before else NEVER
+                g = prefix[right[i + 1]] - prefix[i] if left[i + 1] == i else 0
+                fg_all = max(max(fg_all, f + g_all), f + g)
+                f_all, g_all = max(f_all, f), max(g_all, g)
+                if i <= high_before:
+                    p_all = max(p_all, before0[i - o] - prefix[i] + prefix[right[i + 1]])
+                front[0, i], front[1, i], front[2, i], front[3, i] = f_all, g_all, fg_all, p_all
+            middle = end
+            back_f = back_g = back_fg = back_p = NEVER
+        if first < end:
+            f_all = max(front[0, first], back_f)
+            fg_all = max(max(front[2, first], back_fg), front[0, first] + back_g)
+            v0 = max(v0, max(fg_all, max(front[3, first], back_p)))
+            v1 = max(v1, prefix[x] - prefix[edge] + f_all)
+        v1 = max(v1, v0)
+        if x == right[x]:
+            v0 = v1
+        now0[x - low], now1[x - low] = v0, v1
+
+
+@njit(cache=True, nogil=True)
+def step_back(  # noqa: C901 - one pass, compiled
+    starts: np.ndarray, left: np.ndarray, right: np.ndarray, prefix: np.ndarray,
+    before0: np.ndarray, before1: np.ndarray, o: int, high: int, x: int, taken: int, value: int,
+) -> tuple[int, int]:  # fmt: skip
+    """A start x' of the last interval, and whether its cell's node may be taken, to explain a value; else (-1, -1)."""
+    first, edge = starts[x], left[x]
+    a = max(first, edge)
+    if a < x and a <= high:
+        if taken == 0 and before0[a - o] == value:
+            return a, 0
+        if taken == 1 and before0[a - o] - prefix[a] + prefix[x] == value:
+            return a, 0
+        if taken == 1:
+            for y in range(min(x - 1, high), a - 1, -1):
+                if before1[y - o] == value:
+                    return y, 1
+    largest = 0
+    for y in range(edge - 1, first - 1, -1):
+        if left[y + 1] == y:
+            largest = max(largest, prefix[right[y + 1]] - prefix[y])
+        if y > high:
+            continue
+        if taken == 1 and before1[y - o] + prefix[x] - prefix[edge] == value:
+            return y, 1
+        if taken == 0 and before1[y - o] + largest == value:
+            return y, 1
+        if taken == 0 and before0[y - o] - prefix[y] + prefix[right[y + 1]] == value:
+            return y, 0
+    return -1, -1
+
+
+@njit(cache=True, nogil=True)
+def band_cuts(  # noqa: C901 - one pass, compiled
+    starts: np.ndarray, cuts: np.ndarray, prefix: np.ndarray, intervals: int, trace: bool
+) -> tuple[int, np.ndarray]:
+    """The largest state kept by at most so many intervals, and cuts that keep it.
+
+    Parameters
+    ----------
+    starts : int64 array, shape (m + 1,)
+        Leftmost start of an interval within the load limit, for every end.
+    cuts : int64 array
+        The old partition, from 0 to m.
+    prefix : int64 array, shape (m + 1,)
+        Prefix sums of the state.
+    intervals : int
+        At most so many, >= 1.
+    trace : bool
+        False: the value only, with two layers of memory.
+
+    Returns
+    -------
+    kept : int
+        -1 when no partition is feasible.
+    new cuts : int64 array
+        Empty unless traced.
+    """
+    tasks = starts.size - 1
+    nothing = np.empty(0, np.int64)
+    low, high = bands(starts, intervals)
+    if low[0] > 0:
+        return -1, nothing
+    left, right = cells(cuts, tasks)
+    width, states = 1, 0
+    for k in range(intervals + 1):
+        width = max(width, high[k] - low[k] + 1)
+        states += high[k] - low[k] + 1
+    block = intervals if trace and states <= STORED_STATES else int(np.sqrt(intervals)) + 1
+    blocks = (intervals + block - 1) // block
+    kept0, kept1 = np.empty((blocks, width), np.int64), np.empty((blocks, width), np.int64)
+    rows0, rows1 = np.empty((block + 1, width), np.int64), np.empty((block + 1, width), np.int64)
+    front, queue = np.empty((4, tasks + 1), np.int64), np.empty(tasks + 1, np.int64)
+    rows0[0, 0] = rows1[0, 0] = 0
+    base = 0
+    for b in range(blocks):
+        base = b * block
+        kept0[b], kept1[b] = rows0[0], rows1[0]
+        last = min(block, intervals - base)
+        for r in range(1, last + 1):
+            k = base + r
+            layer(starts, left, right, prefix, rows0[r - 1], rows1[r - 1], low[k - 1], high[k - 1],
+                  rows0[r], rows1[r], low[k], high[k], front, queue)  # fmt: skip
+        if b < blocks - 1:
+            rows0[0], rows1[0] = rows0[last].copy(), rows1[last].copy()
+    value = rows1[intervals - base, tasks - low[intervals]]
+    best = value
+    if not trace:
+        return best, nothing
+    found = np.empty(intervals + 1, np.int64)
+    count, x, taken, k = 1, tasks, 1, intervals
+    found[0] = tasks
+    while x > 0:
+        if k == base:  # the block before, from its checkpoint
+            b = base // block - 1
+            base = b * block
+            rows0[0], rows1[0] = kept0[b], kept1[b]
+            for r in range(1, block + 1):
+                layer(starts, left, right, prefix, rows0[r - 1], rows1[r - 1], low[base + r - 1], high[base + r - 1],
+                      rows0[r], rows1[r], low[base + r], high[base + r], front, queue)  # fmt: skip
+        before0, before1 = rows0[k - base - 1], rows1[k - base - 1]
+        if x == right[x]:
+            taken = 1
+        if x <= high[k - 1] and (before1 if taken else before0)[x - low[k - 1]] == value:
+            k -= 1
+            continue
+        y, t = step_back(starts, left, right, prefix, before0, before1, low[k - 1], high[k - 1], x, taken, value)
+        if y < 0 and taken == 1:
+            taken = 0
+            y, t = step_back(starts, left, right, prefix, before0, before1, low[k - 1], high[k - 1], x, 0, value)
+        x, taken, k = y, t, k - 1
+        value = (before1 if taken else before0)[x - low[k]]
+        found[count] = x
+        count += 1
+    return best, found[:count][::-1].copy()

@@ -1,0 +1,74 @@
+"""Small interval migrations by their declarative models: HiGHS on the Pyomo statement, CP-SAT on its own."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.intervals import IntervalMigration, MigrationSequence
+from keyshift.solvers import cpsat, highs
+from keyshift.solvers.intervals.weights import weights
+
+MIP_DOUBT = 5e-7
+"""HiGHS proves its bound within feasibility tolerances; so much of all the state is taken off it."""
+LARGEST_STATEMENT = 200_000
+"""Task, node and step triples; a larger statement takes longer to write down than dynamic programs to solve."""
+
+
+def _too_large(problem: IntervalMigration | MigrationSequence, start: np.ndarray | None) -> Answer | None:
+    steps = len(problem.counts) if isinstance(problem, MigrationSequence) else 1
+    places = steps * problem.node_numbers * problem.workload.key_groups
+    if places <= LARGEST_STATEMENT:
+        return None
+    return Answer(
+        start, message=f"{places} task, node and step triples are more than the {LARGEST_STATEMENT} it takes on"
+    )
+
+
+def solve_milp(
+    problem: IntervalMigration | MigrationSequence, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None
+) -> Answer:
+    """The mixed-integer program by HiGHS: an oracle for small instances.
+
+    Notes
+    -----
+    The bound is HiGHS's dual bound less `MIP_DOUBT` times all the state.
+    """
+    from keyshift.models.intervals.pyomo_model import IntervalPyomo
+
+    if refused := _too_large(problem, start):
+        return refused
+    statement = IntervalPyomo(problem)
+    program, columns = highs.compile_model(statement.model)
+    result = highs.minimise(program, budget, seed=seed, report=budget.report)
+    if result.termination == "infeasible":
+        return Answer(None, termination="infeasible", message="HiGHS proves that no assignment meets all rules")
+    bound = max(0.0, result.bound - MIP_DOUBT * problem.scale) if math.isfinite(result.bound) else None
+    if result.values is None:
+        return Answer(start, bound, result.termination)  # type: ignore[arg-type]
+    for column, value in zip(columns, result.values, strict=True):
+        column.set_value(value, skip_validation=True)
+    return Answer(statement.assignment(), bound, result.termination)  # type: ignore[arg-type]
+
+
+def solve_cpsat(
+    problem: IntervalMigration | MigrationSequence, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None
+) -> Answer:
+    """The same program in whole numbers by CP-SAT, load limits exact: an oracle for small instances."""
+    from keyshift.models.intervals.cpsat_model import IntervalCpSat
+
+    if refused := _too_large(problem, start):
+        return refused
+    state = weights(problem.workload.state, bits=40)
+    statement = IntervalCpSat(problem, state.whole)
+    if start is not None:
+        statement.set_start(start)
+    outcome = cpsat.minimise(statement.model, budget, seed=seed)
+    if outcome.termination == "infeasible":
+        return Answer(None, termination="infeasible", message="CP-SAT proves that no assignment meets all rules")
+    bound = state.lower(max(0, math.ceil(outcome.solver.best_objective_bound - 1e-6)), len(statement.steps))
+    if not outcome.found:
+        return Answer(start, bound, outcome.termination)
+    return Answer(statement.assignment(outcome.solver.boolean_value), bound, outcome.termination)

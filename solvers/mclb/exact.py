@@ -1,0 +1,148 @@
+"""MCLB by the declarative models: SCIP, CP-SAT, and tangents for HiGHS."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.answer import Termination
+from keyshift.models.mclb.problem import MCLB
+from keyshift.models.workload import IntArray
+from keyshift.solvers import cpsat, highs
+
+SOLVER_DOUBT = 4e-7
+"""SCIP and HiGHS prove bounds within tolerances; so much of the problem's scale is taken off them."""
+
+
+def solve_scip(
+    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+) -> Answer:
+    """The mixed-integer quadratic program by SCIP, through OR-Tools MathOpt, from a warm start.
+
+    Notes
+    -----
+    The bound is SCIP's dual bound less `SOLVER_DOUBT` times the problem's scale. SCIP hears Ctrl-C itself: the
+    interrupter of MathOpt 9.15 makes it print an error for every model.
+    """
+    from ortools.math_opt.python import mathopt
+
+    from keyshift.models.mclb.mathopt_model import MCLBMathOpt
+
+    if budget.expired:
+        return Answer(start, 0.0, budget.why)
+    statement = MCLBMathOpt(problem)
+    core = problem.core
+    hints = [] if start is None else [statement.hint(core.lower(start))]
+    limit = None if budget.remaining == np.inf else datetime.timedelta(seconds=budget.remaining)
+    parameters = mathopt.SolveParameters(time_limit=limit, random_seed=int(seed) % 2**31, threads=threads)
+    parameters.gscip.real_params.update({"limits/gap": 0.0, "numerics/feastol": 1e-9})
+    result = mathopt.solve(
+        statement.model,
+        mathopt.SolverType.GSCIP,
+        params=parameters,
+        model_params=mathopt.ModelSolveParameters(solution_hints=hints),
+    )
+    if result.termination.limit == mathopt.Limit.INTERRUPTED:
+        budget.interrupt()
+    reason = result.termination.reason
+    if reason == mathopt.TerminationReason.INFEASIBLE:
+        return Answer(None, termination="infeasible", message="SCIP proves that no placement keeps within the budget")
+    proven = result.termination.objective_bounds.dual_bound
+    bound = max(0.0, (proven - SOLVER_DOUBT) * problem.scale) if np.isfinite(proven) else 0.0
+    ended: Termination = "optimal" if reason == mathopt.TerminationReason.OPTIMAL else budget.why
+    if not result.has_primal_feasible_solution():
+        return Answer(start, bound, ended)
+    return _best(problem, statement.assignment(result.variable_values()), start, bound, ended)
+
+
+def solve_cpsat(
+    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+) -> Answer:
+    """The same program in whole numbers by CP-SAT, from a warm start."""
+    from keyshift.models.mclb.cpsat_model import MCLBCpSat
+
+    statement = MCLBCpSat(problem)
+    if start is not None:
+        statement.set_start(problem.core.lower(start))
+    outcome = cpsat.minimise(statement.model, budget, seed=seed, threads=threads)
+    if outcome.termination == "infeasible":
+        return Answer(None, termination="infeasible", message="CP-SAT proves that no placement keeps within the budget")
+    bound = statement.bound(outcome.solver.best_objective_bound)
+    if not outcome.found:
+        return Answer(start, bound, outcome.termination)
+    return _best(problem, statement.assignment(outcome.solver.boolean_value), start, bound, outcome.termination)
+
+
+def solve_tangents(
+    problem: MCLB,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: int = 1,
+    max_rounds: int | None = None,
+) -> Answer:
+    """Outer approximation: HiGHS solves the model above tangents, whose optimum adds tangents of its own.
+
+    A placement's own tangents make the approximation exact at it: the rounds end, at the latest when every placement
+    has been seen. Each round's dual bound, less `SOLVER_DOUBT` times the scale, is a bound on the imbalance.
+
+    Notes
+    -----
+    Source: Duran, Grossmann, *An outer-approximation algorithm for a class of mixed-integer nonlinear programs*, 1986.
+    """
+    from keyshift.models.mclb.pyomo_model import MCLBPyomo
+
+    statement = MCLBPyomo(problem, linear=True)
+    core = problem.core
+    best = None if start is None else core.lower(start)
+    total = statement.load.sum(axis=0)[:, None] / core.nodes
+    statement.add_tangents(np.broadcast_to(total, (total.size, core.nodes)))
+    statement.add_tangents(-np.broadcast_to(total, (total.size, core.nodes)) / 2)
+    if best is not None:
+        statement.add_tangents(statement.deviations_of(statement.in_order(best)))
+    bound, ended, rounds = 0.0, budget.why, 0
+    while not budget.expired and (max_rounds is None or rounds < max_rounds):
+        rounds += 1
+        found, proven, ended = _one_round(statement, budget, seed, best, threads)
+        if ended == "infeasible":
+            return Answer(
+                None, termination="infeasible", message="HiGHS proves that no placement keeps within the budget"
+            )
+        bound = max(bound, (proven - SOLVER_DOUBT) * problem.scale)
+        if found is not None:
+            best = found if best is None or core.squares(found) < core.squares(best) else best
+            statement.add_tangents(statement.deviations_of(found))
+        value = np.inf if best is None else core.squares(best) / core.nodes
+        budget.report(objective=None if best is None else value, bound=bound)
+        if ended != "optimal" or value - bound <= 0.9 * problem.tolerance:
+            break
+    answer = None if best is None else core.lift(core.relabelled(best))
+    return Answer(answer, bound, ended, details={"rounds": rounds})
+
+
+def _one_round(
+    statement: object, budget: Budget, seed: int, best: IntArray | None, threads: int
+) -> tuple[IntArray | None, float, Termination]:
+    """HiGHS on the present tangents: placement, bound in units of the scale, termination."""
+    program, columns = highs.compile_model(statement.model)  # type: ignore[attr-defined]
+    start = None
+    if best is not None:
+        statement.set_start(best)  # type: ignore[attr-defined]
+        start = np.array([v.value for v in columns], dtype=float)
+    result = highs.minimise(program, budget, seed=seed, start=start, threads=threads)
+    if result.values is None:
+        return None, max(0.0, result.bound), result.termination  # type: ignore[return-value]
+    for column, value in zip(columns, result.values, strict=True):
+        column.set_value(value, skip_validation=True)
+    return statement.assignment(), max(0.0, result.bound), result.termination  # type: ignore[attr-defined,return-value]
+
+
+def _best(problem: MCLB, found: IntArray, start: np.ndarray | None, bound: float, ended: Termination) -> Answer:
+    """The better of what was found and the start, on the nodes where it moves least state."""
+    core = problem.core
+    candidates = [found] if start is None else [core.lower(start), found]
+    best = min((c for c in candidates if core.moved(c) <= core.budget), key=core.squares, default=found)
+    return Answer(core.lift(core.relabelled(best)), bound, ended)

@@ -1,0 +1,135 @@
+"""A fast method of our own for MCLB: greedy placement, then moves and swaps, annealed where there is room."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.mclb.problem import MCLB, Core
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.mclb import search_kernels as kernels
+
+ANNEALED = 1500
+"""Up to so many key groups the second-moment matrix serves the annealing; above, loads are swept instead."""
+CHUNK = 2_000_000
+"""Annealing steps between two looks at the clock."""
+
+
+def local_search(
+    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, effort: float = 1.0
+) -> Answer:
+    """Moves and swaps from a greedy placement.
+
+    No guarantee. Greedy placement takes O(p n m). Up to `ANNEALED` key groups, simulated annealing follows on the
+    uncentred second-moment matrix C = Y'Y, where a candidate costs O(1); above, sweeps of best moves, O(p n m), and
+    swaps of key groups of like size, O(m) each, until neither gains.
+
+    Parameters
+    ----------
+    problem : MCLB
+    budget : Budget
+    seed : int
+    start : ndarray, optional
+        A placement that the answer will not be worse than.
+    effort : float, default 1
+        Multiplies the number of annealing steps or swaps.
+
+    Notes
+    -----
+    Without a budget the labels of the nodes are free: those that move least state are chosen (an assignment problem).
+    """
+    core = problem.core
+    rng = np.random.default_rng(seed)
+    load = compressed(core.load)
+    chosen = _starting_point(core, load, None if start is None else core.lower(start))
+    if core.nodes > 1 and not budget.expired:
+        if load.shape[0] <= ANNEALED:
+            chosen = _annealed(core, load, chosen, budget, rng, effort)
+        else:
+            chosen = _swept(core, load, chosen, budget, rng, effort)
+    chosen = core.relabelled(chosen)
+    return Answer(core.lift(chosen), termination=budget.why if budget.expired else "completed")
+
+
+def compressed(load: FloatArray) -> FloatArray:
+    """Rows with the same inner products in no more than p columns: the triangle of a QR factorisation of Y'."""
+    p, m = load.shape
+    if m <= p:
+        return load
+    return np.ascontiguousarray(np.linalg.qr(load.T, mode="r").T)
+
+
+def _starting_point(core: Core, load: FloatArray, start: IntArray | None) -> IntArray:
+    """The best of the start, the greedy placement by size, and the current nodes."""
+    order = np.argsort(-np.square(load).sum(axis=1), kind="stable")
+    candidates = [kernels.place_greedily(core.load, order, core.nodes, core.state, core.current, core.budget)]
+    if (core.current >= 0).all():
+        candidates.append(core.current)
+    if start is not None:
+        candidates.insert(0, start)
+    allowed = [c for c in candidates if core.moved(c) <= core.budget]
+    return min(allowed, key=core.squares).copy()
+
+
+def _annealed(
+    core: Core, load: FloatArray, chosen: IntArray, budget: Budget, rng: np.random.Generator, effort: float
+) -> IntArray:
+    """Runs of simulated annealing from the best so far, first hot, then reheated less and less."""
+    moment = load @ load.T
+    p = chosen.size
+    typical = 2.0 * float(np.diag(moment).mean())
+    if typical == 0.0:
+        return chosen
+    best, value = chosen, core.squares(chosen)
+    runs = 4 if p > 12 else 1
+    steps = int(effort * min(40_000 * p, 12_000_000) / runs)
+    for run in range(runs):
+        hot = 2.0 * typical if run < 2 else min(2.0 * typical, 4.0 * value / p)
+        cold = max(1e-4 * value / p, 1e-13 * typical * p)
+        if hot <= cold or budget.expired:
+            break
+        found = best
+        pieces = max(1, math.ceil(steps / CHUNK))
+        for piece in range(pieces):
+            ends = [hot * (cold / hot) ** (e / pieces) for e in (piece, piece + 1)]
+            current = found if piece else (chosen if run == 1 else best)
+            found, _ = kernels.anneal(
+                moment, current, core.nodes, core.state, core.current, core.budget, *ends, steps // pieces, rng
+            )
+            if budget.expired:
+                break
+        if (now := core.squares(found)) < value:
+            best, value = found, now
+            budget.report(objective=value / core.nodes, note="local search")
+    return best
+
+
+def _swept(
+    core: Core, load: FloatArray, chosen: IntArray, budget: Budget, rng: np.random.Generator, effort: float
+) -> IntArray:
+    """Sweeps of moves and swaps of neighbours in size, while they gain more than a thousandth."""
+    chosen = chosen.copy()
+    sums = np.zeros((core.nodes, load.shape[1]))
+    np.add.at(sums, chosen, load)
+    ranked = np.argsort(-load.sum(axis=1), kind="stable")
+    spent, value = core.moved(chosen), core.squares(chosen)
+    p = chosen.size
+    idle = 0
+    while not budget.expired and idle < 3:
+        fall, spent = kernels.descend(
+            load, chosen, sums, core.state, core.current, spent, core.budget, rng.permutation(p)
+        )
+        for reach in (p // 2, 200, 20):
+            if budget.expired:
+                break
+            gained, spent = kernels.swap_alike(
+                load, chosen, sums, core.state, core.current, spent, core.budget, ranked, reach,
+                int(effort * 10 * p), rng,
+            )  # fmt: skip
+            fall += gained
+        idle = idle + 1 if fall <= 1e-3 * value else 0
+        value -= fall
+        budget.report(objective=max(value, 0.0) / core.nodes, note="local search")
+    return chosen

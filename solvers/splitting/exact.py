@@ -1,0 +1,108 @@
+"""Key splitting and placement by the declarative model: HiGHS, the LP bound, and the universal bound."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.splitting import KeySplitting
+from keyshift.models.splitting.items import Items
+from keyshift.solvers import highs
+from keyshift.solvers.splitting.flow import DOUBT, fractional_flow, whole_flow
+
+MIP_DOUBT = 5e-7
+"""HiGHS proves its bound within tolerances; so much of the mean load is taken off it."""
+
+
+def items_of(problem: KeySplitting) -> Items:
+    """What is placed: messages, or whole keys where keys must stay in one place."""
+    return Items.of_keys(problem) if problem.one_place else Items.of_messages(problem)
+
+
+def solve_milp(
+    problem: KeySplitting, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+) -> Answer:
+    """The integer program over groups of like items, by HiGHS, from a warm start.
+
+    With whole keys it is makespan scheduling with restricted assignment, and the bound of the maximum flow - what
+    splitting could reach - is its lower limit from the outset.
+
+    Parameters
+    ----------
+    threads : int, default 1
+        More than one may return another of several optima from run to run.
+
+    Notes
+    -----
+    The bound is HiGHS's dual bound less `MIP_DOUBT` times the mean load, rounded up where loads are whole numbers.
+    """
+    least = 0.0
+    if problem.one_place and not budget.expired:
+        messages = Items.of_messages(problem)
+        least = (whole_flow if problem.weights is None else fractional_flow)(messages, budget.part(0.3)).bound
+        if start is not None and problem.objective(start) - least <= problem.tolerance:
+            return Answer(start, least, "optimal")
+    return search(items_of(problem), start, least, budget, seed, threads)
+
+
+def search(
+    items: Items, start: np.ndarray | None, least: float, budget: Budget, seed: int = 0, threads: int = 1
+) -> Answer:
+    """Run HiGHS on the model of some items, knowing a feasible assignment and a lower bound."""
+    if budget.expired:
+        return Answer(start, least, budget.why)
+    from keyshift.models.splitting.pyomo_model import SplittingPyomo
+
+    problem = items.problem
+    statement = SplittingPyomo(items, least)
+    if start is not None:
+        statement.set_start(items.share(start))
+    program, columns = highs.compile_model(statement.model)
+    values = None if start is None else np.array([v.value for v in columns], dtype=float)
+    result = highs.minimise(program, budget, seed=seed, start=values, threads=threads, report=budget.report)
+    bound = max(least, whole_bound(problem, result.bound - MIP_DOUBT * problem.scale))
+    if result.values is None:
+        return Answer(start, bound, result.termination)
+    for column, value in zip(columns, result.values, strict=True):
+        column.set_value(value, skip_validation=True)
+    found = items.assignment(statement.share())
+    if start is not None and problem.objective(start) < problem.objective(found):
+        found = start
+    return Answer(found, bound, result.termination, details={"nodes": result.nodes})
+
+
+def whole_bound(problem: KeySplitting, bound: float) -> float:
+    """The bound, rounded up where loads are numbers of messages."""
+    return float(math.ceil(bound)) if problem.counts and math.isfinite(bound) else bound
+
+
+def lp_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
+    """The linear relaxation's value, made safe: a bound, no assignment. It may divide messages, and split keys."""
+    from keyshift.models.splitting.pyomo_model import SplittingPyomo
+
+    program, _ = highs.compile_model(SplittingPyomo(Items.of_messages(problem)).model)
+    bound, termination = highs.relaxation_bound(program, budget, seed)
+    if bound is None:
+        return Answer(None, None, budget.why)
+    return Answer(None, whole_bound(problem, max(0.0, bound)), "completed" if termination == "optimal" else budget.why)
+
+
+def universal_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
+    r"""The bound that no hashing escapes: :math:`\max(p_1 m / d, m / W)`, whatever the candidates.
+
+    With whole keys d = 1, and it is the max(p1 m, m / W) of paper 3. With speeds, a key can do no better than the d
+    fastest workers, all keys together no better than all. With weights, a message weighs on one worker.
+    """
+    known, speeds = problem.histogram, np.sort(problem.speeds)[::-1]
+    spread = problem.workers if problem.choices is None else min(problem.choices, problem.workers)
+    spread = 1 if problem.one_place else spread
+    heaviest = 1.0 if problem.weights is None else float(problem.weights.max())
+    parts = (
+        math.fsum(known.weight) / math.fsum(speeds),
+        float(known.weight.max()) / math.fsum(speeds[:spread]),
+        heaviest / float(speeds[0]),
+    )
+    bound = max(parts) * (1 - DOUBT)
+    return Answer(None, whole_bound(problem, bound))

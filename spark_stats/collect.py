@@ -1,0 +1,63 @@
+"""`collect`: statistics of a log that is all there."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from pyspark.sql import DataFrame
+
+from keyshift.models.errors import InputError
+from keyshift.spark_stats.acceptance import read_tuples
+from keyshift.spark_stats.facts import gather
+from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.statistics import Stats
+from keyshift.spark_stats.topology import Topology
+from keyshift.spark_stats.windows import Windows
+
+
+def collect(
+    events: DataFrame,
+    topology: Topology,
+    *,
+    time: str | None = None,
+    window: str | timedelta | None = None,
+    origin: str | datetime | None = None,
+    key_groups: int = 128,
+    hash: str = "xxhash64",
+) -> Stats:
+    """Gather load, state and traffic of a topology from the log of its tuples.
+
+    Parameters
+    ----------
+    events : DataFrame
+        The log, one row for each tuple.
+    topology : Topology
+        The operators, in Spark SQL over the log's columns, and the edges between them.
+    time : str, optional
+        Spark SQL for a tuple's time: a timestamp, or what casts to one (numbers are seconds since 1970). Rows without
+        one are refused. May be left out with ``window=None``.
+    window : str or timedelta, optional
+        Length of the statistic windows, such as "1 hour" or "2 weeks". Default: one window for the whole log.
+    origin : str or datetime, optional
+        An instant at which a window starts. Default 1970-01-01 00:00 UTC (a Thursday: mind it for weeks).
+    key_groups : int, default 128
+        Key groups of every operator.
+    hash : str, default "xxhash64"
+        Key -> key group; see `keyshift.spark_stats.key_groups.KeyGroups`.
+
+    Returns
+    -------
+    Stats
+        Lazy: Spark reads the log when the first table is asked for, and only once.
+
+    Raises
+    ------
+    InputError
+        Before any job starts: an expression that does not fit the log, a wrong length, origin or hash.
+    """
+    if time is None and window is not None:
+        raise InputError(f"window = {window!r} needs the time of a tuple: give time")
+    windows = Windows.of(window, origin)
+    groups = KeyGroups(key_groups, hash)
+    tuples = read_tuples(events, topology, time, windows, groups)
+    return Stats(gather(tuples, topology), topology, windows, groups)

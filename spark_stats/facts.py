@@ -1,0 +1,61 @@
+"""One pass over the log: one scan, one shuffle, and the facts from which every statistic follows.
+
+Load, state and traffic are all counts of the same tuples by different keys. Spark reads the log, evaluates the
+topology's expressions and hashes the keys; each task then tallies its tuples for all operators and edges at once in
+NumPy (`keyshift.spark_stats.tallies`), the tallies are brought together by window, and added up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from keyshift.spark_stats import tallies
+from keyshift.spark_stats.acceptance import Measure, Tuples
+from keyshift.spark_stats.tallies import Plan
+from keyshift.spark_stats.topology import Topology
+
+# Executors need NumPy and PyArrow, not keyshift: the functions travel with the job.
+cloudpickle.register_pickle_by_value(tallies)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Columns window, kind, a, b, tuples, sum_0, ...: see `keyshift.spark_stats.tallies`; a window in one partition."""
+
+    frame: DataFrame
+    measures: dict[tuple[int, str], Measure]
+
+    def sums(self, operator: int, name: str) -> list[str]:
+        """Columns that hold the sums of a measure; none where every tuple counts 1."""
+        limbs = self.measures[operator, name].limbs
+        offset = self.measures[operator, "cost"].limbs if name == "state" else 0
+        return [f"sum_{offset + i}" for i in range(limbs)]
+
+
+def plan_of(topology: Topology, measures: dict[tuple[int, str], Measure]) -> Plan:
+    """Say which columns are added up for which operator and edge."""
+    of_operators = [
+        (*measures[o, "cost"].columns, *measures[o, "state"].columns) for o in range(len(topology.operators))
+    ]
+    of_edges = [
+        tuple(measures[source, "bytes"].columns) if (source, "bytes") in measures else ()
+        for source, _ in topology.numbered_edges
+    ]
+    return Plan(len(topology.operators), topology.numbered_edges, (*of_operators, *of_edges))
+
+
+def gather(tuples: Tuples, topology: Topology) -> Facts:
+    """Aggregate the tuples into facts."""
+    plan = plan_of(topology, tuples.measures)
+    schema = "window bigint, kind int, a bigint, b int, tuples bigint"
+    schema += "".join(f", sum_{i} bigint" for i in range(plan.width))
+    nothing = {name: F.lit(-1 if name.startswith("group_") else 0) for name in tuples.frame.columns}
+    numbers = tuples.frame.select(*(F.coalesce(name, value).alias(name) for name, value in nothing.items()))
+    tallied = numbers.mapInArrow(partial(tallies.count, plan=plan), schema)
+    merged = tallied.repartition("window").mapInArrow(partial(tallies.merge, width=plan.width), schema)
+    return Facts(merged, tuples.measures)

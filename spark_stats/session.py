@@ -1,0 +1,98 @@
+"""A Spark session: the caller's, or one of our own on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keyshift.models.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEAST_JAVA = 17
+INSTALL = "install it (Debian, Ubuntu: apt install openjdk-17-jre-headless) or point JAVA_HOME at it"
+
+_QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
+}
+_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+@contextmanager
+def local_session(
+    name: str = "keyshift", *, master: str | None = None, conf: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Lend the active Spark session, or one that ends with the block.
+
+    Parameters
+    ----------
+    name : str
+        The application's name.
+    master : str, optional
+        Spark master, such as ``spark://host:7077``; default ``local[*]``. An active session is used as it is, and then
+        another master must not be asked for.
+    conf : mapping of str to str, optional
+        Further Spark settings; they win over ours (UTC, no web page, no progress on the console).
+
+    Raises
+    ------
+    MissingDependencyError
+        No PySpark; no Java, or one older than 17.
+    InputError
+        A master together with an active session.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingDependencyError("PySpark is not installed: pip install 'keyshift[spark]'") from None
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        if master is not None and master != active.conf.get("spark.master"):
+            raise InputError(f"master = {master!r}: a session on {active.conf.get('spark.master')!r} is active already")
+        for key, value in (conf or {}).items():
+            active.conf.set(key, value)
+        yield active
+        return
+    check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers run whichever python3 comes first
+    master = master or "local[*]"
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    settings = {**_QUIET, **(_LOCAL if master.startswith("local") else {}), **(conf or {})}
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def check_java() -> None:
+    """Refuse in one sentence what Spark would answer with a long traceback."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        where = f"JAVA_HOME = {home} holds none" if home else "none is on the PATH"
+        raise MissingDependencyError(f"Spark needs Java {LEAST_JAVA} or newer and {where}: {INSTALL}")
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    version = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)
+    if version is None:
+        raise MissingDependencyError(f"Spark needs Java {LEAST_JAVA} or newer, and {java} does not tell its version")
+    number = int(version[2] or 0) if version[1] == "1" else int(version[1])  # "1.8.0" was Java 8
+    if number < LEAST_JAVA:
+        raise MissingDependencyError(f"Spark needs Java {LEAST_JAVA} or newer, and {java} is Java {number}: {INSTALL}")

@@ -1,0 +1,334 @@
+"""Load, state and traffic of every window, as Spark DataFrames, from the facts of one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from keyshift.models.errors import InputError
+from keyshift.models.statistics_io import DRIVER_ROWS, assemble, whole_last
+from keyshift.spark_stats import exact_sums, output
+from keyshift.spark_stats.acceptance import BASE, OPERATOR_REASONS, ROW_REASONS
+from keyshift.spark_stats.facts import Facts
+from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.tallies import ARRIVED, REFUSED
+from keyshift.spark_stats.topology import Topology
+from keyshift.spark_stats.windows import Windows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from keyshift.models.workload import Workload
+
+STATE = ["state_whole", "state_high", "state_low"]
+
+
+class Stats:
+    """Statistics of one log. Each table is a Spark DataFrame; the log is read once, when the first is asked for.
+
+    Use it as a context manager, or call `close`, to free what Spark keeps in memory.
+
+    Attributes
+    ----------
+    load : DataFrame
+        operator, key_group, window_start, tuples, load. No row where no tuple came.
+    state : DataFrame
+        operator, key_group, window_start, state: held at the end of that window. No row where nothing is held.
+    traffic : DataFrame
+        window_start, src_operator, src_key_group, dst_operator, dst_key_group, tuples, bytes (null unless the source
+        operator has `bytes`). One tuple that passes both ends of an edge counts once.
+    arrivals : DataFrame
+        window_start, tuples: every row of the log that has a time, whether or not an operator takes it.
+    rejected : DataFrame
+        kind, rows: rows of the log that at least one operator had to refuse for that reason.
+    rejected_by_operator : DataFrame
+        operator, kind, rows; operator is null where the whole row is unusable.
+    """
+
+    def __init__(self, facts: Facts, topology: Topology, windows: Windows, key_groups: KeyGroups) -> None:
+        self.topology, self.windows, self.key_groups = topology, windows, key_groups
+        self._facts, self._frame = facts, facts.frame.persist()
+
+    # What the tables are made of: numbers instead of names -------------------------------------------------------
+
+    @cached_property
+    def added(self) -> DataFrame:
+        """What each window adds: window, operator, key_group, as numbers; tuples, load, and the state's three sums."""
+        parts: list[list[Column]] = [[], [], [], []]
+        for o in range(len(self.topology.operators)):
+            load = exact_sums.joined([F.col(name) for name in self._facts.sums(o, "cost") or ["tuples"]])
+            state = exact_sums.three([F.col(name) for name in self._facts.sums(o, "state") or ["tuples"]])
+            for values, value in zip(parts, (load, *state), strict=True):
+                values.append(value)
+        load, *state = (_choose(F.col("kind"), dict(enumerate(values))) for values in parts)
+        rows = self._frame.where((F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators)))
+        return rows.select(
+            "window",
+            F.col("kind").alias("operator"),
+            F.col("a").cast("int").alias("key_group"),
+            "tuples",
+            load.alias("load"),
+            *(value.alias(name) for name, value in zip(STATE, state, strict=True)),
+        )
+
+    @cached_property
+    def pairs(self) -> DataFrame:
+        """Traffic by numbers: window, src_operator, src_key_group, dst_operator, dst_key_group, tuples, bytes."""
+        operators = len(self.topology.operators)
+        source, destination, size = {}, {}, {}
+        for number, edge in enumerate(self.topology.numbered_edges, start=operators):
+            source[number], destination[number] = map(F.lit, edge)
+            if (edge[0], "bytes") in self._facts.measures:
+                columns = self._facts.sums(edge[0], "bytes") or ["tuples"]
+                size[number] = exact_sums.joined([F.col(name) for name in columns])
+        return self._frame.where(F.col("kind") >= operators).select(
+            "window",
+            _choose(F.col("kind"), source).alias("src_operator"),
+            F.col("a").cast("int").alias("src_key_group"),
+            _choose(F.col("kind"), destination).alias("dst_operator"),
+            F.col("b").alias("dst_key_group"),
+            "tuples",
+            _choose(F.col("kind"), size).cast("double").alias("bytes"),
+        )
+
+    @cached_property
+    def counted(self) -> pd.DataFrame:
+        """Rows of the log, in the driver: window, kind (`ARRIVED` or `REFUSED`), a (why), tuples."""
+        rows = self._frame.where(F.col("kind") < 0).select("window", "kind", "a", "tuples")
+        return rows.toPandas().astype({"window": "Int64"})
+
+    @property
+    def arrived(self) -> DataFrame:
+        """Rows of the log that have a window: window, tuples."""
+        return self._frame.where(F.col("kind") == ARRIVED).select("window", "tuples")
+
+    @property
+    def refusals(self) -> list[tuple[int | None, int, int]]:
+        """Rows refused: (window, number that says why, rows), sorted; window None where the row has none."""
+        rows = self.counted[self.counted["kind"] == REFUSED]
+        windows = [
+            None if missing else int(w) for w, missing in zip(rows["window"], rows["window"].isna(), strict=True)
+        ]
+        found = list(zip(windows, map(int, rows["a"]), map(int, rows["tuples"]), strict=True))
+        return sorted(found, key=lambda row: (row[0] is not None, row))
+
+    @property
+    def seen(self) -> list[int]:
+        """Numbers of the windows in which a row arrived, in order."""
+        return sorted(int(w) for w in self.counted.loc[self.counted["kind"] == ARRIVED, "window"])
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Numbers of the first and the last window in which a row arrived."""
+        seen = self.seen
+        if not seen:
+            raise InputError("the log has no row with a usable time: there is no window")
+        return seen[0], seen[-1]
+
+    # The public tables -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def load(self) -> DataFrame:
+        return self._named(self.added).select("operator", "key_group", "window_start", "tuples", "load")
+
+    @cached_property
+    def state(self) -> DataFrame:
+        value = exact_sums.joined_three(*map(F.col, STATE))
+        held = self._named(self._held()).withColumn("state", value)
+        return held.select("operator", "key_group", "window_start", "state").where("state > 0")
+
+    def _held(self) -> DataFrame:
+        """State over the last `windows` windows of each operator, as whole numbers.
+
+        What window t adds is held from t to t + windows - 1: +x at t, -x at t + windows, and a running sum between
+        these breakpoints. Two rows for each one read, however long the state is kept.
+        """
+        keys, parts, seen = ["operator", "key_group"], [], self.seen
+        for o, operator in enumerate(self.topology.operators):
+            own = self.added.where(F.col("operator") == o).select("window", *keys, *STATE)
+            if operator.windows == 1 or not seen:
+                parts.append(own)
+                continue
+            gone = own.select(F.col("window") + operator.windows, *keys, *(-F.col(name) for name in STATE))
+            changes = own.union(gone).groupBy(*keys, "window").agg(*(F.sum(name).alias(name) for name in STATE))
+            order = Window.partitionBy(*keys).orderBy("window")
+            until = F.least(F.lead("window").over(order) - 1, F.lit(seen[-1]))
+            running = changes.select(
+                *keys,
+                F.col("window").alias("since"),
+                until.alias("until"),
+                *(F.sum(name).over(order).alias(name) for name in STATE),
+            )
+            lasting = running.where("since <= until")
+            parts.append(lasting.select(F.explode(F.sequence("since", "until")).alias("window"), *keys, *STATE))
+        return reduce(lambda a, b: a.unionByName(b), parts)
+
+    @cached_property
+    def traffic(self) -> DataFrame:
+        names = self._names
+        ends = {side: _choose(F.col(side), names) for side in ("src_operator", "dst_operator")}
+        start = self.windows.start(F.col("window"))
+        columns = ("window_start", "src_operator", "src_key_group", "dst_operator", "dst_key_group", "tuples", "bytes")
+        return self.pairs.withColumns({"window_start": start, **ends}).select(*columns)
+
+    @cached_property
+    def arrivals(self) -> DataFrame:
+        return self.arrived.select(self.windows.start(F.col("window")).alias("window_start"), "tuples")
+
+    @cached_property
+    def rejected(self) -> DataFrame:
+        return self._table(sorted(self.rejected_counts().items()), "kind string, rows long")
+
+    def rejected_counts(self) -> dict[str, int]:
+        """Return the rows refused, by kind: a dict instead of a table."""
+        return counts_by_kind(self._codes(), self.topology)
+
+    @cached_property
+    def rejected_by_operator(self) -> DataFrame:
+        counts: dict[tuple[str | None, str], int] = {}
+        for code, rows in self._codes():
+            for reason in reasons_of(code, self.topology):
+                counts[reason] = counts.get(reason, 0) + rows
+        ordered = sorted(((*reason, rows) for reason, rows in counts.items()), key=lambda row: (row[0] or "", row[1]))
+        return self._table(ordered, "operator string, kind string, rows long")
+
+    def _codes(self) -> list[tuple[int, int]]:
+        return [(code, rows) for _, code, rows in self.refusals]
+
+    def _table(self, rows: list[Any], schema: str) -> DataFrame:
+        return self._frame.sparkSession.createDataFrame(rows, schema)
+
+    @property
+    def _names(self) -> dict[int, Column]:
+        return {o: F.lit(name) for o, name in enumerate(self.topology.names)}
+
+    def _named(self, rows: DataFrame) -> DataFrame:
+        """Put the operator's name for its number and the window's start for its number."""
+        names = _choose(F.col("operator"), self._names)
+        return rows.withColumns({"operator": names, "window_start": self.windows.start(F.col("window"))})
+
+    # Ways out ----------------------------------------------------------------------------------------------------
+
+    def workload(
+        self,
+        nodes: int | ArrayLike,
+        *,
+        current: ArrayLike | None = None,
+        placement: str = "ranges",
+        traffic: str = "tuples",
+        last: int | None = None,
+        max_rows: int = DRIVER_ROWS,
+    ) -> Workload:
+        """Return the workload of this log: all its windows, and the state and traffic of the last one.
+
+        The key groups stand in operator order: index = operator * key_groups + key_group; their labels are
+        "<operator>/<key group>".
+
+        Parameters
+        ----------
+        nodes : int or array_like, shape (n,)
+            Number of nodes, or their capacities. Every operator's key groups are spread over all of them.
+        current : array_like of int, shape (p,), optional
+            Where the key groups run now. Default: where the placement puts them.
+        placement : {"ranges", "modulo", "consistent"}, default "ranges"
+            Key group -> node, the same for every operator, see `keyshift.models.placement`: Flink's even ranges,
+            ``key_group * nodes // key_groups``, or another. It also is the workload's `home`.
+        traffic : {"tuples", "bytes"}, default "tuples"
+            Unit of the traffic. "bytes" needs `bytes` on every operator that has an outgoing edge.
+        last : int, optional
+            Only so many windows, counted from the last. Windows in which nothing came are windows too, of load 0.
+        max_rows : int, default 5,000,000
+            The driver never holds more rows of a table, nor more numbers of a matrix.
+
+        Raises
+        ------
+        InputError
+            When the log has no usable row, a limit is exceeded, or an argument is wrong.
+        """
+        first, end = self.span
+        last = whole_last(last)
+        first = first if last is None else max(first, end - last + 1)
+        reach = max(operator.windows for operator in self.topology.operators)
+        columns = ("window", "operator", "key_group", "load", *STATE)
+        needed = self.added.where(F.col("window") >= min(first, end - reach + 1)).select(*columns)
+        pairs = self.pairs.where(F.col("window") == end).drop("window") if self.topology.edges else None
+        return assemble(
+            rows_of(needed, max_rows),
+            None if pairs is None else rows_of(pairs, max_rows),
+            span=(first, end),
+            key_groups=self.key_groups.count,
+            operators=[asdict(operator) for operator in self.topology.operators],
+            nodes=nodes,
+            current=current,
+            placement=placement,
+            traffic=traffic,
+            max_rows=max_rows,
+        )
+
+    def write(self, path: str | Path, *, nodes: int | None = None, placement: str | None = None) -> None:
+        """Write the statistics to a directory, whole or not at all; see `keyshift.models.statistics_io`.
+
+        Windows that the directory holds already are replaced, others stay: a window written twice is one window.
+
+        Parameters
+        ----------
+        path : str or Path
+            A new directory, or one of statistics of the same topology, windows and key groups.
+        nodes, placement : optional
+            What `keyshift.read_workload` shall take when it reads the directory.
+        """
+        output.write(self, Path(path), nodes=nodes, placement=placement)
+
+    def close(self) -> None:
+        """Free what Spark keeps in memory; the tables can still be read, at the price of a new pass."""
+        self._frame.unpersist()
+
+    def __enter__(self) -> Stats:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def rows_of(table: DataFrame, max_rows: int) -> pd.DataFrame:
+    """Bring a table to the driver, unless it has more than `max_rows` rows."""
+    rows: pd.DataFrame = table.limit(max_rows + 1).toPandas()
+    if len(rows) > max_rows:
+        raise InputError(f"more than max_rows = {max_rows} rows would come to the driver: raise it, or ask for less")
+    return rows
+
+
+def reasons_of(code: int, topology: Topology) -> list[tuple[str | None, str]]:
+    """Return (operator, kind) for each reason packed in a `refused` number; see `keyshift.spark_stats.acceptance`."""
+    if code < 0:
+        return [(None, ROW_REASONS[-code - 1])]
+    found: list[tuple[str | None, str]] = []
+    for name in topology.names:
+        code, reason = divmod(code, BASE)
+        if reason:
+            found.append((name, OPERATOR_REASONS[reason - 1]))
+    return found
+
+
+def counts_by_kind(codes: Iterable[tuple[int, int]], topology: Topology) -> dict[str, int]:
+    """Rows by kind; a row counts once for a kind, however many operators refused it."""
+    counts: dict[str, int] = {}
+    for code, rows in codes:
+        for kind in {kind for _, kind in reasons_of(code, topology)}:
+            counts[kind] = counts.get(kind, 0) + rows
+    return counts
+
+
+def _choose(number: Column, values: Mapping[int, Column]) -> Column:
+    """Return a value that depends on a number; null where it has none."""
+    chosen = F.lit(None)
+    for i, value in values.items():
+        chosen = F.when(number == i, value).otherwise(chosen)
+    return chosen

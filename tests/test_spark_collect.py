@@ -1,0 +1,170 @@
+"""Batch statistics against a plain recomputation."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from spark_oracle import OracleOperator, recompute, spark_key_group, xxh64
+
+from keyshift.models import InputError
+from keyshift.spark_stats import Operator, Topology, collect
+
+pytestmark = pytest.mark.spark
+
+START = datetime(2015, 9, 11, tzinfo=UTC)
+SCHEMA = "ts timestamp, key string, route string, cost double, size bigint"
+TOPOLOGY = Topology(
+    operators=[
+        Operator("extract", key="key"),
+        Operator("sum", key="key", filter="cost is null or cost <> 7", cost="cost", state="size", windows=3),
+        Operator("route", key="route", state="size * 0.3", windows=2),
+        Operator("alone", key="size", cost="2"),
+    ],
+    edges=[("extract", "sum"), ("extract", "route")],
+)
+ORACLE = [
+    OracleOperator("extract", lambda r: r["key"]),
+    OracleOperator(
+        "sum",
+        lambda r: r["key"],
+        filter=lambda r: r["cost"] is None or r["cost"] != 7,
+        cost=lambda r: r["cost"],
+        state=lambda r: r["size"],
+        windows=3,
+    ),
+    OracleOperator(
+        "route",
+        lambda r: r["route"],
+        state=lambda r: None if r["size"] is None else float(r["size"] * 3) / 10,
+        windows=2,
+    ),
+    OracleOperator("alone", lambda r: r["size"], cost=lambda r: 2),
+]
+GROUPS = 5
+COLUMNS = ("ts", "key", "route", "cost", "size")
+
+rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "ts": st.none() | st.integers(0, 20 * 60).map(lambda minutes: START + timedelta(minutes=minutes)),
+            "key": st.none() | st.sampled_from(["a", "b", "cé", "d" * 40, "e", "f"]),
+            "route": st.none() | st.text(max_size=3).filter(lambda t: not any("\ud800" <= c <= "\udfff" for c in t)),
+            "cost": st.none() | st.sampled_from([0.0, 0.1, 1 / 3, 7.0, 1e9, -1.0, math.nan, math.inf, 1e-20]),
+            "size": st.none() | st.integers(-1, 100),
+        }
+    ),
+    max_size=80,
+)
+
+
+def window_of(row):
+    return None if row["ts"] is None else int((row["ts"] - START) // timedelta(hours=1))
+
+
+def as_pandas(table, windows="window_start"):
+    frame = table.toPandas()
+    frame["window"] = (pd.to_datetime(frame.pop(windows), utc=True) - START) // pd.Timedelta(hours=1)
+    return frame
+
+
+def assert_same(stats, expected):
+    for name in ("load", "state", "traffic"):
+        want = getattr(expected, name)
+        keys = [c for c in want.columns if c not in ("tuples", "load", "state")]
+        got = as_pandas(getattr(stats, name))[list(want.columns)].sort_values(keys, ignore_index=True)
+        pd.testing.assert_frame_equal(got, want, check_dtype=False, check_exact=True, obj=name)
+    assert {r.kind: r.rows for r in stats.rejected.collect()} == expected.rejected
+    arrivals = as_pandas(stats.arrivals)
+    assert dict(zip(arrivals["window"], arrivals["tuples"], strict=True)) == expected.arrivals
+
+
+@settings(max_examples=2, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(log=rows)
+def test_agrees_with_the_recomputation_on_random_logs(spark, log):
+    events = spark.createDataFrame([tuple(row[c] for c in COLUMNS) for row in log], SCHEMA)
+    with collect(events, TOPOLOGY, time="ts", window="1 hour", origin=START, key_groups=GROUPS) as stats:
+        expected = recompute(log, ORACLE, TOPOLOGY.edges, window_of, lambda key: spark_key_group(key, GROUPS))
+        assert_same(stats, expected)
+
+
+def test_workload_by_hand(spark):
+    """Four tuples, one key group: 3 in hour 0, none in hour 1, 1 in hour 2; the second operator keeps two hours."""
+    log = [(START + timedelta(minutes=m), "a", None, c, 10) for m, c in ((0, 1.0), (1, 2.0), (59, 7.0), (120, 4.0))]
+    topology = Topology(
+        [
+            Operator("first", key="key"),
+            Operator("second", key="key", filter="cost < 5", cost="cost", state="size", windows=3, bytes="8"),
+        ],
+        [("first", "second")],
+    )
+    stats = collect(spark.createDataFrame(log, SCHEMA), topology, time="ts", window="1 hour", key_groups=1)
+    workload = stats.workload(nodes=2)
+    np.testing.assert_array_equal(workload.load, [[3, 3], [0, 0], [1, 4]])
+    np.testing.assert_array_equal(workload.state, [1, 30])
+    np.testing.assert_array_equal(workload.traffic.toarray(), [[0, 1], [0, 0]])
+    np.testing.assert_array_equal(workload.operator, [0, 1])
+    assert workload.keys == ("first/0", "second/0")
+    assert stats.workload(nodes=2, last=1).windows == 1
+    with pytest.raises(InputError, match="max_rows = 5 numbers"):
+        stats.workload(nodes=2, max_rows=5)
+    with pytest.raises(InputError, match="'first' has no `bytes`"):
+        stats.workload(nodes=2, traffic="bytes")
+
+
+def test_index_and_placement(spark):
+    log = spark.createDataFrame([(START, k, None, 1.0, 1) for k in "abcdefgh"], SCHEMA)
+    topology = Topology([Operator("one", key="key"), Operator("two", key="key")], [("one", "two")])
+    workload = collect(log, topology, key_groups=6).workload(nodes=4)
+    np.testing.assert_array_equal(workload.current, [0, 0, 1, 2, 2, 3] * 2)
+    np.testing.assert_array_equal(workload.home, workload.current)
+    groups = [spark_key_group(k, 6) for k in "abcdefgh"]
+    np.testing.assert_array_equal(workload.last_load, np.tile(np.bincount(groups, minlength=6), 2))
+    dense = workload.traffic.toarray()
+    np.testing.assert_array_equal(np.diag(dense[:6, 6:]), np.bincount(groups, minlength=6))
+    assert dense.sum() == 8
+
+
+def test_xxh64_oracle_against_published_values(spark):
+    assert xxh64(b"") == 0xEF46DB3751D8E999
+    assert xxh64(b"abc") == 0x44BC2CF5AD770999
+    long = "the same text, forty-odd bytes long, then some"
+    row = spark.sql(f"select xxhash64('{long}') as text, xxhash64(7L) as number").collect()[0]
+    assert row["text"] % 2**64 == xxh64(long.encode(), 42)
+    assert row["number"] % 2**64 == xxh64((7).to_bytes(8, "little"), 42)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"key": "nothing"}, "operator 'x': key = 'nothing' cannot be read"),
+        ({"key": "key +"}, "operator 'x': key = 'key [+]' cannot be read"),
+        ({"key": "key", "filter": "size"}, "filter = 'size' is of type bigint, expected boolean"),
+        ({"key": "key", "cost": "key"}, "cost = 'key' is of type string, not a number"),
+    ],
+)
+def test_refuses_expressions_before_any_job(spark, change, message):
+    events = spark.createDataFrame([], SCHEMA)
+    with pytest.raises(InputError, match=message):
+        collect(events, Topology([Operator(**{"name": "x", **change})]))
+
+
+def test_refuses_wrong_arguments(spark):
+    events, topology = spark.createDataFrame([], SCHEMA), Topology([Operator("x", key="key")])
+    for options, message in (
+        ({"window": "1 hour"}, "needs the time of a tuple"),
+        ({"time": "ts", "window": "1 month"}, "window = '1 month' is no length of time"),
+        ({"time": "ts", "window": "0 hours"}, "must be above 0"),
+        ({"time": "ts", "window": "1 hour", "origin": "noon"}, "origin = 'noon' is no date"),
+        ({"key_groups": 0}, "key_groups = 0 must be at least 1"),
+        ({"hash": "md5"}, "hash = 'md5' is unknown"),
+    ):
+        with pytest.raises(InputError, match=message):
+            collect(events, topology, **options)
+    with pytest.raises(InputError, match="no row with a usable time"):
+        collect(events, topology, time="ts", window="1 hour").workload(nodes=2)

@@ -1,0 +1,152 @@
+"""The offline optimum of key splitting and key placement, against every assignment there is."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from instances import placement, splitting
+
+import keyshift as ks
+from keyshift.models.splitting.hashing import candidates
+from keyshift.models.splitting.items import Items, candidate_sets
+from keyshift.solvers.splitting import flow
+
+
+def options_of(problem, key):
+    if problem.choices is None:
+        return range(problem.workers)
+    return sorted(set(candidates(np.array([key]), problem.workers, problem.choices, problem.hash_seed)[0].tolist()))
+
+
+def brute_force(problem):
+    """Least largest load over all ways to send every message - or every key - to one of its candidates."""
+    keys = [key for part in problem.stream.chunks() for key in part.tolist()]
+    free = sorted(set(keys)) if problem.one_place else list(range(len(keys)))
+    choices = [options_of(problem, item if problem.one_place else keys[item]) for item in free]
+    best = np.inf
+    for chosen in itertools.product(*choices):
+        where = dict(zip(free, chosen, strict=True))
+        sent = np.array([where[key if problem.one_place else t] for t, key in enumerate(keys)])
+        best = min(best, problem.loads(sent).max())
+    return best
+
+
+@pytest.mark.parametrize("case", range(60))
+def test_flow_and_milp_equal_brute_force(case):
+    rng = np.random.default_rng([case, 1])
+    problem = splitting.random_problem(rng, messages=int(rng.integers(1, 8)), workers=int(rng.integers(1, 4)))
+    best = brute_force(problem)
+    for method in ("flow", "milp"):
+        solution = ks.solve(problem, method)
+        assert solution.status == "optimal"
+        assert solution.objective == pytest.approx(best, abs=1e-9)
+        assert solution.bound <= best * (1 + 1e-15)
+    for method in ("lp", "universal"):
+        assert ks.solve(problem, method).bound <= best * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("case", range(40))
+def test_placement_equals_brute_force(case):
+    rng = np.random.default_rng([case, 2])
+    problem = placement.random_problem(rng, messages=int(rng.integers(1, 30)), workers=int(rng.integers(1, 5)))
+    best = brute_force(problem)
+    solution = ks.solve(problem)
+    assert solution.status == "optimal"
+    assert solution.objective == pytest.approx(best, rel=1e-12)
+    for method in ("flow", "lp", "universal"):
+        assert ks.solve(problem, method).bound <= best * (1 + 1e-15)
+
+
+def test_by_hand():
+    """Two keys of 6 and 4 messages share the candidates {a, b}, one of 2 has another worker: the optimum is 5."""
+    workers, keys = 3, np.arange(2000)
+    options, number = candidate_sets(keys, workers, 2)
+    pair = int(np.flatnonzero((options == [0, 1]).all(axis=1))[0])
+    lone = int(np.flatnonzero((options == [2, -1]).all(axis=1))[0])
+    first, second = keys[number == pair][:2]
+    third = keys[number == lone][0]
+    stream = np.repeat([first, second, third], [6, 4, 2])
+    solution = ks.solve(ks.KeySplitting(stream, workers=workers))
+    assert solution.objective == 5
+    assert solution.details["binding_workers"] == 2
+    assert solution.metrics["imbalance"] == 1
+    placed = ks.solve(ks.KeyPlacement(stream, workers=workers))
+    assert placed.objective == 6  # the price of not splitting
+    assert ks.solve(ks.KeySplitting(stream, workers=workers, choices=None)).objective == 4
+
+
+@pytest.mark.parametrize("case", range(12))
+def test_no_scheme_with_the_same_candidates_beats_the_flow(case):
+    rng = np.random.default_rng(case)
+    p = 1 / np.arange(1, 301) ** rng.uniform(0.2, 1.8)
+    stream = rng.choice(300, 4000, p=p / p.sum())
+    problem = ks.KeySplitting(
+        stream, workers=int(rng.integers(2, 60)), choices=int(rng.integers(2, 5)), sources=int(rng.integers(1, 6))
+    )
+    best = ks.solve(problem)
+    assert best.status == "optimal"
+    assert best.objective >= ks.solve(problem, "universal").bound
+    assert best.objective == ks.solve(problem, "lp").bound  # the flow is integral: rounding up the LP reaches it
+    for method in ("hash", "potc", "pkg", "greedy-d"):
+        assert best.objective <= ks.solve(problem, method).objective
+
+
+def test_the_flow_keeps_its_books():
+    """The shares that the flow returns add up, stay on candidates, and give the loads of the assignment."""
+    problem = splitting.battery()["too many workers"]
+    items = Items.of_messages(problem)
+    found = flow.whole_flow(items, ks.run.Budget())
+    np.testing.assert_array_equal(found.share.sum(axis=1), items.count)
+    assert (found.share[items.options < 0] == 0).all()
+    sent = items.assignment(found.share)
+    np.testing.assert_array_equal(items.share(sent), found.share)
+    np.testing.assert_allclose(problem.loads(sent), items.loads(found.share))
+    assert items.count[items.inside(found.binding)].sum() > (found.bound - 1) * found.binding.sum()
+
+
+@pytest.mark.parametrize("speeds", [[1.0, 1.0, 1.0], [0.3, 1.7, 0.9], [0.1, 0.1, 0.1]])
+def test_least_level_is_the_least(speeds):
+    speeds = np.array(speeds)
+    for need in range(1, 40):
+        level = flow.least_level(need, 0.1, speeds)
+        assert flow.room_below(level, 0.1, speeds).sum() >= need
+        assert flow.room_below(np.nextafter(level, 0), 0.1, speeds).sum() < need
+
+
+def test_a_limit_returns_the_start_with_its_bound():
+    problem = splitting.battery()["weights"]
+    start = ks.solve(problem, "pkg")
+    for method in ("flow", "milp"):
+        solution = ks.solve(problem, method, start=start, time_limit=0.0)
+        assert solution.termination == "time_limit"
+        assert solution.objective == start.objective
+        assert 0 <= solution.bound <= ks.solve(problem).objective
+
+
+def test_interruption_says_so():
+    problem = splitting.battery()["too many workers"]
+    solution = ks.solve(problem, "pkg", time_limit=0.0)
+    assert (solution.status, solution.termination) == ("none", "time_limit")
+    assert "0 of 3000 messages" in solution.message
+    assert ks.solve(problem, "off-greedy", time_limit=0.0).status == "none"
+
+
+def test_splitting_pays_and_choices_pay():
+    rng = np.random.default_rng(3)
+    p = 1 / np.arange(1, 500)
+    stream = rng.choice(499, 5000, p=p / p.sum())
+    placed = ks.solve(ks.KeyPlacement(stream, workers=20)).objective
+    by_choices = [ks.solve(ks.KeySplitting(stream, workers=20, choices=d)).objective for d in (1, 2, 3, 5, 9)]
+    assert placed >= by_choices[1]
+    assert by_choices == sorted(by_choices, reverse=True)
+    assert ks.solve(ks.KeySplitting(stream, workers=20, choices=None)).objective == 250
+
+
+def test_wide_candidate_sets_are_grouped_as_narrow_ones():
+    keys = np.arange(300)
+    options, number = candidate_sets(keys, 200, 12)  # 201**12 does not fit one number
+    rows = candidates(keys, 200, 12)
+    for k in range(300):
+        assert options[number[k]][options[number[k]] >= 0].tolist() == sorted(set(rows[k].tolist()))
