@@ -23,10 +23,11 @@ from keyshift.models.workload import Workload
 if TYPE_CHECKING:
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
+    from keyshift.heuristics.splitting.chooser import choose_splitting
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
-    from keyshift.models.intervals import IntervalMigration, MigrationSequence
+    from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
@@ -45,12 +46,14 @@ _LAZY = {
     "KeySplitting": "keyshift.models.splitting",
     "LoadModel": "keyshift.models.collocation",
     "MCLB": "keyshift.models.mclb",
+    "MigrationPolicy": "keyshift.models.intervals",
     "MigrationSequence": "keyshift.models.intervals",
     "MixedRouting": "keyshift.models.routing",
     "MovementWithinLimits": "keyshift.models.mclb",
     "Partitioner": "keyshift.heuristics.splitting.partitioner",
     "RoutingTable": "keyshift.models.routing",
     "check": "keyshift.run",
+    "choose_splitting": "keyshift.heuristics.splitting.chooser",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
     "read_workload": "keyshift.models.workload_io",
@@ -71,6 +74,7 @@ __all__ = [
     "KeySplitting",
     "KeyshiftError",
     "LoadModel",
+    "MigrationPolicy",
     "MigrationSequence",
     "MissingDependencyError",
     "MixedRouting",
@@ -83,6 +87,7 @@ __all__ = [
     "Violation",
     "Workload",
     "check",
+    "choose_splitting",
     "compare",
     "methods",
     "read_workload",

@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+# What the elements are is said here and not to the type checker: NumPy's functions return platform-dependent types.
+FloatArray = NDArray[Any]
+IntArray = NDArray[Any]
+BoolArray = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)

@@ -20,7 +20,7 @@ def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, seconds: fl
     seconds : float
         The most that this call may take of the budget.
     """
-    from keyshift.solvers.allocation.exact import solve_milp
+    from keyshift.solvers.allocation.milp import solve_milp
 
     start = flux(problem, budget=budget, seed=seed).assignment
     if start is None or problem.violations(start):

@@ -3,19 +3,21 @@
 from keyshift.method import Formulation, Method
 
 _PAPER = "Madsen, Zhou, Cao 2016, sec. 4.3.1"
+_SOLVERS = "keyshift.solvers.allocation"
+_HEURISTICS = "keyshift.heuristics.allocation"
 
 FORMULATION = Formulation(
     name="key-group-allocation",
     entry="keyshift.models.allocation:KeyGroupAllocation",
     methods=(
-        Method("milp", "exact", f"{_PAPER}; HiGHS", "keyshift.solvers.allocation.exact:solve_milp", ("flux",)),
-        Method("cp-sat", "exact", f"{_PAPER}; CP-SAT", "keyshift.solvers.allocation.exact:solve_cpsat", ("flux",)),
-        Method("lp", "relaxation", f"{_PAPER}, without integrality", "keyshift.solvers.allocation.exact:lp_bound"),
         Method(
-            "flux",
-            "heuristic",
-            "Shah et al. 2003, as in Madsen et al. 2016",
-            "keyshift.heuristics.allocation.flux:flux",
+            "milp", "exact", f"{_PAPER}; own search and bounds, then CP-SAT", f"{_SOLVERS}.milp:solve_milp", ("flux",)
         ),
+        Method(
+            "highs", "exact", f"{_PAPER}; HiGHS on the plain statement", f"{_SOLVERS}.statements:solve_highs", ("flux",)
+        ),
+        Method("cp-sat", "exact", f"{_PAPER}; CP-SAT", f"{_SOLVERS}.statements:solve_cpsat", ("flux",)),
+        Method("lp", "relaxation", f"{_PAPER}, without integrality", f"{_SOLVERS}.statements:lp_bound"),
+        Method("flux", "heuristic", "Shah et al. 2003, as in Madsen et al. 2016", f"{_HEURISTICS}.flux:flux"),
     ),
 )

@@ -25,8 +25,8 @@ def solve_milp(
     seed: int = 0,
     start: np.ndarray | None = None,
     threads: int = 1,
-    search_steps: int = 400_000,
-    bound_steps: int = 1500,
+    search_steps: int | None = None,
+    bound_steps: int | None = None,
 ) -> Answer:
     """The linearised model, solved in four stages.
 
@@ -46,10 +46,14 @@ def solve_milp(
         A feasible assignment.
     threads : int, default 1
         For HiGHS. More than one may return another of several optima from run to run.
-    search_steps, bound_steps : int
+    search_steps, bound_steps : int, optional
         How long stages 1 and 2 may take, in steps: a number of steps repeats itself, a number of seconds does not.
+        None grows with the instance, to 400,000 and 1,500.
     """
     data = arrays_of(problem)
+    size = data.key_groups * data.nodes
+    search_steps = min(400_000, 500 * size) if search_steps is None else search_steps
+    bound_steps = min(1500, 50 + 5 * data.key_groups) if bound_steps is None else bound_steps
     best = improve(problem, start, budget.part(0.3), seed, search_steps, data)
     lagrangian = LagrangianBound(data)
     share = None if best is None else data.collocated(best)

@@ -87,8 +87,8 @@ def shift(
     for r in range(use.shape[0]):
         used[r, source] -= use[r, k]
         used[r, target] += use[r, k]
-    sums[1] += (target != current[k]) - (source != current[k])
-    sums[2] += move_cost[k] * ((target != current[k]) - (source != current[k]))
+    sums[1] += int(target != current[k]) - int(source != current[k])
+    sums[2] += move_cost[k] * (int(target != current[k]) - int(source != current[k]))
     for j in range(indptr[k], indptr[k + 1]):
         on_node[neighbour[j], source] -= weight[j]
         on_node[neighbour[j], target] += weight[j]
@@ -139,7 +139,7 @@ def propose(a, current, allowed, first, second, pairs, rng, who, where, max_move
         k = who[s]
         if not allowed[k, where[s]] or where[s] == a[k]:
             return 0
-        moves += (where[s] != current[k]) - (a[k] != current[k])
+        moves += int(where[s] != current[k]) - int(a[k] != current[k])
     if moves > max_moves and count < 3:  # somebody else must go home
         k = a_mover(a, current, rng)
         if k < 0 or k == who[0] or (count == 2 and k == who[1]) or moves - 1 > max_moves:

@@ -12,7 +12,7 @@ MIP_DOUBT = 5e-7
 """HiGHS proves its bound within feasibility tolerances; so much of the mean load is taken off it."""
 
 
-def solve_milp(
+def solve_highs(
     problem: KeyGroupAllocation,
     *,
     budget: Budget,

@@ -1,0 +1,70 @@
+"""Synthetic workloads as paper 2, section 5.1, describes them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keyshift.models.errors import InputError
+from keyshift.models.workload import Workload
+
+
+def synthetic_workload(
+    nodes: int,
+    key_groups: int,
+    *,
+    varies: float = 0.4,
+    seed: int = 0,
+    changed: float = 0.2,
+    noise: float = 0.05,
+    drain: int = 0,
+) -> Workload:
+    """Key groups spread evenly over the nodes, some of whose loads have just drifted.
+
+    Every key group starts at load 1, give or take ``noise``. Then a share ``changed`` of the nodes drifts: one half
+    of them gains ``varies / 2`` of its load and the other half loses as much, all of it on a random half of the
+    node's key groups.
+
+    Parameters
+    ----------
+    nodes, key_groups : int
+        Key group k starts on node ``k % nodes``.
+    varies : float, default 0.4
+        The paper's *varies*; a drifting node changes by half of it, up or down.
+    seed : int, default 0
+    changed : float, default 0.2
+        Share of the nodes that drift.
+    noise : float, default 0.05
+        Half-width of the uniform fluctuation of every key group's load.
+    drain : int, default 0
+        So many of the nodes that do not drift, the last ones, are marked draining.
+
+    Returns
+    -------
+    Workload
+        One window. State is the load before the drift, times 100: what a key group has to move grew with its load.
+
+    Notes
+    -----
+    Source: Madsen, Zhou, Cao 2016, section 5.1. The paper says "a randomly selected set of key groups on a node";
+    here that set is half of them.
+    """
+    if nodes < 1 or key_groups < nodes:
+        raise InputError(f"nodes = {nodes}, key_groups = {key_groups}: every node needs at least one key group")
+    if not 0 <= varies < 2 or not 0 <= changed <= 1 or not 0 <= noise < 1:
+        raise InputError(f"varies = {varies}, changed = {changed}, noise = {noise} leave no loads to speak of")
+    rng = np.random.default_rng(seed)
+    current = np.arange(key_groups) % nodes
+    before = 1 + rng.uniform(-noise, noise, key_groups)
+    load = before.copy()
+    drifting = rng.permutation(nodes)[: round(changed * nodes)]
+    for rank, node in enumerate(drifting):
+        own = np.flatnonzero(current == node)
+        half = rng.permutation(own)[: max(1, own.size // 2)]
+        change = (1 if rank % 2 == 0 else -1) * varies / 2 * before[own].sum()
+        load[half] *= max(0.0, 1 + change / before[half].sum())
+    draining = np.zeros(nodes, dtype=bool)
+    calm = np.setdiff1d(np.arange(nodes), drifting)
+    if drain > calm.size:
+        raise InputError(f"drain = {drain}: only {calm.size} nodes do not drift")
+    draining[calm[calm.size - drain :]] = True
+    return Workload(load=load, state=100 * before, current=current, nodes=nodes, draining=draining)

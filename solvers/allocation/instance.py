@@ -1,0 +1,130 @@
+"""Key-group allocation as plain arrays, in units of the mean: what the Numba kernels work on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.allocation.problem import SLACK
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Instance:
+    """The data of one problem, loads divided by its `scale` (the mean node load).
+
+    Node i's deviation is ``sum of load on i * weight[i] - mean``. Limits carry the slack that the check grants, so
+    that whatever passes the check is inside them.
+
+    Parameters
+    ----------
+    problem : KeyGroupAllocation
+    """
+
+    problem: KeyGroupAllocation
+
+    @cached_property
+    def load(self) -> FloatArray:
+        """Load of each key group, shape (p,)."""
+        return np.ascontiguousarray(self.problem.workload.last_load / self.problem.scale)
+
+    @cached_property
+    def weight(self) -> FloatArray:
+        """One over the capacity of each node, shape (n,)."""
+        return 1.0 / self.problem.workload.capacity
+
+    @cached_property
+    def mean(self) -> float:
+        """The mean of the formulation, 1 unless rounded up."""
+        return self.problem.mean_load / self.problem.scale
+
+    @cached_property
+    def home(self) -> IntArray:
+        """The current node of each key group, shape (p,)."""
+        return np.ascontiguousarray(self.problem.workload.current, dtype=np.int64)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes, n."""
+        return self.problem.workload.nodes
+
+    @property
+    def key_groups(self) -> int:
+        """Number of key groups, p."""
+        return self.problem.workload.key_groups
+
+    @cached_property
+    def draining(self) -> BoolArray:
+        """Nodes whose deviation counts upwards only, shape (n,)."""
+        return np.ascontiguousarray(self.problem.workload.draining)
+
+    @cached_property
+    def open_to_all(self) -> BoolArray:
+        """Nodes that may receive key groups under (6), shape (n,)."""
+        return np.ascontiguousarray(self.problem.workload.kept | self.problem.into_draining)
+
+    @cached_property
+    def use(self) -> FloatArray:
+        """Use of the limited resources by each key group, shape (r, p)."""
+        rows = [self.problem.usage(name) for name in self.problem.resource_capacity or {}]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), self.key_groups)
+
+    @cached_property
+    def room(self) -> FloatArray:
+        """Limits of those resources, shape (r, n)."""
+        rows = [np.asarray(limit) * (1 + SLACK) for limit in (self.problem.resource_capacity or {}).values()]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), self.nodes)
+
+    @cached_property
+    def cost(self) -> FloatArray:
+        """Migration cost of each key group, shape (p,)."""
+        return np.ascontiguousarray(self.problem.migration_cost, dtype=np.float64)
+
+    @cached_property
+    def max_cost(self) -> float:
+        """The limit on their sum."""
+        limit = self.problem.max_migration_cost
+        return math.inf if limit is None else limit * (1 + SLACK)
+
+    @cached_property
+    def max_moves(self) -> int:
+        """How many key groups can move at most: the limit, or as many as the cost limit can pay."""
+        moves = self.key_groups if self.problem.max_migrations is None else self.problem.max_migrations
+        if math.isfinite(self.max_cost):
+            cheapest = np.cumsum(np.sort(self.cost))
+            moves = min(moves, int(np.searchsorted(cheapest * (1 - 1e-12 * self.key_groups), self.max_cost, "right")))
+        return min(moves, self.key_groups)
+
+    @cached_property
+    def by_node(self) -> tuple[IntArray, IntArray]:
+        """Key groups in the order of their current node, and where each node's begin, shapes (p,) and (n + 1,)."""
+        counts = np.bincount(self.home, minlength=self.nodes)
+        return np.argsort(self.home, kind="stable").astype(np.int64), np.concatenate([[0], np.cumsum(counts)]).astype(
+            np.int64
+        )
+
+    @cached_property
+    def doubt(self) -> float:
+        """More than rounding can have added to any deviation computed from these arrays."""
+        total = float(self.load.sum() * self.weight.max()) + self.mean
+        return 8 * EPSILON * (self.key_groups + 50) * total
+
+    def deviations(self, assignment: IntArray) -> FloatArray:
+        """Deviation of every node, shape (n,)."""
+        return np.bincount(assignment, self.load, self.nodes) * self.weight - self.mean
+
+    def used(self, assignment: IntArray) -> FloatArray:
+        """Resources used on every node, shape (r, n)."""
+        rows = [np.bincount(assignment, row, self.nodes) for row in self.use]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), self.nodes)
+
+    def distance(self, assignment: IntArray) -> float:
+        """The load distance in units of the mean."""
+        deviation = self.deviations(assignment)
+        return float(np.where(self.draining, np.maximum(deviation, 0.0), np.abs(deviation)).max())

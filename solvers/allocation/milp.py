@@ -1,0 +1,194 @@
+"""Key-group allocation, exactly and anytime: our own search and bounds first, a MILP engine for what they leave open."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.workload import IntArray
+
+if TYPE_CHECKING:
+    from keyshift.solvers.allocation.instance import Instance
+
+PROVEN = 5e-7
+"""An objective within so much of the mean of the bound is optimal; half of what `Problem.tolerance` grants."""
+SMALL = 300
+"""Instances of so few (key group, node) pairs go to CP-SAT at once."""
+ROUNDS = 400
+"""Rounds of our own search before the engine takes over."""
+ENGINE_PAIRS = 20_000
+"""Beyond so many pairs the engine takes over only when there is no time limit: the search uses the time better."""
+
+
+def solve_milp(
+    problem: KeyGroupAllocation,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: int = 1,
+) -> Answer:
+    """Minimise the load distance, prove it where possible, and keep the best answer at any time.
+
+    1. A lower bound by counting departures and arrivals (`keyshift.solvers.allocation.counts`), in milliseconds.
+    2. Rounds of search: plan the counts of every node for a target distance and realise them
+       (`keyshift.solvers.allocation.planning`), in turns with an annealed descent over moves, swaps and ejection chains
+       (`keyshift.solvers.allocation.search`).
+    3. CP-SAT on the declarative statement, from the best answer and above the best bound, until it is proven.
+
+    Every phase ends early when objective and bound meet. No Pyomo model is built.
+
+    Parameters
+    ----------
+    threads : int, default 1
+        Threads for the third phase; more than one may return another of several optima from run to run.
+
+    Notes
+    -----
+    A run that ends by proof repeats itself exactly by seed: rounds are counted in steps, not in seconds.
+    """
+    run = _Run(problem, budget, seed)
+    run.offer(start)
+    run.offer(problem.workload.current)
+    if problem.allowed.sum() > SMALL and not budget.expired:
+        run.search()
+    if not run.done:
+        run.engine(threads)
+    return run.answer()
+
+
+@dataclass
+class _Run:
+    """The best assignment and the best bound so far, and the phases that improve them."""
+
+    problem: KeyGroupAllocation
+    budget: Budget
+    seed: int
+    best: IntArray | None = None
+    objective: float = math.inf
+    bound: float = 0.0
+    infeasible: str = ""
+    details: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def proven(self) -> bool:
+        """Whether objective and bound have met."""
+        return self.objective - self.bound <= PROVEN * self.problem.scale
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to do, or no time."""
+        return self.proven or bool(self.infeasible) or self.budget.expired
+
+    def offer(self, assignment: IntArray | None, note: str = "") -> bool:
+        """Keep an assignment if it passes the check and is better."""
+        if assignment is None:
+            return False
+        report = self.problem.check(assignment)
+        if not report.feasible or report.objective >= self.objective:
+            return False
+        self.best, self.objective = np.asarray(assignment).copy(), report.objective
+        self.budget.report(objective=self.objective, note=note)
+        return True
+
+    def raise_bound(self, bound: float, note: str) -> None:
+        """Keep a bound if it is higher."""
+        if bound > self.bound:
+            self.bound = bound
+            self.budget.report(bound=bound, note=note)
+
+    def search(self) -> None:
+        """Phases 1 and 2."""
+        from keyshift.solvers.allocation.counts import CountBound
+        from keyshift.solvers.allocation.instance import Instance
+        from keyshift.solvers.allocation.planning import Planner
+
+        instance = Instance(self.problem)
+        counts = CountBound(instance)
+        low = counts.bound()
+        if math.isinf(low):
+            self.infeasible = "so few migrations cannot bring every node within its capacity"
+            return
+        self.raise_bound(low * self.problem.scale, "counts")
+        self.details["count_bound"] = low * self.problem.scale
+        if self.done:
+            return
+        planner = Planner(instance, counts, self.seed)
+        endless = math.isfinite(self.budget.time_limit) and self.problem.allowed.sum() > ENGINE_PAIRS
+        share, turn = 0.5, 0
+        while not self.done and (turn < ROUNDS or endless):
+            turn += 1
+            if planner.useful and turn % 8:
+                share = self._plan_once(instance, planner, share, turn)
+            else:
+                self._anneal_once(instance, turn)
+        self.details["rounds"] = turn
+
+    def _value(self, instance: Instance) -> float:
+        return math.inf if self.best is None else instance.distance(self.best)
+
+    def _plan_once(self, instance: Instance, planner: object, share: float, turn: int) -> float:
+        """Aim between the bound and the best distance; the higher after each miss. Returns the next share."""
+        from keyshift.solvers.allocation.planning import Planner
+
+        assert isinstance(planner, Planner)
+        low = self.bound / self.problem.scale
+        value = self._value(instance) if self.best is not None else instance.distance(instance.home)
+        target = low + (value - low) * share
+        pairs = planner.pairs(target, np.random.default_rng([self.seed, turn]))
+        if pairs is None:
+            return min(0.97, share + 0.1)
+        if self.offer(planner.realise(pairs, target, 200_000, turn), "planned"):
+            return 0.5
+        return min(0.97, share + 0.25 * (1 - share))
+
+    def _anneal_once(self, instance: Instance, turn: int) -> None:
+        """Anneal from the best assignment, now hot and now cold."""
+        from keyshift.solvers.allocation.search import anneal
+
+        start = instance.home if self.best is None else self.best
+        hot = (0.03, 0.3, 0.003)[(turn // 8) % 3]
+        found = anneal(
+            instance,
+            start,
+            self._value(instance),
+            iterations=300_000,
+            hot=hot,
+            cold=hot / 30,
+            seed=self.seed,
+            stream=turn,
+        )
+        self.offer(found, "annealed")
+
+    def engine(self, threads: int) -> None:
+        """Phase 3: CP-SAT from the best answer."""
+        from keyshift.models.allocation.cpsat_model import AllocationCpSat
+        from keyshift.solvers import cpsat
+
+        statement = AllocationCpSat(self.problem)
+        if self.best is not None:
+            statement.set_start(self.best)
+
+        def report(objective: float, bound: float) -> None:
+            self.budget.report(objective / float(statement.unit), max(self.bound, bound / float(statement.unit)))
+
+        outcome = cpsat.minimise(statement.model, self.budget, seed=self.seed, threads=threads, report=report)
+        if outcome.termination == "infeasible":
+            self.infeasible = "CP-SAT proves that no assignment meets all limits"
+            return
+        self.raise_bound(statement.bound(outcome.solver.best_objective_bound), "CP-SAT")
+        if outcome.found:
+            self.offer(statement.assignment(outcome.solver.boolean_value), "CP-SAT")
+        self.details["branches"] = outcome.solver.num_branches
+
+    def answer(self) -> Answer:
+        """What the run is worth."""
+        if self.infeasible and self.best is None:
+            return Answer(None, termination="infeasible", message=self.infeasible)
+        termination = "optimal" if self.proven else self.budget.why
+        return Answer(self.best, self.bound, termination, details=self.details)

@@ -1,0 +1,208 @@
+"""Collocated allocation: the problem, its exact models and its bounds, against brute force and by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from brute_force import brute_force
+from instances.collocation import random_problem
+
+import keyshift as ks
+
+BOUNDS = ("lp", "lagrange", "cut")
+
+
+def workload(load, current, nodes, edges, **options):
+    traffic = np.zeros((len(load), len(load)))
+    for k, other, tuples in edges:
+        traffic[k, other] = tuples
+    return ks.Workload(load=load, state=np.ones(len(load)), current=current, nodes=nodes, traffic=traffic, **options)
+
+
+def small(seed):
+    rng = np.random.default_rng(seed)
+    return random_problem(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4)))
+
+
+def agree_with_brute_force(seeds, methods):
+    feasible = 0
+    for seed in seeds:
+        problem = small(seed)
+        best, _ = brute_force(problem)
+        feasible += best is not None
+        for method in methods:
+            solution = ks.solve(problem, method, seed=1)
+            if best is None:
+                assert solution.status == "infeasible", (seed, solution)
+            else:
+                assert solution.status == "optimal", (seed, solution)
+                assert solution.objective == pytest.approx(best, abs=problem.tolerance), seed
+                assert solution.bound <= best * (1 + 1e-12), seed
+    assert 0.4 * len(seeds) < feasible < 0.95 * len(seeds)  # both verdicts are put to the test
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_exact_methods_agree_with_brute_force(block):
+    agree_with_brute_force(range(40 * block, 40 * block + 40), ("milp", "milp-plain", "cp-sat"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(8))
+def test_exact_methods_agree_with_brute_force_at_length(block):
+    agree_with_brute_force(range(1000 + 100 * block, 1100 + 100 * block), ("milp", "milp-plain", "cp-sat"))
+
+
+@pytest.mark.parametrize("seed", range(400, 480))
+def test_bounds_are_below_the_optimum(seed):
+    problem = small(seed)
+    best, _ = brute_force(problem)
+    for method in BOUNDS:
+        bound = ks.solve(problem, method).bound
+        if best is not None:
+            assert bound is not None
+            assert bound <= best + 1e-12 * abs(best)
+
+
+def test_by_hand():
+    # Two talkative pairs, both apart; one move. Bringing 2 to 0 saves 5, bringing 3 to 1 only 3; loads allow both.
+    w = workload([1, 1, 1, 1, 2, 2], [0, 0, 1, 1, 0, 1], 2, [(0, 2, 5), (3, 1, 3)])
+    problem = ks.CollocatedAllocation(w, max_load_distance=30, max_migrations=1)
+    assert problem.objective(w.current) == 8
+    best = ks.solve(problem)
+    assert (best.objective, best.bound, best.status) == (3, 3, "optimal")
+    assert best.metrics["collocation_factor"] == 5 / 8
+    runner_up = ks.check(problem, [0, 0, 1, 0, 0, 1])
+    assert not runner_up.feasible or runner_up.objective > 3
+    assert ks.check(problem, [0, 1, 1, 1, 0, 1]).objective == 5
+    two = ks.solve(ks.CollocatedAllocation(w, max_load_distance=30, max_migrations=2))
+    assert two.objective == 0  # swap: 2 to node 0, 1 to node 1
+
+
+def test_the_load_distance_binds():
+    w = workload([4, 2, 4, 2], [0, 1, 1, 0], 2, [(0, 2, 9), (1, 3, 1)])
+    loose = ks.solve(ks.CollocatedAllocation(w, max_load_distance=100 / 3 + 1e-9))
+    tight = ks.solve(ks.CollocatedAllocation(w, max_load_distance=33))
+    assert (loose.objective, tight.objective) == (0, 10)
+    free = ks.solve(ks.CollocatedAllocation(w, max_load_distance=None))
+    assert free.objective == 0
+    points = ks.solve(ks.CollocatedAllocation(w, max_load_distance=2.0, distance_unit="load"))
+    assert points.objective == 0
+    assert ks.solve(ks.CollocatedAllocation(w, max_load_distance=1.9, distance_unit="load")).objective == 10
+
+
+@pytest.mark.parametrize(
+    ("assignment", "percent", "rule"),
+    [
+        ([0, 0, 1, 1], 0.0, None),
+        ([0, 0, 0, 1], 50.0, None),
+        ([0, 0, 0, 1], 49.9, "max_load_distance"),
+        ([1, 1, 1, 1], 99.0, "max_load_distance"),
+    ],
+)
+def test_the_load_rule_alone(assignment, percent, rule):
+    w = workload([1, 1, 1, 1], [0, 0, 1, 1], 2, [(0, 1, 1)])
+    report = ks.check(ks.CollocatedAllocation(w, max_load_distance=percent), assignment)
+    assert [v.rule for v in report.violations] == ([] if rule is None else [rule])
+
+
+def test_a_draining_node_may_be_empty_but_not_overloaded():
+    w = workload([1, 1, 1, 6], [0, 0, 1, 2], 3, [(0, 1, 1)], draining=[False, False, True])
+    limits = ks.CollocatedAllocation(w, max_load_distance=70)
+    assert [v.where for v in ks.check(limits, [0, 0, 0, 1]).violations] == []
+    assert [v.where for v in ks.check(ks.CollocatedAllocation(w, max_load_distance=20), [0, 0, 1, 2]).violations] != []
+
+
+def test_infeasible_is_said_honestly():
+    w = workload([10, 1, 1, 1], [0, 0, 0, 1], 2, [(0, 3, 1)])
+    for method in ("milp", "milp-plain", "cp-sat"):
+        found = ks.solve(ks.CollocatedAllocation(w, max_load_distance=5), method)
+        assert found.status == "infeasible"
+        assert "key group 0 alone loads" in found.message
+    stuck = ks.solve(ks.CollocatedAllocation(w.replace(load=[5, 4, 1, 1]), max_load_distance=5, max_migrations=0))
+    assert "nothing may move" in stuck.message
+
+
+def test_what_collocation_saves_is_taken_off_the_node():
+    w = workload([2, 2, 2, 2], [0, 1, 0, 1], 2, [(0, 1, 10), (2, 3, 4), (0, 0, 99)])
+    problem = ks.CollocatedAllocation(w, max_load_distance=None, serialisation=0.1, deserialisation=0.2, minimise="total_load")
+    assert ks.check(problem, [0, 1, 0, 1]).objective == pytest.approx(8 + 0.3 * 14)
+    assert ks.check(problem, [0, 0, 0, 1]).objective == pytest.approx(8 + 0.3 * 4)
+    np.testing.assert_allclose(problem.load_model.node_loads(w, np.array([0, 0, 0, 1])), [6 + 0.1 * 4, 2 + 0.2 * 4])
+    figures = ks.check(problem, [0, 0, 0, 1]).metrics
+    assert figures["total_load"] == pytest.approx(9.2)
+    assert figures["remote_traffic"] == 4
+
+
+def test_both_objectives_have_the_same_optima_where_costs_are_even():
+    for seed in range(24):
+        problem = small(seed)
+        other = {"remote_traffic": "total_load", "total_load": "remote_traffic"}[problem.minimise]
+        twin = ks.CollocatedAllocation(
+            problem.workload, problem.max_load_distance, problem.max_migrations, problem.max_migration_cost, problem.alpha,
+            other, problem.serialisation, problem.deserialisation, problem.distance_unit, problem.into_draining,
+            problem.resource_capacity,
+        )  # fmt: skip
+        found = ks.solve(problem)
+        if found.assignment is not None and problem.load_model.per_tuple > 0:
+            assert ks.solve(twin).objective == pytest.approx(twin.objective(found.assignment), abs=twin.tolerance)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"max_load_distance": -1}, "max_load_distance"),
+        ({"minimise": "latency"}, "minimise"),
+        ({"distance_unit": "furlong"}, "distance_unit"),
+        ({"serialisation": -0.1}, "serialisation"),
+        ({"max_migrations": 1.5}, "max_migrations"),
+        ({"resource_capacity": {"load": 9}, "serialisation": 1.0}, "load"),
+    ],
+)
+def test_bad_options_are_named(options, named):
+    with pytest.raises(ks.InputError, match=named):
+        ks.CollocatedAllocation(workload([1, 1], [0, 1], 2, [(0, 1, 1)]), **options)
+
+
+def test_traffic_is_needed():
+    with pytest.raises(ks.InputError, match="traffic"):
+        ks.CollocatedAllocation(ks.Workload(load=[1], state=[1], current=[0], nodes=1))
+
+
+def test_load_model_by_definition():
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        p, n = 7, 3
+        traffic = rng.integers(0, 5, (p, p)) * (rng.random((p, p)) < 0.5)
+        w = ks.Workload(load=rng.random(p), state=np.ones(p), current=rng.integers(0, n, p), nodes=n, traffic=traffic)
+        model, a = ks.LoadModel(0.3, 0.1), rng.integers(0, n, p)
+        by_hand = [
+            w.last_load[k]
+            + sum(0.3 * traffic[k, j] + 0.1 * traffic[j, k] for j in range(p) if a[j] != a[k])
+            for k in range(p)
+        ]
+        np.testing.assert_allclose(model.key_group_loads(w, a), by_hand)
+        fitted = ks.LoadModel.fitted(w, a, np.array(by_hand))
+        np.testing.assert_allclose([fitted.serialisation, fitted.deserialisation], [0.3, 0.1], atol=1e-9)
+
+
+def test_load_model_for_a_share():
+    w = workload([3, 5], [0, 1], 2, [(0, 1, 4)])
+    model = ks.LoadModel.for_share(w, 0.5)
+    assert model.total_load(w, w.current) == pytest.approx(16)
+    assert model.measured(w).last_load.sum() == pytest.approx(16)
+    assert ks.LoadModel.for_share(workload([3], [0], 1, []), 0.5) == ks.LoadModel()
+    with pytest.raises(ks.InputError, match="share"):
+        ks.LoadModel.for_share(w, 1.0)
+
+
+def test_four_hundred_key_groups_one_to_one_are_proven():
+    rng = np.random.default_rng(0)
+    p, n = 400, 20
+    load = rng.uniform(0.95, 1.05, p) * 100
+    current = np.concatenate([rng.permutation(np.arange(40) % n) for _ in range(10)])
+    edges = [(40 * o + j, 40 * (o + 1) + int(other), round(1000 * load[40 * o + j])) for o in range(9) for j, other in enumerate(rng.permutation(40))]
+    problem = ks.CollocatedAllocation(workload(load, current, n, edges), max_migrations=10)
+    solution = ks.solve(problem)
+    assert solution.status == "optimal"
+    assert solution.metrics["migrations"] == 10
+    assert solution.objective < problem.objective(problem.workload.current)
