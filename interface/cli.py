@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import typer
 from rich.console import Console
 
-from keyshift.commands import check, compare, demo, methods, solve
+from keyshift.commands import check, compare, demo, methods, replay, solve
 from keyshift.models.errors import KeyshiftError
 from keyshift.version import __version__
 
@@ -26,6 +26,7 @@ PROBLEM_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command("demo")(demo.demo)
 app.command("solve", context_settings=PROBLEM_OPTIONS)(solve.solve)
 app.command("compare", context_settings=PROBLEM_OPTIONS)(compare.compare)
+app.command("replay", context_settings=PROBLEM_OPTIONS)(replay.replay)
 app.command("check", context_settings=PROBLEM_OPTIONS)(check.check)
 app.command("methods")(methods.methods)
 
