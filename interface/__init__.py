@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from keyshift.adaptation import Planner, Replay, replay
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
+    from keyshift.heuristics.splitting.chooser import choose_splitting
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
-    from keyshift.models.intervals import IntervalMigration, MigrationSequence
+    from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
@@ -47,6 +48,7 @@ _LAZY = {
     "KeySplitting": "keyshift.models.splitting",
     "LoadModel": "keyshift.models.collocation",
     "MCLB": "keyshift.models.mclb",
+    "MigrationPolicy": "keyshift.models.intervals",
     "MigrationSequence": "keyshift.models.intervals",
     "MixedRouting": "keyshift.models.routing",
     "MovementWithinLimits": "keyshift.models.mclb",
@@ -58,6 +60,7 @@ _LAZY = {
     "Scaling": "keyshift.scaling",
     "TargetUtilisation": "keyshift.scaling",
     "check": "keyshift.run",
+    "choose_splitting": "keyshift.heuristics.splitting.chooser",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
     "read_workload": "keyshift.models.workload_io",
@@ -79,6 +82,7 @@ __all__ = [
     "KeySplitting",
     "KeyshiftError",
     "LoadModel",
+    "MigrationPolicy",
     "MigrationSequence",
     "MissingDependencyError",
     "MixedRouting",
@@ -96,6 +100,7 @@ __all__ = [
     "Violation",
     "Workload",
     "check",
+    "choose_splitting",
     "compare",
     "methods",
     "read_workload",

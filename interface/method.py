@@ -11,6 +11,7 @@ from typing import Any, Literal
 from keyshift.models import Answer, InputError, Problem
 
 Kind = Literal["exact", "relaxation", "heuristic"]
+_READY: set[str] = set()
 _GIVEN_BY_SOLVE = ("problem", "budget", "seed", "start")
 
 
@@ -39,6 +40,8 @@ class Method:
         Heuristics that `solve` tries, in this order, to find a start when the caller gives none.
     limits : str
         A sentence on sizes it refuses, for the table of methods.
+    prepare : str, optional
+        ``"module:function"``, without arguments, that compiles what the method needs; see `make_ready`.
     """
 
     name: str
@@ -47,6 +50,13 @@ class Method:
     entry: str
     warm_start: tuple[str, ...] = ()
     limits: str = ""
+    prepare: str | None = None
+
+    def make_ready(self) -> None:
+        """Import the method's code and compile its kernels, once in a process, before any time limit runs."""
+        if self.prepare is not None and self.prepare not in _READY:
+            load(self.prepare)()
+            _READY.add(self.prepare)
 
     @property
     def function(self) -> Callable[..., Answer]:

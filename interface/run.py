@@ -62,6 +62,7 @@ def solve(
     limit = real("time_limit", time_limit)
     seed = whole("seed", seed, optional=False) or 0
     known = _read_start(problem, start)
+    chosen.make_ready()
     began = time.perf_counter()
     budget = Budget(limit, watch)
     if conflicts := problem.conflicts():

@@ -30,18 +30,8 @@ def write(stats: Stats, target: Path, *, nodes: int | None = None, placement: st
     """Write the statistics of one run; see `Stats.write`."""
     manifest = open_manifest(target, describe(stats))
     run = uuid.uuid4().hex[:12]
-    counted = stats.refusals
-    windows = sorted(int(number) for number in counted["window"].dropna().unique())
-    folder = target / "runs" / run
-    write_tables(stats, folder)
-    refused = counted[counted["refused"] != 0].astype({"window": "Int64"})
-    about = {
-        "windows": windows,
-        "refused": [
-            [None if number is None else int(number), int(code), int(rows)]
-            for number, code, rows in refused.astype(object).where(refused.notna(), None).itertuples(index=False)
-        ],
-    }
+    write_tables(stats, target / "runs" / run)
+    about = {"windows": stats.seen, "refused": [list(row) for row in stats.refusals]}
     commit(target, manifest, run, about, nodes=nodes, placement=placement)
 
 
@@ -73,14 +63,12 @@ def open_manifest(target: Path, description: dict[str, Any]) -> dict[str, Any]:
 def write_tables(stats: Stats, folder: Path) -> None:
     """Write the tables of one run, partitioned by window."""
     start = stats.windows.start(F.col("window")).alias("window_start")
-    arrivals = stats.counted.where("window is not null").groupBy("window").agg(F.sum("tuples").alias("tuples"))
-    tables: dict[str, DataFrame] = {"load": stats.added, "arrivals": arrivals}
+    tables: dict[str, DataFrame] = {"load": stats.added, "arrivals": stats.arrived}
     if stats.topology.edges:
         tables["traffic"] = stats.pairs
-    for name, table in tables.items():
-        spread = table.repartition("window") if name == "traffic" else table.coalesce(1)
+    for name, table in tables.items():  # a window lies in one partition: one file for each window and table
         columns = [column for column in table.columns if column != "window"]
-        spread.select("window", start, *columns).write.partitionBy("window").parquet(str(folder / name))
+        table.select("window", start, *columns).write.partitionBy("window").parquet(str(folder / name))
 
 
 def commit(

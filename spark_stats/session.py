@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,6 +66,7 @@ def local_session(
         yield active
         return
     check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers run whichever python3 comes first
     master = master or "local[*]"
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

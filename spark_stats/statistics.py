@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import cached_property, reduce
 from pathlib import Path
@@ -16,8 +16,9 @@ from keyshift.models.errors import InputError
 from keyshift.models.statistics_io import DRIVER_ROWS, assemble, whole_last
 from keyshift.spark_stats import exact_sums, output
 from keyshift.spark_stats.acceptance import BASE, OPERATOR_REASONS, ROW_REASONS
-from keyshift.spark_stats.facts import Carrier, Facts, side_columns
+from keyshift.spark_stats.facts import Facts
 from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.tallies import ARRIVED, REFUSED
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
@@ -53,79 +54,83 @@ class Stats:
 
     def __init__(self, facts: Facts, topology: Topology, windows: Windows, key_groups: KeyGroups) -> None:
         self.topology, self.windows, self.key_groups = topology, windows, key_groups
-        self._carriers, self._measures = facts.carriers, facts.measures
-        self._facts = facts.frame.persist()
+        self._facts, self._frame = facts, facts.frame.persist()
 
     # What the tables are made of: numbers instead of names -------------------------------------------------------
 
     @cached_property
     def added(self) -> DataFrame:
         """What each window adds: window, operator, key_group, as numbers; tuples, load, and the state's three sums."""
-        parts = [self._side(carrier, carrier.sides.index(o)) for carrier in self._carriers for o in carrier.owned]
-        return reduce(lambda a, b: a.unionByName(b), parts).persist()
-
-    def _side(self, carrier: Carrier, side: int) -> DataFrame:
-        o, group = carrier.sides[side], ("source", "destination")[side]
-        sums: dict[str, list[Column]] = {}
-        for name in ("cost", "state"):
-            columns = side_columns(self._measures[o, name], side)
-            sums[name] = [F.sum(column) for column in columns] or [F.sum("tuples")]
-        return (
-            self._facts.where((F.col("carrier") == carrier.number) & F.col(group).isNotNull())
-            .groupBy("window", F.lit(o).alias("operator"), F.col(group).alias("key_group"))
-            .agg(
-                F.sum("tuples").alias("tuples"),
-                exact_sums.joined(sums["cost"]).alias("load"),
-                *(part.alias(name) for name, part in zip(STATE, exact_sums.three(sums["state"]), strict=True)),
-            )
+        parts: list[list[Column]] = [[], [], [], []]
+        for o in range(len(self.topology.operators)):
+            load = exact_sums.joined([F.col(name) for name in self._facts.sums(o, "cost") or ["tuples"]])
+            state = exact_sums.three([F.col(name) for name in self._facts.sums(o, "state") or ["tuples"]])
+            for values, value in zip(parts, (load, *state), strict=True):
+                values.append(value)
+        load, *state = (_choose(F.col("kind"), dict(enumerate(values))) for values in parts)
+        rows = self._frame.where((F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators)))
+        return rows.select(
+            "window",
+            F.col("kind").alias("operator"),
+            F.col("a").cast("int").alias("key_group"),
+            "tuples",
+            load.alias("load"),
+            *(value.alias(name) for name, value in zip(STATE, state, strict=True)),
         )
 
     @cached_property
     def pairs(self) -> DataFrame:
         """Traffic by numbers: window, src_operator, src_key_group, dst_operator, dst_key_group, tuples, bytes."""
-        edges = [carrier for carrier in self._carriers if carrier.is_edge]
-        both = self._facts.where(F.col("destination").isNotNull() & F.col("source").isNotNull())
-        source, destination = (_choose(F.col("carrier"), {c.number: c.sides[i] for c in edges}, "int") for i in (0, 1))
-        # A pair has more than one fact only where some of its tuples were refused elsewhere in the topology.
-        sums = both.groupBy("window", "carrier", "source", "destination").agg(
-            F.sum("tuples").alias("tuples"), self._bytes(edges).alias("bytes")
-        )
-        return sums.select(
+        operators = len(self.topology.operators)
+        source, destination, size = {}, {}, {}
+        for number, edge in enumerate(self.topology.numbered_edges, start=operators):
+            source[number], destination[number] = map(F.lit, edge)
+            if (edge[0], "bytes") in self._facts.measures:
+                columns = self._facts.sums(edge[0], "bytes") or ["tuples"]
+                size[number] = exact_sums.joined([F.col(name) for name in columns])
+        return self._frame.where(F.col("kind") >= operators).select(
             "window",
-            source.alias("src_operator"),
-            F.col("source").alias("src_key_group"),
-            destination.alias("dst_operator"),
-            F.col("destination").alias("dst_key_group"),
+            _choose(F.col("kind"), source).alias("src_operator"),
+            F.col("a").cast("int").alias("src_key_group"),
+            _choose(F.col("kind"), destination).alias("dst_operator"),
+            F.col("b").alias("dst_key_group"),
             "tuples",
-            "bytes",
+            _choose(F.col("kind"), size).cast("double").alias("bytes"),
         )
 
-    def _bytes(self, edges: list[Carrier]) -> Column:
-        value = F.lit(None).cast("double")
-        for carrier in edges:
-            measure = self._measures.get((carrier.sides[0], "bytes"))
-            if measure is not None:
-                columns = [F.sum(name) for name in side_columns(measure, 0)] or [F.sum("tuples")]
-                value = F.when(F.col("carrier") == carrier.number, exact_sums.joined(columns)).otherwise(value)
-        return value
-
     @cached_property
-    def counted(self) -> DataFrame:
-        """Rows of the log by window number and `refused`: window, refused, tuples."""
-        return self._facts.where("carrier = 0").groupBy("window", "refused").agg(F.sum("tuples").alias("tuples"))
+    def counted(self) -> pd.DataFrame:
+        """Rows of the log, in the driver: window, kind (`ARRIVED` or `REFUSED`), a (why), tuples."""
+        rows = self._frame.where(F.col("kind") < 0).select("window", "kind", "a", "tuples")
+        return rows.toPandas().astype({"window": "Int64"})
 
-    @cached_property
-    def refusals(self) -> pd.DataFrame:
-        """`counted` in the driver: a few rows for each window, since the same reasons recur."""
-        return self.counted.toPandas()
+    @property
+    def arrived(self) -> DataFrame:
+        """Rows of the log that have a window: window, tuples."""
+        return self._frame.where(F.col("kind") == ARRIVED).select("window", "tuples")
+
+    @property
+    def refusals(self) -> list[tuple[int | None, int, int]]:
+        """Rows refused: (window, number that says why, rows), sorted; window None where the row has none."""
+        rows = self.counted[self.counted["kind"] == REFUSED]
+        windows = [
+            None if missing else int(w) for w, missing in zip(rows["window"], rows["window"].isna(), strict=True)
+        ]
+        found = list(zip(windows, map(int, rows["a"]), map(int, rows["tuples"]), strict=True))
+        return sorted(found, key=lambda row: (row[0] is not None, row))
+
+    @property
+    def seen(self) -> list[int]:
+        """Numbers of the windows in which a row arrived, in order."""
+        return sorted(int(w) for w in self.counted.loc[self.counted["kind"] == ARRIVED, "window"])
 
     @property
     def span(self) -> tuple[int, int]:
         """Numbers of the first and the last window in which a row arrived."""
-        seen = self.refusals["window"].dropna()
-        if seen.empty:
+        seen = self.seen
+        if not seen:
             raise InputError("the log has no row with a usable time: there is no window")
-        return int(seen.min()), int(seen.max())
+        return seen[0], seen[-1]
 
     # The public tables -------------------------------------------------------------------------------------------
 
@@ -145,17 +150,16 @@ class Stats:
         What window t adds is held from t to t + windows - 1: +x at t, -x at t + windows, and a running sum between
         these breakpoints. Two rows for each one read, however long the state is kept.
         """
-        keys, parts = ["operator", "key_group"], []
-        seen = self.refusals["window"].dropna()
+        keys, parts, seen = ["operator", "key_group"], [], self.seen
         for o, operator in enumerate(self.topology.operators):
             own = self.added.where(F.col("operator") == o).select("window", *keys, *STATE)
-            if operator.windows == 1 or seen.empty:
+            if operator.windows == 1 or not seen:
                 parts.append(own)
                 continue
             gone = own.select(F.col("window") + operator.windows, *keys, *(-F.col(name) for name in STATE))
             changes = own.union(gone).groupBy(*keys, "window").agg(*(F.sum(name).alias(name) for name in STATE))
             order = Window.partitionBy(*keys).orderBy("window")
-            until = F.least(F.lead("window").over(order) - 1, F.lit(int(seen.max())))
+            until = F.least(F.lead("window").over(order) - 1, F.lit(seen[-1]))
             running = changes.select(
                 *keys,
                 F.col("window").alias("since"),
@@ -168,7 +172,7 @@ class Stats:
 
     @cached_property
     def traffic(self) -> DataFrame:
-        names = dict(enumerate(self.topology.names))
+        names = self._names
         ends = {side: _choose(F.col(side), names) for side in ("src_operator", "dst_operator")}
         start = self.windows.start(F.col("window"))
         columns = ("window_start", "src_operator", "src_key_group", "dst_operator", "dst_key_group", "tuples", "bytes")
@@ -176,9 +180,7 @@ class Stats:
 
     @cached_property
     def arrivals(self) -> DataFrame:
-        start = self.windows.start(F.col("window")).alias("window_start")
-        rows = self.counted.where("window is not null").groupBy("window").agg(F.sum("tuples").alias("tuples"))
-        return rows.select(start, "tuples")
+        return self.arrived.select(self.windows.start(F.col("window")).alias("window_start"), "tuples")
 
     @cached_property
     def rejected(self) -> DataFrame:
@@ -198,15 +200,18 @@ class Stats:
         return self._table(ordered, "operator string, kind string, rows long")
 
     def _codes(self) -> list[tuple[int, int]]:
-        refused = self.refusals[self.refusals["refused"] != 0]
-        return [(int(code), int(rows)) for code, rows in zip(refused["refused"], refused["tuples"], strict=True)]
+        return [(code, rows) for _, code, rows in self.refusals]
 
     def _table(self, rows: list[Any], schema: str) -> DataFrame:
-        return self._facts.sparkSession.createDataFrame(rows, schema)
+        return self._frame.sparkSession.createDataFrame(rows, schema)
+
+    @property
+    def _names(self) -> dict[int, Column]:
+        return {o: F.lit(name) for o, name in enumerate(self.topology.names)}
 
     def _named(self, rows: DataFrame) -> DataFrame:
         """Put the operator's name for its number and the window's start for its number."""
-        names = _choose(F.col("operator"), dict(enumerate(self.topology.names)))
+        names = _choose(F.col("operator"), self._names)
         return rows.withColumns({"operator": names, "window_start": self.windows.start(F.col("window"))})
 
     # Ways out ----------------------------------------------------------------------------------------------------
@@ -283,9 +288,7 @@ class Stats:
 
     def close(self) -> None:
         """Free what Spark keeps in memory; the tables can still be read, at the price of a new pass."""
-        self._facts.unpersist()
-        if "added" in self.__dict__:
-            self.added.unpersist()
+        self._frame.unpersist()
 
     def __enter__(self) -> Stats:
         return self
@@ -323,9 +326,9 @@ def counts_by_kind(codes: Iterable[tuple[int, int]], topology: Topology) -> dict
     return counts
 
 
-def _choose(number: Column, values: dict[int, Any], kind: str = "string") -> Column:
-    """Return a value that depends on a number."""
-    chosen = F.lit(None).cast(kind)
+def _choose(number: Column, values: Mapping[int, Column]) -> Column:
+    """Return a value that depends on a number; null where it has none."""
+    chosen = F.lit(None)
     for i, value in values.items():
-        chosen = F.when(number == i, F.lit(value)).otherwise(chosen)
+        chosen = F.when(number == i, value).otherwise(chosen)
     return chosen

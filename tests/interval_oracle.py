@@ -77,3 +77,32 @@ def certificate(problem: ks.IntervalMigration, assignment: np.ndarray) -> float:
     staying = [i for i in range(w.nodes) if not w.draining[i]]
     assert all(node in staying or w.nodes <= node < w.nodes + problem.nodes_after - len(staying) for node in nodes)
     return float(sum(w.state[k] for k in range(w.key_groups) if assignment[k] != w.current[k]))
+
+
+def policy(problem: ks.MigrationPolicy, rounds: int = 300) -> float | None:
+    """Expected discounted state moved from now on, by naive value iteration over all partitions."""
+    w, gamma = problem.workload, problem.discount
+    total = float(w.state.sum())
+    classes = {n: list(partitions(w, n, problem.tau)) for n in problem.counts}
+    if not all(classes.values()):
+        return None
+    cost = {
+        (n, after): np.array([[total - kept(p, q, w.state) for q in classes[after]] for p in classes[n]])
+        for n in classes
+        for after in problem.transitions[n]
+    }
+    value = {n: np.zeros(len(c)) for n, c in classes.items()}
+    for _ in range(rounds):
+        value = {
+            n: sum(
+                chance * (cost[n, after] + gamma * value[after]).min(axis=1)
+                for after, chance in problem.transitions[n].items()
+            )
+            for n in classes
+        }
+    stays = np.where(w.draining[w.current], 0.0, w.state)
+    now = cuts_of(w.current)
+    return sum(
+        chance * min(total - kept(now, q, stays) + gamma * v for q, v in zip(classes[after], value[after], strict=True))
+        for after, chance in problem.first_row.items()
+    )

@@ -105,6 +105,18 @@ def test_methods_lists_all(capsys):
     assert "Madsen" in out
 
 
+@pytest.mark.parametrize("name", ["g", "g.json"])
+def test_generate_writes_a_workload(capsys, tmp_path, name):
+    line = ("generate", "allocation", tmp_path / name, "--nodes", 3, "--key-groups=12", "--varies", 0.2)
+    code, out, _ = run(capsys, *line)
+    assert code == 0
+    assert "12 key groups, 3 nodes" in out
+    w = ks.read_workload(tmp_path / name)
+    code, out, _ = run(capsys, *line, "--json")
+    assert json.loads(out)["parameters"] == {"nodes": 3, "key_groups": 12, "varies": 0.2}
+    np.testing.assert_array_equal(ks.read_workload(tmp_path / name).load, w.load)
+
+
 def test_version(capsys):
     code, out, _ = run(capsys, "--version")
     assert (code, out.strip()) == (0, ks.__version__)
@@ -144,6 +156,10 @@ MISTAKES = {
     "unknown-command": (["rebalance"], "No such command 'rebalance'"),
     "bad-plot": (["compare", "{w}", "-m", "flux", "--plot", "{tmp}/x.docx"], "x.docx: a figure is written as one of .png, .svg, .pdf"),
     "plot-nowhere": (["compare", "{w}", "--plot", "{tmp}/no/x.png"], "/no does not exist"),
+    "generate-unknown": (["generate", "chaos", "{tmp}/g"], "chaos: choose one of allocation"),
+    "generate-missing": (["generate", "allocation", "{tmp}/g", "--nodes", "3"], "--key-groups is missing: the generator allocation needs it"),
+    "generate-unknown-option": (["generate", "allocation", "{tmp}/g", "--size", "3"], "--size: the generator allocation has the options --nodes"),
+    "generate-too-few": (["generate", "allocation", "{tmp}/g", "--nodes", "3", "--key-groups", "2"], "every node needs at least one key group"),
     "negative-load": (["solve", "{negative}"], "load[0, 1] = -3 must not be negative"),
 }  # fmt: skip
 

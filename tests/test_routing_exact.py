@@ -32,14 +32,14 @@ def agrees(problem, methods=("milp", "cp-sat")):
     return best is not None
 
 
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(4))
 def test_brute_force_equals_the_exact_methods(block):
     rng = np.random.default_rng(100 + block)
     feasible = sum(
         agrees(random_problem(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4))), ("milp", "cp-sat"))
-        for _ in range(30)
+        for _ in range(25)
     )
-    assert 5 <= feasible <= 30
+    assert 5 <= feasible <= 25
 
 
 @pytest.mark.slow
@@ -52,7 +52,7 @@ def test_brute_force_equals_the_exact_methods_on_a_thousand():
 @pytest.mark.parametrize("sides", ["upper", "both"])
 def test_every_table_limit_against_brute_force(sides):
     rng, matters = np.random.default_rng(5), 0
-    for _ in range(6):
+    for _ in range(3):
         home = rng.integers(0, 3, 6)
         w = ks.Workload(
             load=rng.integers(1, 9, 6), state=rng.integers(1, 9, 6), home=home, nodes=3,
@@ -66,7 +66,7 @@ def test_every_table_limit_against_brute_force(sides):
         known = [v for v in values if v is not None]
         assert known == sorted(known, reverse=True)
         matters += len(set(known)) > 1
-    assert matters >= 2
+    assert matters >= 1
 
 
 def test_the_declarative_model_alone_is_the_problem():
@@ -90,7 +90,7 @@ def test_the_declarative_model_alone_is_the_problem():
             assert not problem.violations(statement.assignment())
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_dual_reaches_the_linear_relaxation(seed):
     """Two ways to one number: the Lagrangian dual, and HiGHS on the Pyomo model without integrality."""
     stream = ZipfStream(300, 4, window=1 + seed % 3, seed=seed)

@@ -32,7 +32,7 @@ class Option:
     optimum : float
         Imbalance at the end, divided by the messages, of the best that any scheme can do with these candidates.
     online : float or None
-        Average imbalance of greedy-d on a trial stream of the same frequencies, divided by its messages; None if
+        Imbalance of greedy-d at the end of a trial stream of the same frequencies, divided by its messages; None if
         the optimum already misses the target.
     counters : int
         Memory: at most so many (key, worker) pairs.
@@ -170,7 +170,7 @@ def _option(
         return Option(d, optimum, None, counters)
     partitioner = Partitioner("greedy-d", workers, d, hash_seed=hash_seed)
     partitioner.feed(trial)
-    return Option(d, optimum, partitioner.average_imbalance, counters)
+    return Option(d, optimum, partitioner.imbalance / trial.size, counters)
 
 
 def _plan(count: IntArray, workers: int, limit: int) -> tuple[IntArray, int]:

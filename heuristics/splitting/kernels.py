@@ -1,8 +1,9 @@
 """The partitioners' inner loops, compiled. One message at a time, in arrival order.
 
-Every loop keeps `tally`: the highest relative load, its sum over time, and - where messages have weights - the load
-and its sum over time. Unit messages on equal workers are counted in int64, everything else in float64; ``None`` for
-`weights`, `speeds`, `source` or `loads` compiles the question away.
+Every loop keeps `tally`: the highest relative load, its sum over time, the load and its sum over time. Messages
+without weights on equal workers are counted in int64, everything else in float64. `estimates` has a row for each
+source, or - not `apart` - one row which is the truth and takes the place of `loads`. ``None`` for `speeds`, and in
+`greedy` for `weights`, `source` and `loads`, compiles the question away.
 """
 
 from __future__ import annotations
@@ -15,136 +16,139 @@ from keyshift.models.splitting.hashing import hash_word, worker_of
 
 
 @njit(inline="always")
-def _after(estimate, w, weight, speeds):  # pragma: no cover - compiled
+def _after(estimates, row, w, weight, speeds):  # pragma: no cover - compiled
     """Estimated load of a worker with one more message on it. Equal workers keep the order of their loads."""
-    return estimate[w] if speeds is None else (estimate[w] + weight) / speeds[w]
+    return estimates[row, w] if speeds is None else (estimates[row, w] + weight) / speeds[w]
 
 
 @njit(inline="always")
-def _least(estimate, weight, speeds):  # pragma: no cover - compiled
+def _least(estimates, row, weight, speeds):  # pragma: no cover - compiled
     """The least loaded of all workers, the lowest number on ties."""
-    best, lowest = 0, _after(estimate, 0, weight, speeds)
-    for w in range(1, estimate.size):
-        load = _after(estimate, w, weight, speeds)
+    best, lowest = 0, _after(estimates, row, 0, weight, speeds)
+    for w in range(1, estimates.shape[1]):
+        load = _after(estimates, row, w, weight, speeds)
         if load < lowest:
             best, lowest = w, load
     return best
 
 
 @njit(inline="always")
-def _choose(key, estimate, weight, speeds, seed, workers, choices):  # pragma: no cover - compiled
+def _choose(key, estimates, row, weight, speeds, seed, workers, choices):  # pragma: no cover - compiled
     """The least loaded of a key's candidates, the earlier hash function on ties."""
     one, two = hash_word(uint64(key), seed)
     best = worker_of(one, workers)
     if choices == 1:
         return best
-    lowest = _after(estimate, best, weight, speeds)
     other = worker_of(two, workers)
-    load = _after(estimate, other, weight, speeds)
-    if load < lowest:
-        best, lowest = other, load
+    lowest = _after(estimates, row, best, weight, speeds)
+    load = _after(estimates, row, other, weight, speeds)
+    # Which of two balanced workers is less loaded cannot be predicted: arithmetic, not a branch.
+    best += (other - best) * np.int64(load < lowest)
     for j in range(2, choices, 2):
+        lowest = min(load, lowest)
         one, two = hash_word(uint64(key), seed + uint64(j // 2))
         other = worker_of(one, workers)
-        load = _after(estimate, other, weight, speeds)
+        load = _after(estimates, row, other, weight, speeds)
         if load < lowest:
             best, lowest = other, load
         if j + 1 < choices:
             other = worker_of(two, workers)
-            load = _after(estimate, other, weight, speeds)
+            load = _after(estimates, row, other, weight, speeds)
             if load < lowest:
                 best, lowest = other, load
     return best
 
 
 @njit(inline="always")
-def _send(w, weight, estimate, loads, speeds):  # pragma: no cover - compiled
-    """Book a message; returns the worker's relative load. `loads` is None where the estimate is the truth."""
-    estimate[w] += weight
-    if loads is None:
-        return estimate[w] if speeds is None else estimate[w] / speeds[w]
-    loads[w] += weight
-    return loads[w] if speeds is None else loads[w] / speeds[w]
+def _send(w, weight, estimates, row, loads, apart, speeds):  # pragma: no cover - compiled
+    """Book a message; returns the worker's relative load."""
+    now = estimates[row, w] + weight
+    estimates[row, w] = now
+    if apart:
+        now = loads[w] + weight
+        loads[w] = now
+    return now if speeds is None else now / speeds[w]
 
 
 @njit(inline="always")
-def _probe(now, every, estimates, loads):  # pragma: no cover - compiled
+def _book(tally, relative, weight):  # pragma: no cover - compiled
+    """Follow the imbalance."""
+    tally[0] = max(tally[0], relative)
+    tally[1] += tally[0]
+    tally[2] += weight
+    tally[3] += tally[2]
+
+
+@njit
+def _probe(estimates, loads):  # pragma: no cover - compiled
     """L_S P_T: every T messages all sources learn the true loads (section 6.2, Q2)."""
-    if loads is not None and every > 0 and now % every == 0:
-        for s in range(estimates.shape[0]):
-            estimates[s, :] = loads
+    for s in range(estimates.shape[0]):
+        for w in range(loads.size):
+            estimates[s, w] = loads[w]
 
 
 @njit(cache=True)
 def greedy(
     keys, weights, source, estimates, loads, speeds, seed, workers, choices, begun, probe_every, tally, out
-):  # pragma: no cover - compiled
+):  # fmt: skip  # pragma: no cover - compiled
     """Greedy-d with key splitting: the least loaded of d candidates (PKG with d = 2, hashing with d = 1)."""
     peak, over_time = tally[0], tally[1]
     for i in range(keys.size):
         weight = 1 if weights is None else weights[i]
-        estimate = estimates[0] if source is None else estimates[source[i]]
-        _probe(begun + i, probe_every, estimates, loads)
-        w = _choose(keys[i], estimate, weight, speeds, seed, workers, choices)
-        peak = max(peak, _send(w, weight, estimate, loads, speeds))
+        row = 0 if source is None else source[i]
+        if loads is not None and probe_every > 0 and (begun + i) % probe_every == 0:
+            _probe(estimates, loads)
+        w = _choose(keys[i], estimates, row, weight, speeds, seed, workers, choices)
+        now = estimates[row, w] + weight
+        estimates[row, w] = now
+        if loads is not None:
+            now = loads[w] + weight
+            loads[w] = now
+        peak = max(peak, now if speeds is None else now / speeds[w])
         over_time += peak
         if weights is not None:
             tally[2] += weight
             tally[3] += tally[2]
         out[i] = w
     tally[0], tally[1] = peak, over_time
+    if weights is None:
+        n = keys.size
+        tally[3] += n * tally[2] + n * (n + 1) // 2
+        tally[2] += n
 
 
 @njit(cache=True)
-def anywhere(keys, weights, source, estimates, loads, speeds, begun, probe_every, tally, out):  # pragma: no cover
+def anywhere(
+    keys, weights, source, estimates, loads, apart, speeds, begun, probe_every, tally, out
+):  # fmt: skip  # pragma: no cover - compiled
     """The least loaded of all workers, whatever the key: greedy-d where every worker is a candidate."""
     for i in range(keys.size):
-        weight = 1 if weights is None else weights[i]
-        estimate = estimates[0] if source is None else estimates[source[i]]
-        _probe(begun + i, probe_every, estimates, loads)
-        w = _least(estimate, weight, speeds)
-        tally[0] = max(tally[0], _send(w, weight, estimate, loads, speeds))
-        tally[1] += tally[0]
-        if weights is not None:
-            tally[2] += weight
-            tally[3] += tally[2]
+        if apart and probe_every > 0 and (begun + i) % probe_every == 0:
+            _probe(estimates, loads)
+        row = source[i] if apart else 0
+        w = _least(estimates, row, weights[i], speeds)
+        _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
         out[i] = w
 
 
 @njit(cache=True)
 def in_place(
-    keys,
-    weights,
-    source,
-    estimates,
-    loads,
-    speeds,
-    seed,
-    workers,
-    choices,
-    begun,
-    probe_every,
-    numbers,
-    home,
-    tally,
-    out,
-):  # pragma: no cover - compiled
+    keys, weights, source, estimates, loads, apart, speeds, seed, workers, choices, begun, probe_every, numbers, home,
+    tally, out,
+):  # fmt: skip  # pragma: no cover - compiled
     """Static PoTC and On-Greedy: a key stays where its first message went. ``choices = 0`` opens all workers."""
     for i in range(keys.size):
-        weight = 1 if weights is None else weights[i]
-        estimate = estimates[0] if source is None else estimates[source[i]]
-        _probe(begun + i, probe_every, estimates, loads)
-        if home[numbers[i]] < 0:
-            if choices == 0:
-                home[numbers[i]] = _least(estimate, weight, speeds)
-            else:
-                home[numbers[i]] = _choose(keys[i], estimate, weight, speeds, seed, workers, choices)
+        if apart and probe_every > 0 and (begun + i) % probe_every == 0:
+            _probe(estimates, loads)
+        row = source[i] if apart else 0
         w = home[numbers[i]]
-        tally[0] = max(tally[0], _send(w, weight, estimate, loads, speeds))
-        tally[1] += tally[0]
-        if weights is not None:
-            tally[2] += weight
-            tally[3] += tally[2]
+        if w < 0:
+            if choices == 0:
+                w = _least(estimates, row, weights[i], speeds)
+            else:
+                w = _choose(keys[i], estimates, row, weights[i], speeds, seed, workers, choices)
+            home[numbers[i]] = w
+        _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
         out[i] = w
 
 
@@ -152,46 +156,37 @@ def in_place(
 def in_turn(weights, source, turns, estimates, speeds, workers, tally, out):  # pragma: no cover - compiled
     """Shuffle grouping: every source deals its messages round robin, source s beginning with worker s."""
     for i in range(out.size):
-        weight = 1 if weights is None else weights[i]
-        s = 0 if source is None else source[i]
+        s = source[i]
         w = np.int64((turns[s] + s) % workers)
         turns[s] += 1
-        tally[0] = max(tally[0], _send(w, weight, estimates[0], None, speeds))
-        tally[1] += tally[0]
-        if weights is not None:
-            tally[2] += weight
-            tally[3] += tally[2]
+        _book(tally, _send(w, weights[i], estimates, 0, estimates[0], False, speeds), weights[i])
         out[i] = w
 
 
 @njit(cache=True)
 def head_and_tail(
-    keys, weights, source, estimates, loads, speeds, seed, workers, begun, probe_every, sketch, seen, chosen,
+    keys, weights, source, estimates, loads, apart, speeds, seed, workers, begun, probe_every, sketch, seen, chosen,
     threshold, slack, refresh, all_workers, tally, out,
 ):  # fmt: skip  # pragma: no cover - compiled
     """D-Choices and W-Choices: two candidates for a key of the tail, more - or all workers - for one of the head."""
     for i in range(keys.size):
-        weight = 1 if weights is None else weights[i]
-        s = 0 if source is None else source[i]
-        estimate = estimates[min(s, estimates.shape[0] - 1)]  # one row if all sources know the truth
-        _probe(begun + i, probe_every, estimates, loads)
+        if apart and probe_every > 0 and (begun + i) % probe_every == 0:
+            _probe(estimates, loads)
+        s = source[i]
+        row = s if apart else 0
         seen[s] += 1
         often = space_saving.add(keys[i], s, sketch)
         if often < threshold * seen[s]:
-            w = _choose(keys[i], estimate, weight, speeds, seed, workers, 2)
+            w = _choose(keys[i], estimates, row, weights[i], speeds, seed, workers, 2)
         else:
             if not all_workers and (seen[s] >= 2 * chosen[s, 1] or seen[s] - chosen[s, 1] >= refresh):
                 chosen[s, 0] = space_saving.choices_for_head(s, sketch, seen[s], threshold, np.int64(workers), slack)
                 chosen[s, 1] = seen[s]
             if all_workers or chosen[s, 0] >= np.int64(workers):
-                w = _least(estimate, weight, speeds)
+                w = _least(estimates, row, weights[i], speeds)
             else:
-                w = _choose(keys[i], estimate, weight, speeds, seed, workers, chosen[s, 0])
-        tally[0] = max(tally[0], _send(w, weight, estimate, loads, speeds))
-        tally[1] += tally[0]
-        if weights is not None:
-            tally[2] += weight
-            tally[3] += tally[2]
+                w = _choose(keys[i], estimates, row, weights[i], speeds, seed, workers, chosen[s, 0])
+        _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
         out[i] = w
 
 
@@ -199,16 +194,16 @@ def head_and_tail(
 def offline_order(weight, order, options, speeds):  # pragma: no cover - compiled
     """Keys in the given order, each to the worker least loaded after it, among its options or - if none - all."""
     home = np.empty(weight.size, dtype=np.int32)
-    loads = np.zeros(speeds.size)
+    loads = np.zeros((1, speeds.size))
     for k in order:
         if options.shape[1] == 0:
-            w = _least(loads, weight[k], speeds)
+            w = _least(loads, 0, weight[k], speeds)
         else:
             w, lowest = np.int64(options[k, 0]), np.inf
             for j in range(options.shape[1]):
-                after = (loads[options[k, j]] + weight[k]) / speeds[options[k, j]]
+                after = _after(loads, 0, options[k, j], weight[k], speeds)
                 if after < lowest:
                     w, lowest = np.int64(options[k, j]), after
-        loads[w] += weight[k]
+        loads[0, w] += weight[k]
         home[k] = w
     return home

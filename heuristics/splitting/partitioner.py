@@ -13,7 +13,7 @@ from keyshift.heuristics.splitting.space_saving import empty_sketch
 from keyshift.models import InputError
 from keyshift.models.arrays import non_negative, whole
 from keyshift.models.splitting.hashing import candidates
-from keyshift.models.splitting.key_index import KeyIndex
+from keyshift.models.splitting.key_index import KeyIndex, sealed
 from keyshift.models.splitting.outcome import grown
 from keyshift.models.splitting.problem import read_speeds
 from keyshift.models.splitting.stream import as_keys
@@ -21,6 +21,8 @@ from keyshift.models.workload import FloatArray, IntArray
 
 Scheme = Literal["hash", "shuffle", "pkg", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices"]
 Estimate = Literal["local", "global"]
+REFRESH = 10_000
+"""D-Choices computes its d anew after so many messages of a source at the latest."""
 SCHEMES: tuple[Scheme, ...] = ("hash", "shuffle", "pkg", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices")
 
 
@@ -126,11 +128,11 @@ class Partitioner:
         ndarray of int32, shape (messages,)
             The worker of each message.
         """
-        known = keys if _is_ready(keys) else as_keys(keys, self.messages)
+        known = sealed(keys if _is_ready(keys) else as_keys(keys, self.messages))
         if known.size == 0:
             return np.empty(0, dtype=np.int32)
         if weights is not None:
-            weights = non_negative("weights", weights, length=known.size, of="messages")
+            weights = sealed(non_negative("weights", weights, length=known.size, of="messages"))
         self._begin(counting=weights is None and self._equal, weighted=weights is not None)
         sent = np.empty(known.size, dtype=np.int32) if out is None else out
         by = known if source_keys is None else as_keys(source_keys, self.messages)
@@ -145,7 +147,8 @@ class Partitioner:
             kind = np.int64 if counting else np.float64
             exact = self.sources == 1 or self.estimate == "global"
             self._estimates = np.zeros((1 if exact else self.sources, self.workers), dtype=kind)
-            self._loads = None if exact else np.zeros(self.workers, dtype=kind)
+            self._apart = not exact
+            self._loads = self._estimates[0] if exact else np.zeros(self.workers, dtype=kind)
             self._tally = np.zeros(4, dtype=kind)
         elif weighted != self._weighted:
             raise InputError("weights must come with all chunks or with none")
@@ -188,36 +191,48 @@ class Partitioner:
         return np.uint64(self.hash_seed), np.uint64(self.workers)
 
     def _greedy(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
+        loads = self._loads if self._apart else None
         kernels.greedy(
-            keys, weights, source, self._estimates, self._loads, self._speeds, *self._hashing, self._d,
+            keys, weights, source, self._estimates, loads, self._speeds, *self._hashing, self._d,
             self.messages, self.probe_every, self._tally, out,
         )  # fmt: skip
 
     def _anywhere(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
         kernels.anywhere(
-            keys, weights, source, self._estimates, self._loads, self._speeds, self.messages, self.probe_every,
+            keys, *self._filled(weights, source, keys.size), *self._books, self.messages, self.probe_every,
             self._tally, out,
         )  # fmt: skip
 
     def _in_turn(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
-        truth = self._estimates if self._loads is None else self._loads[None, :]
-        kernels.in_turn(weights, source, self._turns, truth, self._speeds, self.workers, self._tally, out)
+        truth = self._loads[None, :]
+        kernels.in_turn(
+            *self._filled(weights, source, keys.size), self._turns, truth, self._speeds, self.workers, self._tally, out
+        )
 
     def _in_place(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
         numbers = self._index.number(keys)
         self._home = grown(self._home, self._index.count, fill=-1)
         choices = 0 if self.scheme == "on-greedy" else self.choices or 0
         kernels.in_place(
-            keys, weights, source, self._estimates, self._loads, self._speeds, *self._hashing, choices,
-            self.messages, self.probe_every, numbers, self._home, self._tally, out,
+            keys, *self._filled(weights, source, keys.size), *self._books, *self._hashing, choices, self.messages,
+            self.probe_every, numbers, self._home, self._tally, out,
         )  # fmt: skip
 
     def _head_and_tail(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
         kernels.head_and_tail(
-            keys, weights, source, self._estimates, self._loads, self._speeds, *self._hashing, self.messages,
-            self.probe_every, self._sketch, self._seen, self._chosen, self._threshold, self._slack, 10_000,
+            keys, *self._filled(weights, source, keys.size), *self._books, *self._hashing, self.messages,
+            self.probe_every, self._sketch, self._seen, self._chosen, self._threshold, self._slack, REFRESH,
             self.scheme == "w-choices", self._tally, out,
         )  # fmt: skip
+
+    @property
+    def _books(self) -> tuple[np.ndarray, np.ndarray, bool, FloatArray | None]:
+        return self._estimates, self._loads, self._apart, self._speeds
+
+    def _filled(self, weights: Any, source: Any, messages: int) -> tuple[np.ndarray, IntArray]:
+        """Weights and sources spelt out, which spares the slower kernels a compilation for every omission."""
+        one = sealed(np.ones(messages, dtype=self._tally.dtype)) if weights is None else weights
+        return one, np.zeros(messages, dtype=np.int64) if source is None else source
 
     # What has become of it --------------------------------------------------------------------------------------
 
@@ -226,7 +241,7 @@ class Partitioner:
         """Load of each worker so far, per unit of speed, shape (W,)."""
         if self._counting is None:
             return np.zeros(self.workers)
-        return (self._estimates[0] if self._loads is None else self._loads) / self.speeds
+        return np.asarray(self._loads / self.speeds)
 
     @property
     def imbalance(self) -> float:
@@ -238,9 +253,8 @@ class Partitioner:
         """The mean of I over all messages so far, divided by their load; 0 before the first."""
         if self.messages == 0:
             return 0.0
-        m, total = self.messages, float(self.loads @ self.speeds)
-        over_time = float(self._tally[3]) if self._weighted else m * (m + 1) / 2
-        return (float(self._tally[1]) - self._mean(over_time)) / m / (total or 1.0)
+        _, peaks, total, over_time = map(float, self._tally)
+        return (peaks - self._mean(over_time)) / self.messages / (total or 1.0)
 
     @property
     def head_choices(self) -> IntArray:

@@ -14,4 +14,40 @@ MIGRATION = Formulation(
         Method("cp-sat", "exact", f"{_PAPER}, Def. 4.1; CP-SAT", f"{_SOLVERS}.declarative:solve_cpsat", limits="small"),
     ),
 )
-FORMULATIONS = (MIGRATION,)
+SEQUENCE = Formulation(
+    name="migration-sequence",
+    entry="keyshift.models.intervals:MigrationSequence",
+    methods=(
+        Method(
+            "oms", "exact", f"{_PAPER}, sec. 5.1, by sweeps over all partitions", f"{_SOLVERS}.oms:solve_oms", ("ssm",),
+            limits="partitions that can be enumerated (millions)",
+        ),
+        Method("milp", "exact", f"{_PAPER}, sec. 5.1; HiGHS", f"{_SOLVERS}.declarative:solve_milp", limits="small"),
+        Method("cp-sat", "exact", f"{_PAPER}, sec. 5.1; CP-SAT", f"{_SOLVERS}.declarative:solve_cpsat", limits="small"),
+        Method("ssm", "heuristic", f"{_PAPER}, sec. 4, step by step", f"{_SOLVERS}.oms:repeated_ssm"),
+    ),
+)  # fmt: skip
+POLICY = Formulation(
+    name="migration-policy",
+    entry="keyshift.models.intervals:MigrationPolicy",
+    methods=(
+        Method(
+            "mtm", "exact", f"{_PAPER}, sec. 5.2, by sweeps over all partitions", f"{_SOLVERS}.mtm:solve_mtm",
+            limits="partitions that can be enumerated (millions)",
+        ),
+        Method(
+            "value-iteration", "exact", f"{_PAPER}, Fig. 9, corrected", f"{_SOLVERS}.small_policy:value_iteration",
+            limits="hundreds of partitions",
+        ),
+        Method(
+            "lp", "exact", "Puterman 1994, sec. 6.9; HiGHS", f"{_SOLVERS}.small_policy:solve_lp",
+            limits="hundreds of partitions",
+        ),
+        Method(
+            "mtm-restricted", "heuristic", "keyshift: looking ahead over some partitions, with a bound of any size",
+            f"{_SOLVERS}.restricted:restricted_policy",
+        ),
+        Method("ssm", "heuristic", f"{_PAPER}, sec. 4, step by step", f"{_SOLVERS}.restricted:myopic_policy"),
+    ),
+)  # fmt: skip
+FORMULATIONS = (MIGRATION, SEQUENCE, POLICY)

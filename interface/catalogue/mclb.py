@@ -24,6 +24,12 @@ FORMULATION = Formulation(
         ),
         Method("milp", "exact", f"{_PAPER}; tangents by HiGHS", "keyshift.solvers.mclb.exact:solve_tangents", _START),
         Method(
+            "sdp",
+            "relaxation",
+            "Frieze, Jerrum 1997, made safe; anchors for the budget",
+            "keyshift.solvers.mclb.sdp:sdp_bound",
+        ),
+        Method(
             "combinatorial",
             "relaxation",
             "window by window, largest key groups",

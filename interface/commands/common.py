@@ -52,10 +52,11 @@ def problem_options(name: str, extra: list[str]) -> dict[str, Any]:
         raise InputError(f"--problem {name}: choose one of {', '.join(FORMULATIONS)}")
     # Every problem is a dataclass whose first field is the data itself.
     known = [field.name for field in fields(FORMULATIONS[name].problem_class) if field.init][1:]  # type: ignore[arg-type]
-    return _parse(extra, known, name)
+    return parse_options(extra, known, f"problem {name}")
 
 
-def _parse(extra: list[str], known: list[str], problem: str) -> dict[str, Any]:
+def parse_options(extra: list[str], known: list[str], of: str) -> dict[str, Any]:
+    """Read ``--name value`` and ``--flag`` from the rest of a line; `InputError` names what there is."""
     parameters: dict[str, Any] = {}
     tokens = list(extra)
     while tokens:
@@ -64,7 +65,7 @@ def _parse(extra: list[str], known: list[str], problem: str) -> dict[str, Any]:
         name = name.replace("-", "_")
         if not token.startswith("--") or name not in known:
             options = ", ".join("--" + k.replace("_", "-") for k in known)
-            raise InputError(f"{token}: the problem {problem} has the options {options or '(none)'}")
+            raise InputError(f"{token}: the {of} has the options {options or '(none)'}")
         if not value:
             value = tokens.pop(0) if tokens and not tokens[0].startswith("--") else "true"
         parameters[name] = _value(name, value)

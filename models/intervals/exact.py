@@ -147,8 +147,8 @@ class Prefix:
         else:
             s = "s" * (nodes != 1)
             blocked = f"{nodes} node{s} filled in order carry tasks 0 to {position - 1} of {self.tasks} and no more"
-        tau_needed = self.smallest_tau(nodes)
-        return f"{allowed} at tau = {float(tau):g}, but {blocked}; the smallest feasible tau is {decimal_above(tau_needed)}"
+        needed = decimal_above(self.smallest_tau(nodes))
+        return f"{allowed} at tau = {float(tau):g}, but {blocked}; the smallest feasible tau is {needed}"
 
 
 def decimal_above(number: Fraction) -> str:

@@ -72,9 +72,9 @@ def broken_rules(
     if len(loads) > nodes_after:  # (4)
         said = f"{step}{len(loads)} nodes carry tasks, the limit is {nodes_after}"
         broken.append(Violation("nodes_after", said, amount=len(loads) - nodes_after))
-    for node in sorted(n for n in loads if n < workload.nodes and workload.draining[n]):  # (5)
-        broken.append(Violation("draining", f"{step}node {node} carries tasks, but it is draining", node))
-    return broken
+    drained = sorted(n for n in loads if n < workload.nodes and workload.draining[n])  # (5)
+    said = "carries tasks, but it is draining"
+    return broken + [Violation("draining", f"{step}node {node} {said}", node) for node in drained]
 
 
 def interval_metrics(workload: Workload, before: np.ndarray, after: np.ndarray, nodes_after: int) -> dict[str, float]:

@@ -34,7 +34,7 @@ class IntervalMigration(Problem):
 
         (1) \quad & \sum_i x_{ik} = 1                              && \text{for every } k \\
         (2) \quad & b_{ik} \ge x_{ik} - x_{i,k-1}, \;\; \sum_k b_{ik} \le 1
-                                                                   && \text{one interval for each } i \; (x_{i,-1} = 0)\\
+                                                                   && \text{one interval for each } i, \; x_{i,-1} = 0\\
         (3) \quad & \sum_k w_k x_{ik} \le (1 + \tau) \, W / n'     && \text{for every } i, \; W = \sum_k w_k \\
         (4) \quad & \sum_{i,k} b_{ik} \le n'                       && \text{at most } n' \text{ nodes carry tasks} \\
         (5) \quad & x_{ik} = 0                                     && \text{for every draining } i

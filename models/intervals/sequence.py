@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -124,7 +125,7 @@ class MigrationSequence(Problem):
     def steps(self, assignment: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Assignment before and after each step."""
         rows = [self.workload.current, *assignment]
-        return list(zip(rows[:-1], rows[1:], strict=True))
+        return list(pairwise(rows))
 
     def objective(self, assignment: np.ndarray) -> float:
         return float(sum(self.workload.state[before != after].sum() for before, after in self.steps(assignment)))

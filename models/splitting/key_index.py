@@ -55,6 +55,13 @@ def _refill(table, shift, known, count):  # pragma: no cover - compiled, see Key
         table[at] = number
 
 
+def sealed(array: np.ndarray) -> np.ndarray:
+    """A read-only view: kernels are compiled for writable and for read-only arrays apart, so settle for one kind."""
+    view = np.ascontiguousarray(array).view()
+    view.setflags(write=False)
+    return view
+
+
 class KeyIndex:
     """Numbers keys in order of first appearance; linear probing in a table at most half full.
 
@@ -81,7 +88,7 @@ class KeyIndex:
 
     def number(self, keys: IntArray) -> IntArray:
         """The number of each key; keys not met before take the next ones."""
-        out = np.empty(keys.size, dtype=np.int64)
+        keys, out = sealed(keys), np.empty(keys.size, dtype=np.int64)
         done = 0
         while done < keys.size:
             step, self.count = _number(keys[done:], out[done:], self._table, self._shift, self._known, self.count)
@@ -95,5 +102,5 @@ class KeyIndex:
     def find(self, keys: IntArray) -> IntArray:
         """The number of each key, -1 for keys not met."""
         out = np.empty(keys.size, dtype=np.int64)
-        _find(keys, out, self._table, self._shift, self._known)
+        _find(sealed(keys), out, self._table, self._shift, self._known)
         return out

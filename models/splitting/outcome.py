@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keyshift.models.splitting import kernels
-from keyshift.models.splitting.key_index import KeyIndex
+from keyshift.models.splitting.key_index import KeyIndex, sealed
 from keyshift.models.workload import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Outcome:
         speeds = None if problem.equal_speeds else problem.speeds
         memory = _Memory(problem)
         for where, keys, weights in parts(problem):
-            sent = np.ascontiguousarray(assignment[where])
+            sent = sealed(assignment[where])
             kernels.follow(sent, weights, speeds, loads, state, float(problem.speeds.sum()), series, every, where.start)
             memory.add(keys, sent, where.start)
         peak, load, total = state
@@ -153,7 +153,7 @@ def first_stranger(problem: KeySplitting, assignment: np.ndarray) -> tuple[int, 
     seed, workers = np.uint64(problem.hash_seed), np.uint64(problem.workers)
     count, first = 0, -1
     for where, keys, _ in parts(problem):
-        more, at = kernels.first_stranger(keys, np.ascontiguousarray(assignment[where]), seed, workers, problem.choices)
+        more, at = kernels.first_stranger(keys, sealed(assignment[where]), seed, workers, problem.choices)
         first = where.start + at if count == 0 and more else first
         count += more
     return count, first

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from keyshift.models.arrays import real
+from keyshift.models.splitting.key_index import sealed
 from keyshift.models.splitting.outcome import parts
 
 if TYPE_CHECKING:
@@ -60,5 +61,5 @@ def simulate(problem: KeySplitting, assignment: np.ndarray, service_time: float,
     real("rate", rate, optional=False, above=True)
     service, free, sums = service_time / problem.speeds, np.zeros(problem.workers), np.zeros(2)
     for where, _, weights in parts(problem):
-        _serve(np.ascontiguousarray(assignment[where]), weights, service, free, where.start, 1 / rate, sums)
+        _serve(sealed(assignment[where]), weights, service, free, where.start, 1 / rate, sums)
     return Simulated(problem.messages / float(free.max()), float(sums[0]) / problem.messages, float(sums[1]))

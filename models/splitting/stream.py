@@ -86,6 +86,8 @@ class Stream:
 def as_keys(given: Any, offset: int = 0) -> IntArray:
     """Integer keys from integers or texts, read-only, shape (messages,); `offset` is where they begin in the stream."""
     array = np.asarray(given)
+    if array.dtype.kind in "US" and not isinstance(given, np.ndarray):
+        array = np.array(given, dtype=object)  # NumPy would have turned the numbers among texts into texts
     if array.ndim != 1:
         raise InputError(f"stream has {array.ndim} dimensions, expected 1: one key for each message")
     if array.size == 0:

@@ -53,7 +53,7 @@ def bands(starts: np.ndarray, intervals: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @njit(cache=True, nogil=True)
-def layer(
+def layer(  # noqa: C901 - one pass, compiled
     starts: np.ndarray, left: np.ndarray, right: np.ndarray, prefix: np.ndarray,
     before0: np.ndarray, before1: np.ndarray, low_before: int, high_before: int,
     now0: np.ndarray, now1: np.ndarray, low: int, high: int, front: np.ndarray, queue: np.ndarray,
@@ -71,13 +71,13 @@ def layer(
         if x == 0:
             now0[0] = now1[0] = 0
             continue
-        first, l = starts[x], left[x]
+        first, edge = starts[x], left[x]
         v0 = v1 = NEVER
         if x <= high_before:  # no interval more
             v0, v1 = before0[x - o], before1[x - o]
-        a = max(first, l)
-        if l != cell:
-            cell, head, tail, pushed = l, 0, 0, a
+        a = max(first, edge)
+        if edge != cell:
+            cell, head, tail, pushed = edge, 0, 0, a
         if a < x and a <= high_before:
             v0 = max(v0, before0[a - o])
             v1 = max(v1, before0[a - o] - prefix[a] + prefix[x])
@@ -93,7 +93,7 @@ def layer(
         if first > end:
             middle = end = first
             back_f = back_g = back_fg = back_p = NEVER
-        while end < l:  # beyond the band no interval can start, but whole cells lie there
+        while end < edge:  # beyond the band no interval can start, but whole cells lie there
             f = before1[end - o] if end <= high_before else NEVER
             g = prefix[right[end + 1]] - prefix[end] if left[end + 1] == end else 0
             p = before0[end - o] - prefix[end] + prefix[right[end + 1]] if end <= high_before else NEVER
@@ -116,7 +116,7 @@ def layer(
             f_all = max(front[0, first], back_f)
             fg_all = max(max(front[2, first], back_fg), front[0, first] + back_g)
             v0 = max(v0, max(fg_all, max(front[3, first], back_p)))
-            v1 = max(v1, prefix[x] - prefix[l] + f_all)
+            v1 = max(v1, prefix[x] - prefix[edge] + f_all)
         v1 = max(v1, v0)
         if x == right[x]:
             v0 = v1
@@ -124,13 +124,13 @@ def layer(
 
 
 @njit(cache=True, nogil=True)
-def step_back(
+def step_back(  # noqa: C901 - one pass, compiled
     starts: np.ndarray, left: np.ndarray, right: np.ndarray, prefix: np.ndarray,
     before0: np.ndarray, before1: np.ndarray, o: int, high: int, x: int, taken: int, value: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """A start x' of the last interval, and whether its cell's node may be taken, that explain a value; (-1, -1) if none."""
-    first, l = starts[x], left[x]
-    a = max(first, l)
+    """A start x' of the last interval, and whether its cell's node may be taken, to explain a value; else (-1, -1)."""
+    first, edge = starts[x], left[x]
+    a = max(first, edge)
     if a < x and a <= high:
         if taken == 0 and before0[a - o] == value:
             return a, 0
@@ -141,12 +141,12 @@ def step_back(
                 if before1[y - o] == value:
                     return y, 1
     largest = 0
-    for y in range(l - 1, first - 1, -1):
+    for y in range(edge - 1, first - 1, -1):
         if left[y + 1] == y:
             largest = max(largest, prefix[right[y + 1]] - prefix[y])
         if y > high:
             continue
-        if taken == 1 and before1[y - o] + prefix[x] - prefix[l] == value:
+        if taken == 1 and before1[y - o] + prefix[x] - prefix[edge] == value:
             return y, 1
         if taken == 0 and before1[y - o] + largest == value:
             return y, 1
@@ -156,7 +156,7 @@ def step_back(
 
 
 @njit(cache=True, nogil=True)
-def band_cuts(
+def band_cuts(  # noqa: C901 - one pass, compiled
     starts: np.ndarray, cuts: np.ndarray, prefix: np.ndarray, intervals: int, trace: bool
 ) -> tuple[int, np.ndarray]:
     """The largest state kept by at most so many intervals, and cuts that keep it.

@@ -1,4 +1,4 @@
-"""Interval migration by its declarative models: HiGHS on the Pyomo statement, CP-SAT on its own. For small instances."""
+"""Small interval migrations by their declarative models: HiGHS on the Pyomo statement, CP-SAT on its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keyshift.solvers.intervals.weights import weights
 MIP_DOUBT = 5e-7
 """HiGHS proves its bound within feasibility tolerances; so much of all the state is taken off it."""
 LARGEST_STATEMENT = 200_000
-"""Task, node and step triples; a larger statement would take longer to write down than the dynamic programs to solve."""
+"""Task, node and step triples; a larger statement takes longer to write down than dynamic programs to solve."""
 
 
 def _too_large(problem: IntervalMigration | MigrationSequence, start: np.ndarray | None) -> Answer | None:

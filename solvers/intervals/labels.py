@@ -58,7 +58,7 @@ class Cluster:
         return self.assignment
 
     def _keep_where_free(self, labels: IntArray, cuts: IntArray, old_cuts: IntArray, old_nodes: IntArray) -> None:
-        """Give an unmatched interval a free node that already has its first tasks: no state less, no task more moves."""
+        """Give an unmatched interval a free node that already has its first tasks: nothing more moves."""
         free = set(self.alive).difference(labels.tolist())
         places = np.searchsorted(old_cuts, cuts[:-1], side="right") - 1
         for j in np.flatnonzero(labels < 0):

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import Termination
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb import tree_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
+from keyshift.solvers.mclb.sdp import LARGEST, semidefinite_squares
 
-SLICE = 20_000
-"""Tree nodes between two looks at the clock."""
+SLICE = 2_000_000
+"""Loads touched by the search between two looks at the clock."""
+FIRST_LOOK = 20
+"""Slices before the semidefinite bound is computed: small instances end within them."""
 MARGIN = 0.5
 """A subtree is left alone unless it can improve by so much of the problem's tolerance."""
 
@@ -43,14 +49,22 @@ def branch_and_bound(
     """
     core = problem.core
     root = window_bound(core.load.T, core.nodes) / core.nodes
-    incumbent = None if start is None else core.lower(start)
-    search = _Search(problem, core, incumbent)
-    done = search.run(budget, max_tree)
+    search = _Search(problem, core, None if start is None else core.lower(start))
+    done = search.run(budget, min(FIRST_LOOK * search.slice, max_tree or sys.maxsize))
+    proven = not done and search.value - root <= problem.tolerance
+    if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= LARGEST:
+        squares = semidefinite_squares(core, budget.part(0.6), reference=core.nodes * search.value)
+        root = max(root, squares / core.nodes)
+        budget.report(bound=root)
+        proven = search.value - root <= problem.tolerance
+    done = done or (not proven and search.run(budget, max_tree))
     bound = max(root, search.value - MARGIN * problem.tolerance) if done else root
+    ended: Termination = "optimal" if done or proven else budget.why
     if search.best is None:
-        return Answer(None, bound, "infeasible" if done else budget.why, "no placement keeps within the budget")
+        message = "no placement keeps within the budget" if done else ""
+        return Answer(None, bound, "infeasible" if done else ended, message)
     best = core.relabelled(search.best)
-    return Answer(core.lift(best), bound, "optimal" if done else budget.why, details={"tree_nodes": search.visited})
+    return Answer(core.lift(best), bound, ended, details={"tree_nodes": search.visited})
 
 
 class _Search:
@@ -68,30 +82,32 @@ class _Search:
         self.margin = MARGIN * problem.tolerance * core.nodes
         self.value = np.inf if incumbent is None else core.squares(incumbent) / core.nodes
         self.visited = 0
+        self.slice = max(100, SLICE // (core.nodes * m))
+        n = core.nodes
+        self.state, self.current = core.state[self.order], core.current[self.order]
+        self.choice, self.tried = np.full(p, -1, dtype=np.int64), np.zeros((p, n), dtype=bool)
+        self.sums, self.count = np.zeros((n, m)), np.zeros(n, dtype=np.int64)
+        self.frame, self.found = np.zeros(2), np.full(p, -1, dtype=np.int64)
 
     def run(self, budget: Budget, max_tree: int | None) -> bool:
-        """Search until the tree is exhausted (True) or a limit is met."""
+        """Search on until the tree is exhausted (True) or a limit is met."""
         core = self.core
-        p, n = self.load.shape[0], core.nodes
-        choice, tried = np.full(p, -1, dtype=np.int64), np.zeros((p, n), dtype=bool)
-        sums, count = np.zeros((n, self.load.shape[1])), np.zeros(n, dtype=np.int64)
-        frame, found = np.zeros(2), np.full(p, -1, dtype=np.int64)
-        state, current = core.state[self.order], core.current[self.order]
-        while frame[0] >= 0:
+        while self.frame[0] >= 0:
             if budget.expired or (max_tree is not None and self.visited >= max_tree):
                 return False
-            limit = self.constant + self.value * n - self.margin
+            limit = self.constant + self.value * core.nodes - self.margin
             _, visited = kernels.explore(
-                self.load, self.rest, state, current, core.interchangeable, core.budget, limit,
-                choice, tried, sums, count, frame, found, SLICE, self.margin,
+                self.load, self.rest, self.state, self.current, core.interchangeable, core.budget, limit,
+                self.choice, self.tried, self.sums, self.count, self.frame, self.found, self.slice, self.margin,
             )  # fmt: skip
             self.visited += visited
-            self._keep(found)
+            self._keep()
             budget.report(objective=None if self.best is None else self.value)
         return True
 
-    def _keep(self, found: IntArray) -> None:
+    def _keep(self) -> None:
         """Take over a better placement, valued anew."""
+        found = self.found
         if found[0] < 0:
             return
         placement = np.empty_like(found)

@@ -108,9 +108,11 @@ def spread(records, load, count, current, home, price, by_price, limit, used, sh
 
 
 @njit(cache=True)
-def list_few(records, current, home, kept, by_price, others, record, node):
-    """Write for each record its current node, its hash, and some others of low price, starting at another each time."""
-    at = 0
+def list_few(records, current, home, price, kept, by_price, others, record, node):
+    """Write for each record its current node, its hash, and some others of least price, of which equal ones take turns."""
+    at, equal = 0, 0
+    while equal < by_price.size and price[by_price[equal]] <= price[by_price[0]] + 1e-9:
+        equal += 1
     for r in records:
         if kept[current[r]]:
             record[at], node[at] = r, current[r]
@@ -120,7 +122,7 @@ def list_few(records, current, home, kept, by_price, others, record, node):
             at += 1
         wanted = others
         for step in range(by_price.size):
-            d = by_price[(step + r) % by_price.size]
+            d = by_price[(step + r) % equal] if step < equal else by_price[step]
             if wanted > 0 and d != current[r] and d != home[r]:
                 record[at], node[at] = r, d
                 at += 1

@@ -23,6 +23,9 @@ CONVERGED = 1e-7
 
 ROUNDS = 200
 
+INDIFFERENT = 1e-9
+"""Costs closer than this share of the total state are the same to the restricted programs."""
+
 OTHERS = 4
 """Nodes, besides its current one and its hash, that a record may go to in a restricted program."""
 
@@ -131,14 +134,19 @@ class Relaxation:
     def core_choices(self, prices: Prices, pairs: int) -> Choices:
         """A program of about so many pairs: the records whose decision is least clear stay open, the others are fixed.
 
-        A fixed record stays, or goes home, or elsewhere, as the prices want it; among nodes of one price its keys go
-        to the emptiest, the heaviest first. Among records of equal clarity those of light keys stay open: they fit.
+        A fixed record stays, or goes home, or elsewhere, as the prices want it (it stays where they are indifferent);
+        among nodes of one price its keys go to the emptiest, the heaviest first. Among records of equal clarity,
+        heavy keys (few entries) and light ones (they fit) stay open by turns.
         """
         keys = self.keys
-        price, _, order = self.node_prices(prices)
-        best, _, regret = self.least(prices)
+        price, entry, order = self.node_prices(prices)
+        best, least, regret = self.least(prices)
+        staying = price[keys.current] * self.load + entry * (keys.current != keys.home)
+        best = np.where(self.kept[keys.current] & (staying <= least + INDIFFERENT), keys.current, best)
         options = min(order.size, OTHERS + 2)
-        core = np.lexsort((keys.load, regret))[: max(1, pairs // options)]
+        from_top = np.argsort(np.argsort(-keys.load, kind="stable"), kind="stable")
+        by_turns = np.minimum(from_top, keys.size - 1 - from_top)
+        core = np.lexsort((by_turns, np.floor(regret / INDIFFERENT)))[: max(1, pairs // options)]
         core = np.sort(core)
         fixed = np.ones(keys.size, dtype=bool)
         fixed[core] = False
@@ -152,7 +160,7 @@ class Relaxation:
             movers, self.load, keys.count, keys.current, keys.home, price, order, self.upper, used, shares
         )
         record, node = np.empty((2, core.size * options), dtype=np.int64)
-        listed = kernels.list_few(core, keys.current, keys.home, self.kept, order, OTHERS, record, node)
+        listed = kernels.list_few(core, keys.current, keys.home, price, self.kept, order, OTHERS, record, node)
         opened = Choices.of(self.problem, keys, record[:listed], node[:listed])
         return replace(
             opened,

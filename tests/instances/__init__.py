@@ -9,7 +9,9 @@ from instances import (
     mclb,
     movement,
     placement,
+    policies,
     routing,
+    sequences,
     splitting,
 )
 
@@ -20,7 +22,9 @@ MODULES = (
     mclb,
     movement,
     placement,
+    policies,
     routing,
+    sequences,
     splitting,
 )
 BATTERIES = {module.NAME: module.battery for module in MODULES}

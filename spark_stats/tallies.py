@@ -1,0 +1,217 @@
+"""Counting tuples in NumPy, inside Spark's tasks: what one task's tuples add to every statistic.
+
+Plain Arrow and NumPy, so that these functions can be shipped to executors that have never heard of keyshift. All sums
+are of whole numbers and exact: an overflow raises, it never wraps.
+
+One row of a tally is (window, kind, a, b, tuples, sum_0, sum_1, ...):
+
+========================  ==================================================================================
+kind                      meaning
+========================  ==================================================================================
+``ARRIVED``               rows that have a window; a = b = 0
+``REFUSED``               rows refused; a = the number that says why; window null where the row has none
+0 .. operators - 1        tuples that pass the operator; a = key group; sums: its cost, then its state
+operators + e             tuples that pass both ends of edge e; a, b = key groups; sums: the bytes
+========================  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+
+ARRIVED, REFUSED = -2, -1
+LATE = -3
+"""The number in `refused` of a row that came too late. Rows with -1 or -2 have no window."""
+
+BLOCK = 4_000_000
+"""Tuples that one task counts at a time: about 50 bytes each."""
+SLICE = 200_000
+"""Rows of one Arrow batch on the way back."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to count: `sums[k]` names the columns added up for kind k (operators, then edges)."""
+
+    operators: int
+    edges: tuple[tuple[int, int], ...]
+    sums: tuple[tuple[str, ...], ...]
+
+    @property
+    def width(self) -> int:
+        """Number of sums in a row of the tally."""
+        return max(map(len, self.sums))
+
+
+def count(batches: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+    """Tally the tuples of one task, block by block."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= BLOCK:
+            yield from _count_block(held, plan)
+            held, rows = [], 0
+    if rows:
+        yield from _count_block(held, plan)
+
+
+def merge(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
+    """Add up the tallies of one partition, which holds all that there is of its windows."""
+    held = [batch for batch in batches if batch.num_rows]
+    if not held:
+        return
+    table = pa.Table.from_batches(held)
+    names = ["tuples", *(f"sum_{i}" for i in range(width))]
+    kinds = _array(table["kind"])
+    window = table["window"]
+    nowhere = _array(window.is_null())
+    columns = [_array(window.fill_null(0)), nowhere.astype(np.int64), _array(table["a"]), _array(table["b"])]
+    values = [_array(table[name]) for name in names]
+    for kind in np.unique(kinds):
+        own = np.flatnonzero(kinds == kind)
+        (w, missing, a, b), sums = group_sum([c[own] for c in columns], [v[own] for v in values])
+        yield from _rows(int(kind), w, a, b, sums, missing.astype(bool))
+
+
+def _count_block(batches: list[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+    table = pa.Table.from_batches(batches)
+    window, refused = _array(table["window"]), _array(table["refused"])
+    bad = refused != 0
+    if bad.any():
+        nowhere = (refused == -1) | (refused == -2)
+        at = np.flatnonzero(bad)
+        (w, missing, code), (tuples,) = group_sum([window[at], nowhere[at].astype(np.int64), refused[at]], [None])
+        yield from _rows(REFUSED, w, code, np.zeros_like(code), [tuples], missing.astype(bool), plan.width)
+        there = ~nowhere & (refused != LATE)
+    else:
+        there = np.ones(len(window), dtype=bool)
+    (w,), (tuples,) = group_sum([window[there]], [None])
+    yield from _rows(ARRIVED, w, np.zeros_like(w), np.zeros_like(w), [tuples], None, plan.width)
+    groups = [_array(table[f"group_{o}"]) for o in range(plan.operators)]
+    for kind, sides in enumerate([*((o,) for o in range(plan.operators)), *plan.edges]):
+        passes = np.logical_and.reduce([groups[o] >= 0 for o in sides])
+        chosen = slice(None) if passes.all() else np.flatnonzero(passes)
+        measures = [_array(table[name])[chosen] for name in plan.sums[kind]]
+        found, sums = group_sum([window[chosen], *(groups[o][chosen] for o in sides)], [None, *measures])
+        w, a, b = found if len(sides) == 2 else (*found, np.zeros_like(found[0]))
+        yield from _rows(kind, w, a, b, sums, None, plan.width)
+
+
+def group_sum(columns: Sequence[IntArray], values: Sequence[IntArray | None]) -> tuple[list[IntArray], list[IntArray]]:
+    """Group rows that agree in all columns, in increasing order, and add up the values; None counts the rows.
+
+    O(n) where the columns span few combinations, else O(n log n).
+    """
+    n = len(columns[0])
+    if n == 0:
+        return [np.zeros(0, np.int64) for _ in columns], [np.zeros(0, np.int64) for _ in values]
+    cell, shape, decode = _packed(columns)
+    if shape <= max(8 * n, 65_536):
+        counts = np.bincount(cell, minlength=shape)
+        present = np.flatnonzero(counts)
+        sums = [counts[present] if v is None else _dense_sum(cell, v, shape)[present] for v in values]
+        return decode(present), [s.astype(np.int64) for s in sums]
+    if all(v is None for v in values):
+        present, counts = np.unique(cell, return_counts=True)
+        return decode(present), [counts.astype(np.int64) for _ in values]
+    order = np.argsort(cell, kind="stable")
+    ordered = cell[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    counts = np.diff(np.append(starts, n))
+    sums = [counts if v is None else _checked(v, lambda v: np.add.reduceat(v[order], starts)) for v in values]
+    return decode(ordered[starts]), [s.astype(np.int64) for s in sums]
+
+
+def _packed(columns: Sequence[IntArray]) -> tuple[IntArray, int, Any]:
+    """Number the combinations: (number of each row, how many numbers there are, number -> columns)."""
+    lows, spans, codes, tables = [], [], [], []
+    room = 2**62
+    for column in columns:
+        low, span = int(column.min()), int(column.max()) - int(column.min()) + 1
+        table = None
+        if span > min(room, 2**40):  # far apart: number the values that occur
+            table, code = np.unique(column, return_inverse=True)
+            low, span = 0, len(table)
+        else:
+            code = column - low
+        room //= span
+        lows.append(low)
+        spans.append(span)
+        codes.append(code)
+        tables.append(table)
+    if room < 1:
+        raise OverflowError("the key groups and windows of one task are too many to be numbered")
+    cell = codes[0].astype(np.int64)
+    for code, span in zip(codes[1:], spans[1:], strict=True):
+        cell = cell * span + code
+
+    def decode(cells: IntArray) -> list[IntArray]:
+        made: list[IntArray] = []
+        for low, span, table in zip(lows[::-1], spans[::-1], tables[::-1], strict=True):
+            cells, code = np.divmod(cells, span)
+            made.append(table[code] if table is not None else (code + low).astype(np.int64))
+        return made[::-1]
+
+    return cell, int(np.prod([float(s) for s in spans])) if room else 0, decode
+
+
+def _dense_sum(cell: IntArray, values: IntArray, shape: int) -> IntArray:
+    """Exact sums by cell: in doubles while no partial sum can leave the whole numbers they hold exactly."""
+    if np.abs(values.astype(np.float64)).sum() < 2.0**53:
+        return np.bincount(cell, weights=values, minlength=shape).astype(np.int64)
+
+    def add(values: IntArray) -> IntArray:
+        total = np.zeros(shape, dtype=np.int64)
+        np.add.at(total, cell, values)
+        return total
+
+    return _checked(values, add)
+
+
+def _checked(values: IntArray, add: Any) -> IntArray:
+    """Refuse sums that could leave 64 bits."""
+    if np.abs(values.astype(np.float64)).sum() >= 2.0**62:
+        sizes = add(np.abs(values >> 32))  # each at most 2**31: safe for 2**32 rows
+        if sizes.max(initial=0) >= 2**29:
+            raise OverflowError("the sum of a cost, state or bytes does not fit in 64 bits")
+    result: IntArray = add(values)
+    return result
+
+
+def _array(column: pa.ChunkedArray) -> IntArray:
+    made: NDArray[Any] = column.to_numpy()
+    return made if made.dtype == bool else made.astype(np.int64, copy=False)
+
+
+def _rows(
+    kind: int,
+    window: IntArray,
+    a: IntArray,
+    b: IntArray,
+    sums: list[IntArray],
+    missing: NDArray[np.bool_] | None,
+    width: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Give back the rows of one kind; sums that the kind does not have are nought."""
+    nothing = np.zeros_like(window)
+    sums = [*sums, *[nothing] * ((len(sums) - 1 if width is None else width) + 1 - len(sums))]
+    columns = {
+        "window": pa.array(window, mask=missing),
+        "kind": pa.array(np.full(len(window), kind, dtype=np.int32)),
+        "a": pa.array(a),
+        "b": pa.array(b.astype(np.int32)),
+        "tuples": pa.array(sums[0]),
+        **{f"sum_{i}": pa.array(values) for i, values in enumerate(sums[1:])},
+    }
+    table = pa.table(columns)
+    yield from table.to_batches(max_chunksize=SLICE)

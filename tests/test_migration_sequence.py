@@ -1,0 +1,196 @@
+"""Known sequences of node counts: the sweeps against all partitions, and the paper's Table 3."""
+
+from __future__ import annotations
+
+import interval_oracle as oracle
+import numpy as np
+import pytest
+from instances.sequences import battery, random_problem
+
+import keyshift as ks
+from keyshift.models import Budget
+from keyshift.solvers.intervals import matching_kernel, sweep_kernel, tries
+from keyshift.solvers.intervals.oms import metric_bound
+from keyshift.solvers.intervals.sweeps import Ruler
+
+
+def test_oms_equals_all_partitions():
+    rng = np.random.default_rng(1)
+    for _ in range(120):
+        problem = random_problem(rng, int(rng.integers(1, 9)), int(rng.integers(1, 4)))
+        expected = oracle.sequence(problem)
+        solution = ks.solve(problem)
+        if expected is None:
+            assert solution.status == "infeasible"
+            continue
+        assert solution.status == "optimal"
+        assert solution.objective == pytest.approx(expected, abs=1e-9)
+        assert solution.bound <= expected + 1e-12
+
+
+def test_the_optimum_of_table_3_is_6():
+    """Printed: 10 step by step, 9 for the "alternative". The optimum is 6; step by step, ties decide what it costs."""
+    problem = battery()["table 3"]
+    assert ks.solve(problem).objective == 6.0 == ks.solve(problem, "cp-sat").objective == oracle.sequence(problem)
+    alternative = np.stack([np.repeat([0, 1, 2], [8, 7, 5]), np.repeat([0, 3, 1, 2], [6, 2, 7, 5])])
+    printed = np.stack([np.repeat([0, 1, 2], [8, 7, 5]), np.repeat([0, 1, 2, 3], [6, 6, 4, 4])])
+    assert [problem.check(a).feasible for a in (alternative, printed)] == [True, True]
+    now, w = oracle.cuts_of(problem.workload.current), problem.workload
+    totals = {
+        4 + min(20 - oracle.kept(first, then, w.state) for then in oracle.partitions(w, 4, problem.tau))
+        for first in oracle.partitions(w, 3, problem.tau)
+        if oracle.kept(now, first, w.state) == 16  # a single step can do no better
+    }
+    assert min(totals) == 6.0
+    assert max(totals) >= 8.0
+    assert ks.solve(problem, "ssm").objective in totals
+
+
+def test_the_counter_example_to_table_3_by_hand():
+    """13, 7 -> 9, 4, 7 (cost 4) -> 7, 2, 4, 7 (cost 2): nodes keep their numbers, new ones take the next."""
+    problem = battery()["table 3"]
+    by_hand = np.stack([np.repeat([0, 2, 1], [9, 4, 7]), np.repeat([0, 3, 2, 1], [7, 2, 4, 7])])
+    report = problem.check(by_hand)
+    assert report.feasible
+    assert report.objective == 6.0
+
+
+def test_a_step_that_keeps_the_count_keeps_the_partition():
+    w = ks.Workload(load=np.ones(12), state=np.arange(12), current=np.repeat([0, 1], 6), nodes=2)
+    solution = ks.solve(ks.MigrationSequence(w, [3, 3, 3], 0.5))
+    np.testing.assert_array_equal(solution.assignment[0], solution.assignment[2])
+
+
+def test_nodes_removed_and_added_again_take_new_numbers():
+    w = ks.Workload(load=np.ones(6), state=np.ones(6), current=np.repeat([0, 1, 2], 2), nodes=3)
+    problem = ks.MigrationSequence(w, [2, 3], 0)
+    assert problem.node_numbers == 4
+    solution = ks.solve(problem)
+    assert set(solution.assignment[0].tolist()) < {0, 1, 2}
+    assert 3 in solution.assignment[1]
+
+
+def test_the_metric_bound_is_a_bound():
+    rng = np.random.default_rng(2)
+    seen = 0.0
+    for _ in range(60):
+        problem = random_problem(rng, int(rng.integers(2, 8)), 3)
+        if problem.conflicts():
+            continue
+        bound, best = metric_bound(problem), oracle.sequence(problem)
+        assert bound <= best + 1e-9
+        seen = max(seen, bound)
+    assert seen > 0
+
+
+def test_too_many_partitions_end_in_the_start_and_a_bound():
+    problem = battery()["twelve"]
+    solution = ks.solve(problem, most_partitions=5)
+    assert solution.assignment is not None
+    assert solution.bound is not None
+    assert "too many to enumerate" in solution.message
+
+
+def test_a_bad_count_names_its_position():
+    w = ks.Workload(load=[1, 1], state=[1, 1], current=[0, 1], nodes=2)
+    with pytest.raises(ks.InputError, match=r"node_counts\[1\] = 0"):
+        ks.MigrationSequence(w, [2, 0], 0.2)
+    with pytest.raises(ks.InputError, match="must be a sequence"):
+        ks.MigrationSequence(w, [], 0.2)
+    with pytest.raises(ks.InputError, match=r"assignment has shape \(2,\), expected \(2, 2\)"):
+        ks.MigrationSequence(w, [2, 1], 1).check([0, 1])
+    with pytest.raises(ks.InputError, match=r"step 1: assignment\[0\] = 9 is no node"):
+        ks.MigrationSequence(w, [2, 1], 1).check([[0, 1], [9, 9]])
+
+
+def test_a_broken_step_is_named():
+    w = ks.Workload(load=[1, 1, 1], state=[1, 1, 1], current=[0, 1, 1], nodes=2)
+    violations = ks.MigrationSequence(w, [2, 2], 0.4).check([[0, 1, 1], [0, 0, 0]]).violations
+    assert [str(v)[:8] for v in violations] == ["step 1: "] or "step 0" in str(violations[0])
+
+
+# The sweep --------------------------------------------------------------------------------------------------------
+
+
+def classes_of(rng: np.random.Generator, m: int) -> tuple[list[tries.PartitionClass], np.ndarray]:
+    load = rng.integers(0, 5, m) if rng.random() < 0.5 else np.ones(m)
+    w = ks.Workload(load=load, state=rng.integers(0, 7, m), current=np.zeros(m), nodes=1)
+    made = []
+    for n in range(1, 6):
+        problem = ks.IntervalMigration(w, n, str(rng.choice(["0.1", "0.3", "0.8"])))
+        partitions, prefixes = tries.count_partitions(problem.starts, n)
+        assert partitions == sum(1 for _ in oracle.partitions(w, n, problem.tau))
+        if partitions:
+            made.append(tries.enumerate_class(problem.starts, n))
+            assert made[-1].size == partitions
+            assert made[-1].first[-1] == prefixes
+    return made, w.state
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_sweep_equals_all_pairs(compiled, monkeypatch):
+    if not compiled:
+        for module, name in (
+            (sweep_kernel, "_advance"),
+            (matching_kernel, "match"),
+            (tries, "_trie"),
+            (tries, "_rows"),
+        ):
+            monkeypatch.setattr(module, name, getattr(module, name).py_func)
+        monkeypatch.setattr("keyshift.solvers.intervals.sweeps.sweep", sweep_kernel.sweep.py_func)
+        monkeypatch.setattr("keyshift.solvers.intervals.sweeps.frame_need", sweep_kernel.frame_need.py_func)
+    rng = np.random.default_rng(3)
+    for _ in range(40 if compiled else 6):
+        made, state = classes_of(rng, int(rng.integers(1, 13 if compiled else 8)))
+        for source in made:
+            for target in made:
+                chosen = np.sort(rng.choice(target.size, rng.integers(1, target.size + 1), replace=False))
+                ruler = Ruler(state, target.size)
+                value = rng.integers(0, 20, chosen.size)
+                best = ruler.sweep(source, target.rows[chosen], ruler.whole(value.astype(float)))
+                for i in rng.choice(source.size, min(8, source.size), replace=False).tolist():
+                    old = tuple(source.cuts(i).tolist())
+                    costs = [
+                        state.sum() - oracle.kept(old, tuple(target.cuts(j).tolist()), state) + v
+                        for j, v in zip(chosen.tolist(), value.tolist(), strict=True)
+                    ]
+                    assert best.total[i] * ruler.unit == pytest.approx(min(costs))
+                    assert costs[best.partner[i]] == pytest.approx(min(costs))
+                    assert best.cost[i] * ruler.unit == pytest.approx(min(costs) - value[best.partner[i]])
+
+
+def test_a_class_knows_the_number_of_each_partition():
+    rng = np.random.default_rng(4)
+    for made, _ in (classes_of(rng, 9) for _ in range(5)):
+        for c in made:
+            assert [c.index(c.cuts(i)) for i in range(c.size)] == list(range(c.size))
+            assert c.index(np.arange(12)) is None
+
+
+def test_matching_equals_the_hungarian_method():
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        m = int(rng.integers(1, 15))
+        old, new = (
+            np.array([0, *np.sort(rng.choice(np.arange(1, m), rng.integers(0, m), replace=False)), m]) for _ in range(2)
+        )
+        state = rng.integers(0, 6, m)
+        prefix = np.concatenate(([0], np.cumsum(state)))
+        for match in (matching_kernel.match, matching_kernel.match.py_func):
+            weight, partner = match(old, new, prefix)
+            assert weight == oracle.kept(tuple(old.tolist()), tuple(new.tolist()), state)
+            pairs = [(i, j) for j, i in enumerate(partner.tolist()) if i >= 0]
+            assert len({i for i, _ in pairs}) == len(pairs)
+            both = sum(prefix[min(old[i + 1], new[j + 1])] - prefix[max(old[i], new[j])] for i, j in pairs)
+            assert both == weight
+
+
+def test_an_interruption_returns_the_start():
+    problem = battery()["twelve"]
+    budget = Budget()
+    budget.interrupt()
+    start = ks.solve(problem, "ssm").assignment
+    answer = ks.methods(problem)[0].function(problem, budget=budget, start=start)
+    assert answer.assignment is start
+    assert answer.termination == "interrupted"
+    assert answer.bound is not None

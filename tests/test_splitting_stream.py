@@ -1,0 +1,379 @@
+"""Streams of every kind, the hash functions, and what is measured of an assignment."""
+
+from __future__ import annotations
+
+import collections
+import tempfile
+
+import mmh3
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from data_folder import data_folder
+
+import keyshift as ks
+from keyshift.models.splitting import Stream
+from keyshift.models.splitting.hashing import candidates, murmur, murmur_texts
+from keyshift.models.splitting.key_index import KeyIndex
+from keyshift.models.splitting.outcome import jaccard
+from keyshift.models.splitting.simulation import simulate
+from keyshift.models.splitting.stream import CHUNK, as_keys
+
+# Hashing ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**31, 2**32 - 1])
+def test_murmur_of_integers_equals_the_reference(seed):
+    keys = np.random.default_rng(seed).integers(-(2**63), 2**63 - 1, 500)
+    keys[:4] = [0, -1, 2**63 - 1, -(2**63)]
+    expected = [mmh3.hash64(int(k).to_bytes(8, "little", signed=True), seed, signed=False) for k in keys]
+    np.testing.assert_array_equal(murmur(keys, seed), np.array(expected, dtype=np.uint64))
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_murmur_of_bytes_equals_the_reference(seed):
+    rng = np.random.default_rng(seed)
+    texts = [rng.integers(0, 256, n).astype(np.uint8).tobytes() for n in range(70)]
+    data, offsets = np.frombuffer(b"".join(texts), np.uint8), np.cumsum([0, *map(len, texts)])
+    expected = [mmh3.hash64(text, seed, signed=False) for text in texts]
+    np.testing.assert_array_equal(murmur_texts(data, offsets, seed), np.array(expected, dtype=np.uint64))
+
+
+def test_candidates_come_from_the_halves_in_turn():
+    keys = np.arange(200)
+    found = candidates(keys, 37, 5, seed=9)
+    for j in range(5):
+        halves = murmur(keys, 9 + j // 2)[:, j % 2]
+        np.testing.assert_array_equal(found[:, j], [(int(h) >> 32) * 37 >> 32 for h in halves])
+
+
+def test_candidates_are_spread_evenly_and_independently():
+    found = candidates(np.arange(100_000), 10, 2)
+    table = np.bincount(found[:, 0] * 10 + found[:, 1], minlength=100)
+    assert ((table - 1000) ** 2 / 1000).sum() < 150  # chi-square, 99 degrees of freedom: 150 is beyond 99.9 %
+
+
+# Streams ----------------------------------------------------------------------------------------------------------------
+
+
+def whole(stream):
+    return np.concatenate(list(stream.chunks()))
+
+
+def test_all_kinds_of_streams_are_the_same_stream(tmp_path):
+    keys = np.random.default_rng(0).integers(-50, 50, CHUNK + 1000)
+    pq.write_table(pa.table({"key": keys, "other": keys}), tmp_path / "keys.parquet", row_group_size=5000)
+    pq.write_table(pa.table({"key": keys}), tmp_path / "one.parquet")
+    parts = np.array_split(keys, 7)
+    streams = {
+        "array": Stream.of(keys),
+        "small integers": Stream.of(keys.astype(np.int16)),
+        "floats": Stream.of(keys.astype(float)),
+        "objects": Stream.of(keys.astype(object)),
+        "series": Stream.of(pd.Series(keys)),
+        "list": Stream.of(keys.tolist()),
+        "list of arrays": Stream.of(parts),
+        "function": Stream.of(lambda: iter(parts)),
+        "iterator": Stream.of(iter(parts)),
+        "generator of lists": Stream.of(part.tolist() for part in parts),
+        "parquet": Stream.of(tmp_path / "keys.parquet", "key"),
+        "parquet of one column": Stream.of(str(tmp_path / "one.parquet")),
+    }
+    for name, stream in streams.items():
+        assert stream.messages == keys.size, name
+        np.testing.assert_array_equal(whole(stream), keys, name)
+        np.testing.assert_array_equal(whole(stream), keys, f"{name}, again")
+        assert max(part.size for part in stream.chunks()) <= CHUNK
+        assert stream.in_memory == (name in list(streams)[:6])
+    assert Stream.of(streams["array"]) is streams["array"]
+    np.testing.assert_array_equal(as_keys(np.array([2**64 - 1], dtype=np.uint64)), [-1])
+
+
+def test_two_readers_of_a_spooled_stream_do_not_disturb_each_other():
+    stream = Stream.of(iter([np.arange(CHUNK), np.arange(CHUNK, 2 * CHUNK)]))
+    for first, second in zip(stream.chunks(), stream.chunks(), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_a_text_is_known_by_its_hash(tmp_path):
+    words = ["the", "cat", "", "the", "Čapek"]
+    expected = [mmh3.hash64(word.encode(), 0, signed=True)[0] for word in words]
+    np.testing.assert_array_equal(whole(Stream.of(words)), expected)
+    np.testing.assert_array_equal(whole(Stream.of(np.array(words, dtype=object))), expected)
+    np.testing.assert_array_equal(whole(Stream.of([w.encode() for w in words])), expected)
+    np.testing.assert_array_equal(whole(Stream.of(iter([words[:2], words[2:]]))), expected)
+    pq.write_table(pa.table({"word": words}), tmp_path / "words.parquet")
+    np.testing.assert_array_equal(whole(Stream.of(tmp_path / "words.parquet")), expected)
+
+
+def test_bad_streams_are_refused(tmp_path):
+    pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "two.parquet")
+    pq.write_table(pa.table({"a": pa.array([1, None, 3])}), tmp_path / "holes.parquet")
+    (tmp_path / "text.parquet").write_text("no parquet")
+    for given, column, says in [
+        ([], None, "stream is empty"),
+        (iter([]), None, "stream is empty"),
+        (lambda: [], None, "stream is empty"),
+        ([[1, 2], [3.5]], None, r"stream\[2\] = 3.5"),
+        ([1.0, np.nan], None, r"stream\[1\] = nan"),
+        ([1, 2, "three", None], None, r"stream\[2\] = 'three'"),
+        (["one", 2], None, r"stream\[1\] = 2"),
+        (np.array(["a", 3], dtype=object), None, r"stream\[1\] = 3"),
+        (np.array([3, "a"], dtype=object), None, r"stream\[1\] = 'a'"),
+        ([True, False], None, r"stream\[0\] = "),
+        (np.zeros((2, 2)), None, "2 dimensions"),
+        ([1, 2], "key", "column = 'key' is for a stream in a Parquet file"),
+        (tmp_path / "none.parquet", None, "no such file"),
+        (tmp_path / "text.parquet", None, "cannot be read as Parquet"),
+        (tmp_path / "two.parquet", None, "has the columns a, b"),
+        (tmp_path / "two.parquet", "c", "has only a, b"),
+        (tmp_path / "holes.parquet", None, "1 empty keys"),
+    ]:
+        with pytest.raises(ks.InputError, match=says):
+            Stream.of(given, column)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"workers": 0}, "workers = 0"),
+        ({"workers": [1.0, -1.0]}, r"workers\[1\] = -1"),
+        ({"workers": [1.0, 0.0]}, r"workers\[1\] = 0"),
+        ({"choices": 0}, "choices = 0"),
+        ({"choices": 5000}, "choices = 5000"),
+        ({"sources": 1.5}, "sources = 1.5"),
+        ({"feed": "any"}, "feed = 'any'"),
+        ({"weights": [1, 2]}, "weights has 2 entries, expected 3"),
+        ({"weights": [1, -2, 1]}, r"weights\[1\] = -2"),
+        ({"source_keys": [1, 2, 3]}, "feed = 'shuffle'"),
+        ({"source_keys": [1, 2], "feed": "key"}, "source_keys has 2 entries"),
+        ({"hash_seed": 2**32}, "hash_seed"),
+        ({"aggregation_period": 0}, "aggregation_period = 0"),
+    ],
+)
+def test_bad_problems_are_refused(options, says):
+    with pytest.raises(ks.InputError, match=says):
+        ks.KeySplitting([1, 2, 3], **options)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "says"),
+    [
+        ([0, 1], r"shape \(2,\)"),
+        ([0, 1, 9], r"assignment\[2\] = 9"),
+        ([0, -1, 1], r"assignment\[1\] = -1"),
+        ([0, 0.5, 1], r"assignment\[1\] = 0.5"),
+        ([0, np.nan, 1], r"assignment\[1\] = nan"),
+        (["a", "b", "c"], "worker numbers"),
+    ],
+)
+def test_bad_assignments_are_refused(assignment, says):
+    with pytest.raises(ks.InputError, match=says):
+        ks.check(ks.KeySplitting([1, 2, 3], workers=2), assignment)
+
+
+def test_each_rule_alone():
+    hashed = candidates(np.array([1, 2]), 50, 2)
+    problem = ks.KeySplitting([1, 2, 1], workers=50)
+    sent = [hashed[0, 0], hashed[1, 1], hashed[0, 1]]
+    assert ks.check(problem, sent).feasible
+    assert ks.check(problem, np.array(sent, dtype=float)).feasible
+    stranger = int(np.setdiff1d(np.arange(50), hashed)[0])
+    report = ks.check(problem, [hashed[0, 0], stranger, stranger])
+    assert [v.rule for v in report.violations] == ["candidates"]
+    assert (report.violations[0].where, report.violations[0].amount) == (1, 2)
+    placed = ks.KeyPlacement([1, 2, 1], workers=50)
+    report = ks.check(placed, sent)
+    assert [v.rule for v in report.violations] == ["one_place"]
+    assert (report.violations[0].where, report.violations[0].amount) == (2, 1)
+    assert ks.check(placed, [sent[0], sent[1], sent[0]]).feasible
+
+
+def test_a_stream_by_chunks_gets_the_answers_of_the_array():
+    keys = np.random.default_rng(1).integers(0, 500, CHUNK + 5000)
+    array = ks.KeySplitting(keys, workers=9, sources=2, aggregation_period=1000)
+    chunks = ks.KeySplitting(iter(np.array_split(keys, 3)), workers=9, sources=2, aggregation_period=1000)
+    for method in ("pkg", "flow", "off-greedy", "shuffle"):
+        one, other = ks.solve(array, method), ks.solve(chunks, method)
+        np.testing.assert_array_equal(one.assignment, other.assignment)
+        assert one.metrics == other.metrics
+        assert isinstance(other.assignment, np.memmap)
+        assert not isinstance(one.assignment, np.memmap)
+    assert not ks.solve(chunks, "pkg").assignment.flags.writeable
+    assert ks.check(chunks, np.array(one.assignment)).objective == one.objective
+
+
+def test_memory_does_not_grow_with_the_stream():
+    import tracemalloc
+
+    def peak(chunks):
+        chunk = np.random.default_rng(0).integers(0, 1000, CHUNK)
+        p = ks.Partitioner("pkg", 100, sources=4)
+        p.feed(chunk)
+        tracemalloc.start()
+        for _ in range(chunks):
+            p.feed(chunk)
+        highest = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return highest
+
+    assert peak(20) <= 1.1 * peak(2)
+
+
+# What is measured -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", range(8))
+def test_outcome_equals_its_definition(case):
+    rng = np.random.default_rng(case)
+    m, workers, period = 700, 6, int(rng.integers(1, 200))
+    keys = rng.choice(40, m)
+    weights = rng.integers(0, 5, m) / 4 if case % 2 else None
+    speeds = rng.choice([1.0, 2.0, 0.5], workers) if case % 3 else np.ones(workers)
+    problem = ks.KeySplitting(
+        keys, workers=speeds, choices=None, weights=weights, aggregation_period=period if case > 1 else None
+    )
+    sent = rng.integers(0, workers, m)
+    y = np.ones(m) if weights is None else weights
+    loads = np.cumsum(np.eye(workers)[sent] * y[:, None], axis=0)
+    imbalance = (loads / speeds).max(axis=1) - loads.sum(axis=1) / speeds.sum()
+    outcome = problem.outcome(sent, points=m)
+    np.testing.assert_allclose(outcome.imbalance, imbalance, atol=1e-9)
+    np.testing.assert_array_equal(outcome.times, np.arange(1, m + 1))
+    np.testing.assert_allclose(outcome.loads, loads[-1] / speeds)
+    figures = ks.check(problem, sent).metrics
+    assert figures["average_imbalance"] == pytest.approx(imbalance.mean() / y.sum(), rel=1e-9)
+    assert figures["final_imbalance"] == pytest.approx(imbalance[-1] / y.sum(), abs=1e-12)
+    pairs = set(zip(keys.tolist(), sent.tolist(), strict=True))
+    assert figures["counters"] == len(pairs)
+    assert outcome.counters.tolist() == [sum(w == i for _, w in pairs) for i in range(workers)]
+    assert figures["keys"] == len(set(keys.tolist()))
+    if case > 1:
+        flushed = {(t // period, k, w) for t, (k, w) in enumerate(zip(keys.tolist(), sent.tolist(), strict=True))}
+        assert figures["aggregator_messages"] == len(flushed)
+    coarse = problem.outcome(sent, points=10)
+    np.testing.assert_array_equal(coarse.imbalance, outcome.imbalance[coarse.times - 1])
+    assert coarse.times.size <= 10
+
+
+def test_partitioner_and_outcome_agree_on_the_average():
+    rng = np.random.default_rng(5)
+    keys = rng.choice(100, 5000)
+    for weights, workers in ((None, 7), (rng.random(5000), 7), (None, [1.0, 2.0, 3.0])):
+        p = ks.Partitioner("pkg", workers, sources=3)
+        sent = p.feed(keys, weights)
+        outcome = ks.KeySplitting(keys, workers=workers, weights=weights).outcome(sent)
+        assert p.average_imbalance == pytest.approx(outcome.average_imbalance, rel=1e-9)
+        np.testing.assert_allclose(p.loads, outcome.loads)
+
+
+def test_counters_of_the_schemes_keep_the_papers_order():
+    p = 1 / np.arange(1, 2001)
+    keys = np.random.default_rng(8).choice(2000, 60_000, p=p / p.sum())
+    problem = ks.KeySplitting(keys, workers=20, aggregation_period=10_000)
+    counters = {m: ks.solve(problem, m).metrics for m in ("hash", "pkg", "shuffle")}
+    n = counters["hash"]["keys"]
+    assert counters["hash"]["counters"] == n
+    assert n < counters["pkg"]["counters"] <= 2 * n < counters["shuffle"]["counters"] <= 20 * n
+    flushed = [counters[m]["aggregator_messages"] for m in ("hash", "pkg", "shuffle")]
+    assert flushed == sorted(flushed)
+
+
+def test_jaccard():
+    assert jaccard(np.array([1, 2, 3]), np.array([1, 2, 3])) == 1
+    assert jaccard(np.array([1, 2, 3]), np.array([1, 0, 0])) == 1 / 5  # one pair of five
+
+
+def test_key_index_numbers_in_order_of_appearance():
+    rng = np.random.default_rng(2)
+    index, seen = KeyIndex(2), {}
+    for _ in range(20):
+        keys = rng.integers(-(2**63), 2**63 - 1, 50)[rng.integers(0, 50, 100)]
+        expected = [seen.setdefault(k, len(seen)) for k in keys.tolist()]
+        np.testing.assert_array_equal(index.number(keys), expected)
+    assert index.count == len(seen)
+    assert index.keys.tolist() == list(seen)
+    assert index.find(np.array([*list(seen)[:3], 12345])).tolist() == [0, 1, 2, -1]
+
+
+def test_histogram():
+    keys = np.random.default_rng(3).integers(0, 30, 500)
+    weights = np.arange(500) / 8
+    known = ks.KeySplitting(keys, weights=weights).histogram
+    assert dict(zip(known.keys.tolist(), known.messages.tolist(), strict=True)) == collections.Counter(keys.tolist())
+    np.testing.assert_allclose(known.weight, [weights[keys == k].sum() for k in known.keys])
+    np.testing.assert_array_equal(ks.KeySplitting(keys).histogram.weight, known.messages)
+
+
+def test_simulated_queues_by_hand():
+    problem = ks.KeySplitting([1, 2, 3, 4], workers=2, choices=None)
+    run = simulate(problem, np.array([0, 0, 1, 0]), service_time=2.0, rate=1.0)  # arrivals at 0, 1, 2, 3
+    assert (run.mean_latency, run.worst_latency) == ((2 + 3 + 2 + 3) / 4, 3)
+    assert run.throughput == 4 / 6
+    faster = ks.KeySplitting([1, 2, 3, 4], workers=[2.0, 1.0], choices=None, weights=[1, 1, 1, 3])
+    run = simulate(faster, np.array([0, 0, 1, 0]), service_time=2.0, rate=1.0)
+    assert run.worst_latency == 3
+    with pytest.raises(ks.InputError, match="rate"):
+        simulate(problem, np.zeros(4, dtype=int), 1.0, 0.0)
+
+
+# The chooser ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_chooser_finds_the_least_choices_and_the_keys_to_split():
+    counts = (1e5 / np.arange(1, 2001) ** 1.3).astype(int)
+    advice = ks.choose_splitting(counts, workers=40, target=0.002)
+    assert [o.choices for o in advice.options] == list(range(advice.options[0].choices, advice.choices + 1))
+    assert all(o.optimum > 0.002 or o.online > 0.002 for o in advice.options[:-1])
+    assert advice.options[-1].online <= 0.002
+    keys = np.repeat(np.arange(2000), counts)
+    for option in advice.options:
+        problem = ks.KeySplitting(keys, workers=40, choices=option.choices)
+        best = ks.solve(problem)
+        assert option.optimum == pytest.approx(best.metrics["final_imbalance"])
+        assert best.metrics["counters"] <= option.counters
+    assert advice.plan_imbalance <= 0.002
+    assert 2000 <= advice.plan_counters <= 2000 + sum(advice.split.values())
+    assert advice.plan_counters < advice.options[-1].counters / 5  # splitting the head alone is far cheaper
+    assert max(advice.split, key=advice.split.get) == 0
+
+
+def test_the_chooser_reads_names_and_gives_up_honestly():
+    advice = ks.choose_splitting({"the": 60, "of": 20, "and": 20, "never": 0}, workers=4, target=0.01, most_choices=2)
+    assert advice.choices is None
+    assert advice.split["the"] >= 3
+    assert advice.options[-1].online is None
+    alone = ks.choose_splitting([5], workers=1, target=0.1)
+    assert (alone.choices, alone.split, alone.plan_counters) == (1, {}, 1)
+    large = ks.choose_splitting([10**9, 10**9], workers=2, target=0.01)
+    assert large.plan_imbalance == 0
+    for bad, says in (([0, 0], "no message"), ({"a": 1.5}, "'a'"), ([-1], "negative")):
+        with pytest.raises(ks.InputError, match=says):
+            ks.choose_splitting(bad, workers=2)
+
+
+# Real keys --------------------------------------------------------------------------------------------------------------
+
+
+def test_words_are_balanced_as_their_head_share_says():
+    folder = data_folder()
+    if folder is None:
+        pytest.skip("no folder of test data: set KEYSHIFT_TEST_DATA")
+    table = pd.read_csv(folder / "count_1w.txt", sep="\t", names=["word", "count"], keep_default_na=False)
+    p = table["count"].to_numpy(float) / table["count"].sum()
+    words = np.random.default_rng(0).choice(table["word"].to_numpy(object), 50_000, p=p)
+    few, many = int(1 / p[0]), int(8 / p[0])
+    balanced = ks.solve(ks.KeySplitting(words, workers=few), "pkg")
+    crowded = ks.KeySplitting(words, workers=many)
+    assert balanced.metrics["average_imbalance"] < 1e-3
+    assert ks.solve(crowded, "pkg").metrics["average_imbalance"] > 1e-2
+    assert ks.solve(crowded).objective >= p[0] / 2.1 * words.size
+
+
+def test_temporary_files_go_away(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    problem = ks.KeySplitting(iter([np.arange(100)]), workers=3)
+    ks.solve(problem, "pkg")
+    assert list(tmp_path.iterdir()) == []  # unlinked while open
