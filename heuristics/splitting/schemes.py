@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from keyshift.heuristics.splitting.kernels import offline_order
@@ -204,7 +206,7 @@ def w_choices(
 
 
 def _partitioned(
-    problem: KeySplitting, budget: Budget, scheme: Scheme, choices: int | None = 2, **options: object
+    problem: KeySplitting, budget: Budget, scheme: Scheme, choices: int | None = 2, **options: Any
 ) -> Answer:
     """Feed a problem's stream to a partitioner. A stream cut short by a limit is no answer: nothing was decided."""
     partitioner = Partitioner(
@@ -215,7 +217,7 @@ def _partitioned(
         feed=problem.feed,
         hash_seed=problem.hash_seed,
         **options,
-    )  # type: ignore[arg-type]
+    )
     assignment = room_for_assignment(problem.stream)
     for where, keys, weights in parts(problem):
         if budget.expired:

@@ -74,7 +74,8 @@ class Groups:
     @property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Every group with every one of its candidates: group and position in `options`, shape (pairs,) each."""
-        return np.nonzero(self.options >= 0)
+        group, at = np.nonzero(self.options >= 0)
+        return group, at
 
     def inside(self, workers: np.ndarray) -> np.ndarray:
         """Which groups have all their candidates among some workers (a mask), shape (groups,) bool."""
@@ -120,7 +121,7 @@ class Items(Groups):
         weights = np.unique(problem.weights)
         code, count = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         for _, keys, weight in parts(problem):
-            codes = set_of_key[index.find(keys)] * weights.size + np.searchsorted(weights, weight)
+            codes = set_of_key[index.find(keys)] * weights.size + np.searchsorted(weights, np.asarray(weight))
             more, many = np.unique(codes, return_counts=True)
             code, where = np.unique(np.concatenate([code, more]), return_inverse=True)
             count = np.bincount(where, weights=np.concatenate([count, many])).astype(np.int64)

@@ -85,8 +85,3 @@ def spread(numbers, options, share, given, seen, out):  # pragma: no cover - com
                     best, most = j, behind
         given[c, best] += 1
         out[i] = options[c, best]
-
-
-def as_seed(seed: int) -> np.uint64:
-    """A seed as the kernels take it."""
-    return np.uint64(seed)
