@@ -12,7 +12,6 @@ from keyshift.models import Answer, Budget
 from keyshift.models.arrays import whole
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.hashing import candidates
-from keyshift.models.splitting.key_index import KeyIndex
 from keyshift.models.splitting.outcome import parts
 from keyshift.models.splitting.stream import room_for_assignment
 
@@ -236,13 +235,11 @@ def _offline(problem: KeySplitting, budget: Budget, within: bool) -> Answer:
     else:
         options = np.zeros((1, 0), dtype=np.int32)
     home = offline_order(known.weight, order, options, problem.speeds)
-    index = KeyIndex()
-    index.number(known.keys)
     assignment = room_for_assignment(problem.stream)
     for where, keys, _ in parts(problem):
         if budget.expired:
             return Answer(None, termination=budget.why, message=f"stopped after {where.start} messages")
-        assignment[where] = home[index.find(keys)]
+        assignment[where] = home[problem.index.find(keys)]
     return _kept_or_relaxed(problem, assignment)
 
 

@@ -110,8 +110,7 @@ class Items(Groups):
     @classmethod
     def of_messages(cls, problem: KeySplitting) -> Items:
         """The messages of a stream, for keys that may be split."""
-        known, index = problem.histogram, KeyIndex()
-        index.number(known.keys)
+        known, index = problem.histogram, problem.index
         options, set_of_key = candidate_sets(known.keys, problem.workers, problem.choices, problem.hash_seed)
         if problem.weights is None:
             count = np.bincount(set_of_key, weights=known.messages, minlength=len(options)).astype(np.int64)
@@ -132,8 +131,7 @@ class Items(Groups):
     @classmethod
     def of_keys(cls, problem: KeySplitting) -> Items:
         """The keys of a stream, each in one place."""
-        known, index = problem.histogram, KeyIndex()
-        index.number(known.keys)
+        known, index = problem.histogram, problem.index
         options, set_of_key = candidate_sets(known.keys, problem.workers, problem.choices, problem.hash_seed)
         weights, which = np.unique(known.weight, return_inverse=True)
         code, group_of_key, count = np.unique(
