@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit, uint64
 
 from keyshift.models.splitting.hashing import hash_word, worker_of
