@@ -53,7 +53,7 @@ def speed(report, quick):
         keys = rng.integers(0, 100_000, m) if p is None else streams.sample(rng, streams.zipf(*p), m)
         ks.Partitioner("pkg", 100).feed(keys[:10])
         rates, counts = [], []
-        for _ in range(3):
+        for _ in range(7):
             partitioner = ks.Partitioner("pkg", 100)
             begun = time.perf_counter()
             for begin in range(0, m, CHUNK):
@@ -62,12 +62,10 @@ def speed(report, quick):
             begun = time.perf_counter()
             np.bincount(keys)
             counts.append(m / (time.perf_counter() - begun) / 1e6)
-        rows.append(
-            (name, f"{np.median(rates):.0f}", f"{np.median(counts):.0f}", f"{np.median(rates) / np.median(counts):.2f}")
-        )
+        rows.append((name, f"{max(rates):.0f}", f"{max(counts):.0f}", f"{max(rates) / max(counts):.2f}"))
     report.say(
         f"PKG, 2 choices, 1 source, 100 workers, one core, {m / 1e6:.0f} M messages: hashing, decision, answer written",
-        "and average imbalance tracked. Median of three runs, side by side with `np.bincount` over the same array.",
+        "and average imbalance tracked. Best of seven runs, as for `np.bincount` over the same array: the machine is shared.",
     )
     report.table(("stream", "PKG, M messages/s", "np.bincount, M/s", "ratio"), rows)
     rows = []
@@ -235,6 +233,7 @@ def main() -> None:
     report = Report(given.out)
     begun = time.perf_counter()
     report.say("# Key splitting" + (" (quick run)" if given.quick else ""), "")
+    report.say("In the figures, an imbalance of 1e-8 stands for none.", "")
     for part in (speed, table_2, estimates, skew, sources, theorem, deployment):
         part(report, given.quick)
     report.say(
