@@ -23,6 +23,7 @@ from keyshift.models.workload import Workload
 if TYPE_CHECKING:
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
+    from keyshift.front import Distance, Front, pareto
     from keyshift.heuristics.splitting.chooser import choose_splitting
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
@@ -40,6 +41,8 @@ from keyshift.version import __version__ as __version__
 _LAZY = {
     "CollocatedAllocation": "keyshift.models.collocation",
     "Comparison": "keyshift.comparison",
+    "Distance": "keyshift.front",
+    "Front": "keyshift.front",
     "IntervalMigration": "keyshift.models.intervals",
     "KeyGroupAllocation": "keyshift.models.allocation",
     "KeyPlacement": "keyshift.models.splitting",
@@ -56,6 +59,7 @@ _LAZY = {
     "choose_splitting": "keyshift.heuristics.splitting.chooser",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
+    "pareto": "keyshift.front",
     "read_workload": "keyshift.models.workload_io",
     "solve": "keyshift.run",
     "write_workload": "keyshift.models.workload_io",
@@ -67,6 +71,8 @@ __all__ = [
     "CheckReport",
     "CollocatedAllocation",
     "Comparison",
+    "Distance",
+    "Front",
     "InputError",
     "IntervalMigration",
     "KeyGroupAllocation",
@@ -90,6 +96,7 @@ __all__ = [
     "choose_splitting",
     "compare",
     "methods",
+    "pareto",
     "read_workload",
     "solve",
     "write_workload",
