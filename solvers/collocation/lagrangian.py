@@ -177,7 +177,9 @@ class LagrangianBound:
             ~self.open_to, data.use, prices.use, self.theta,
         )  # fmt: skip
         self.omega = omega
-        self.tree_value = best_labels(forest.order, forest.parent, forest.weight, self.theta, omega, self.up, self.labels)
+        self.tree_value = best_labels(
+            forest.order, forest.parent, forest.weight, self.theta, omega, self.up, self.labels
+        )
         constant = self._constant(prices, omega)
         self.constant = constant
         magnitude = (
@@ -204,7 +206,9 @@ class LagrangianBound:
         moved = a != data.current
         linked = forest.parent >= 0
         whole = linked & (a == a[np.where(linked, forest.parent, 0)])
-        saved = np.bincount(a[whole], forest.weight[whole], data.nodes) + np.bincount(data.current, self.weak_here / 2, data.nodes)
+        saved = np.bincount(a[whole], forest.weight[whole], data.nodes) + np.bincount(
+            data.current, self.weak_here / 2, data.nodes
+        )
         load = np.bincount(a, data.remote_load, data.nodes) - data.cost * saved
         total = data.total_remote - data.cost * saved.sum()
         upper = np.minimum(data.upper_share * total + data.upper_extra - load, 1e3)
