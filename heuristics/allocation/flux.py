@@ -58,14 +58,23 @@ class _State:
             for name in problem.resource_capacity or {}
         }
 
+        self.moves, self.cost = 0, 0.0
+        w = self.workload
+        loaded = np.lexsort((-w.last_load, w.current))  # by node, the biggest first
+        loaded = loaded[w.last_load[loaded] > 0]
+        self.biggest = np.split(loaded, np.searchsorted(w.current[loaded], np.arange(1, w.nodes)))
+
+    def staying(self, i: int) -> np.ndarray:
+        """The loaded key groups of node i that have not moved, the biggest first."""
+        return self.biggest[i][self.assignment[self.biggest[i]] == i]
+
     def allowed(self, k: int, target: int) -> bool:
-        """Whether moving key group k keeps within the migration limits (2) and capacities (7)."""
-        moved = self.assignment != self.workload.current
-        moved[k] = True
+        """Whether moving key group k, which has not moved, keeps within the limits (2) and capacities (7)."""
         p = self.problem
-        if p.max_migrations is not None and moved.sum() > p.max_migrations:
+        if p.max_migrations is not None and self.moves + 1 > p.max_migrations:
             return False
-        if p.max_migration_cost is not None and p.migration_cost[moved].sum() > p.max_migration_cost * (1 + SLACK):
+        cost = self.cost + p.alpha * float(self.workload.state[k])
+        if p.max_migration_cost is not None and cost > p.max_migration_cost * (1 + SLACK):
             return False
         return all(
             self.used[name][target] + p.usage(name)[k] <= np.asarray(limit)[target] * (1 + SLACK)
@@ -80,6 +89,8 @@ class _State:
         self.relative[source] -= w.last_load[k] / w.capacity[source]
         self.relative[target] += w.last_load[k] / w.capacity[target]
         self.assignment[k] = target
+        self.moves += 1
+        self.cost += self.problem.alpha * float(w.state[k])
 
 
 def _one_round(state: _State) -> bool:
@@ -97,8 +108,7 @@ def _one_round(state: _State) -> bool:
 def _biggest_suitable(state: _State, giver: int, taker: int) -> int | None:
     """The biggest loaded key group whose move lowers the higher of the two nodes; a key group moves only once."""
     w = state.workload
-    staying = np.flatnonzero((state.assignment == giver) & (w.current == giver) & (w.last_load > 0))
-    for k in staying[np.argsort(-w.last_load[staying], kind="stable")]:
+    for k in state.staying(giver):
         after = state.relative[taker] + w.last_load[k] / w.capacity[taker]
         if after < state.relative[giver] * (1 - SLACK) and state.allowed(int(k), taker):
             return int(k)

@@ -14,6 +14,7 @@ from keyshift.models.workload import IntArray
 
 if TYPE_CHECKING:
     from keyshift.solvers.allocation.instance import Instance
+    from keyshift.solvers.allocation.planning import Planner
 
 PROVEN = 5e-7
 """An objective within so much of the mean of the bound is optimal; half of what `Problem.tolerance` grants."""
@@ -23,6 +24,8 @@ ROUNDS = (20, 400, 50)
 """Rounds of our own search before the engine takes over: at least, at most, and one for so many pairs."""
 CPSAT_EFFORT = 20.0
 """Deterministic seconds that CP-SAT gets before HiGHS takes over."""
+TARGETS = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
+"""Where between the bound and the best distance the plans aim, in turns."""
 ENGINE_PAIRS = 20_000
 """Beyond so many pairs the engine takes over only when there is no time limit: the search uses the time better."""
 
@@ -125,11 +128,11 @@ class _Run:
         least, most, for_each = ROUNDS
         rounds = min(most, least + int(self.problem.allowed.sum()) // for_each)
         endless = math.isfinite(self.budget.time_limit) and self.problem.allowed.sum() > ENGINE_PAIRS
-        share, turn = 0.5, 0
+        turn = 0
         while not self.done and (turn < rounds or endless):
             turn += 1
             if planner.useful and turn % 8:
-                share = self._plan_once(instance, planner, share, turn)
+                self._plan_once(instance, planner, turn)
             else:
                 self._anneal_once(instance, turn)
         self.details["rounds"] = turn
@@ -137,20 +140,16 @@ class _Run:
     def _value(self, instance: Instance) -> float:
         return math.inf if self.best is None else instance.distance(self.best)
 
-    def _plan_once(self, instance: Instance, planner: object, share: float, turn: int) -> float:
-        """Aim between the bound and the best distance; the higher after each miss. Returns the next share."""
-        from keyshift.solvers.allocation.planning import Planner
-
-        assert isinstance(planner, Planner)
+    def _plan_once(self, instance: Instance, planner: Planner, turn: int) -> None:
+        """Aim somewhere between the bound and the best distance, and realise the plan, now and then with more effort."""
         low = self.bound / self.problem.scale
-        value = self._value(instance) if self.best is not None else instance.distance(instance.home)
-        target = low + (value - low) * share
+        high = instance.distance(instance.home if self.best is None else self.best)
+        target = low + (high - low) * TARGETS[turn % len(TARGETS)]
         pairs = planner.pairs(target, np.random.default_rng([self.seed, turn]))
         if pairs is None:
-            return min(0.97, share + 0.1)
-        if self.offer(planner.realise(pairs, target, 200_000, turn), "planned"):
-            return 0.5
-        return min(0.97, share + 0.25 * (1 - share))
+            return
+        effort = (100_000 + 3_000 * int(pairs[:, 0].sum())) * (1, 1, 1, 4)[turn // len(TARGETS) % 4]
+        self.offer(planner.realise(pairs, target, effort, turn), "planned")
 
     def _anneal_once(self, instance: Instance, turn: int) -> None:
         """Anneal from the best assignment, now hot and now cold."""
