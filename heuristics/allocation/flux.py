@@ -39,14 +39,14 @@ def flux(
     Source: paper 2, section 2.2, after Shah et al., *Flux*, 2003. Departures: a draining node may only give; a
     move that would break the migration limit or a capacity is passed over for the next smaller key group.
     """
-    state = _State(problem)
+    state = Moves(problem)
     done = 0
     while (rounds is None or done < rounds) and not budget.expired and _one_round(state):
         done += 1
     return Answer(state.assignment, termination=budget.why if budget.expired else "completed", details={"rounds": done})
 
 
-class _State:
+class Moves:
     """The assignment in the making, and what is left of the limits."""
 
     def __init__(self, problem: KeyGroupAllocation) -> None:
@@ -81,7 +81,13 @@ class _State:
             for name, limit in (p.resource_capacity or {}).items()
         )
 
+    def lowers(self, k: int, giver: int, taker: int) -> bool:
+        """Whether moving a loaded key group leaves both nodes below what the giver carries now."""
+        load, capacity = self.workload.last_load[k], self.workload.capacity[taker]
+        return bool(load > 0 and self.relative[taker] + load / capacity < self.relative[giver] * (1 - SLACK))
+
     def move(self, k: int, target: int) -> None:
+        """Move a key group and keep the sums in step."""
         source, w = self.assignment[k], self.workload
         for name, used in self.used.items():
             used[source] -= self.problem.usage(name)[k]
@@ -93,7 +99,7 @@ class _State:
         self.cost += self.problem.alpha * float(w.state[k])
 
 
-def _one_round(state: _State) -> bool:
+def _one_round(state: Moves) -> bool:
     """Treat every pair once; whether anything moved."""
     order = np.argsort(-state.relative, kind="stable")
     changed = False
@@ -105,11 +111,9 @@ def _one_round(state: _State) -> bool:
     return changed
 
 
-def _biggest_suitable(state: _State, giver: int, taker: int) -> int | None:
+def _biggest_suitable(state: Moves, giver: int, taker: int) -> int | None:
     """The biggest loaded key group whose move lowers the higher of the two nodes; a key group moves only once."""
-    w = state.workload
     for k in state.staying(giver):
-        after = state.relative[taker] + w.last_load[k] / w.capacity[taker]
-        if after < state.relative[giver] * (1 - SLACK) and state.allowed(int(k), taker):
+        if state.lowers(int(k), giver, taker) and state.allowed(int(k), taker):
             return int(k)
     return None
