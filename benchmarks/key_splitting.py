@@ -65,7 +65,7 @@ def speed(report, quick):
         rows.append((name, f"{max(rates):.0f}", f"{max(counts):.0f}", f"{max(rates) / max(counts):.2f}"))
     report.say(
         f"PKG, 2 choices, 1 source, 100 workers, one core, {m / 1e6:.0f} M messages: hashing, decision, answer written",
-        "and average imbalance tracked. Best of seven runs, as for `np.bincount` over the same array: the machine is shared.",
+        "and average imbalance tracked. Best of seven, as for `np.bincount` over the same array; a shared machine.",
     )
     report.table(("stream", "PKG, M messages/s", "np.bincount, M/s", "ratio"), rows)
     rows = []
