@@ -35,7 +35,7 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     r"""Bisect the price of an interval until as few are used as there are nodes: a bound, and an assignment near it.
 
     For every price :math:`\lambda \ge 0` the state kept by at most n' intervals is at most
-    :math:`h(\lambda) + \lambda n'`, where h is the largest state kept less the price of the intervals. A pass takes O(m);
+    :math:`h(\lambda) + \lambda n'`, where h is the largest state kept less the intervals' price. A pass takes O(m);
     there are about log2(all the state) of them, and one suffices when the best partition without a price uses
     at most n' intervals, as it often does when nodes are added. The assignment is proven optimal where it attains
     the bound; where it does not, the default method closes the gap in more time.
