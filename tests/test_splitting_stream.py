@@ -88,6 +88,7 @@ def test_all_kinds_of_streams_are_the_same_stream(tmp_path):
         assert max(part.size for part in stream.chunks()) <= CHUNK
         assert stream.in_memory == (name in list(streams)[:6])
     assert Stream.of(streams["array"]) is streams["array"]
+    assert repr(streams["iterator"]) == "Stream(263,144 messages, read by chunks)"
     np.testing.assert_array_equal(as_keys(np.array([2**64 - 1], dtype=np.uint64)), [-1])
 
 

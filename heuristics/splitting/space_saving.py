@@ -139,7 +139,8 @@ def find_choices(head, workers, slack):  # pragma: no cover - compiled
     .. math:: \sum_{i \le h} p_i + (b_h / n)^d \sum_{h < i \le |H|} p_i + (b_h / n)^2 \sum_{i \notin H} p_i
               \le b_h (1/n + \epsilon).
 
-    Returns `workers` if no d below does. Source: Nasir et al. 2016, section IV.
+    Returns `workers` if no d below does. Source: Nasir et al. 2016, section IV, as we remember it: the text was not at
+    hand when this was written.
     """
     if head.size == 0:
         return 2
