@@ -54,7 +54,8 @@ class Stats:
 
     def __init__(self, facts: Facts, topology: Topology, windows: Windows, key_groups: KeyGroups) -> None:
         self.topology, self.windows, self.key_groups = topology, windows, key_groups
-        self._facts, self._frame = facts, facts.frame.persist()
+        self._facts = facts
+        facts.frame.persist()
 
     # What the tables are made of: numbers instead of names -------------------------------------------------------
 
@@ -68,7 +69,7 @@ class Stats:
             for values, value in zip(parts, (load, *state), strict=True):
                 values.append(value)
         load, *state = (_choose(F.col("kind"), dict(enumerate(values))) for values in parts)
-        rows = self._frame.where((F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators)))
+        rows = self._facts.rows((F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators)))
         return rows.select(
             "window",
             F.col("kind").alias("operator"),
@@ -88,7 +89,7 @@ class Stats:
             if (edge[0], "bytes") in self._facts.measures:
                 columns = self._facts.sums(edge[0], "bytes") or ["tuples"]
                 size[number] = exact_sums.joined([F.col(name) for name in columns])
-        return self._frame.where(F.col("kind") >= operators).select(
+        return self._facts.rows(F.col("kind") >= operators).select(
             "window",
             _choose(F.col("kind"), source).alias("src_operator"),
             F.col("a").cast("int").alias("src_key_group"),
@@ -100,23 +101,19 @@ class Stats:
 
     @cached_property
     def counted(self) -> pd.DataFrame:
-        """Rows of the log, in the driver: window, kind (`ARRIVED` or `REFUSED`), a (why), tuples."""
-        rows = self._frame.where(F.col("kind") < 0).select("window", "kind", "a", "tuples")
-        return rows.toPandas().astype({"window": "Int64"})
+        """Rows of the log, in the driver: window, kind (`ARRIVED` or `REFUSED`), a (why), b (1: no window), tuples."""
+        return self._facts.rows(F.col("kind") < 0).select("window", "kind", "a", "b", "tuples").toPandas()
 
     @property
     def arrived(self) -> DataFrame:
         """Rows of the log that have a window: window, tuples."""
-        return self._frame.where(F.col("kind") == ARRIVED).select("window", "tuples")
+        return self._facts.rows(F.col("kind") == ARRIVED).select("window", "tuples")
 
     @property
     def refusals(self) -> list[tuple[int | None, int, int]]:
         """Rows refused: (window, number that says why, rows), sorted; window None where the row has none."""
-        rows = self.counted[self.counted["kind"] == REFUSED]
-        windows = [
-            None if missing else int(w) for w, missing in zip(rows["window"], rows["window"].isna(), strict=True)
-        ]
-        found = list(zip(windows, map(int, rows["a"]), map(int, rows["tuples"]), strict=True))
+        rows = self.counted[self.counted["kind"] == REFUSED].to_numpy()
+        found = [(None if nowhere else int(w), int(code), int(n)) for w, _, code, nowhere, n in rows]
         return sorted(found, key=lambda row: (row[0] is not None, row))
 
     @property
@@ -203,7 +200,7 @@ class Stats:
         return [(code, rows) for _, code, rows in self.refusals]
 
     def _table(self, rows: list[Any], schema: str) -> DataFrame:
-        return self._frame.sparkSession.createDataFrame(rows, schema)
+        return self._facts.frame.sparkSession.createDataFrame(rows, schema)
 
     @property
     def _names(self) -> dict[int, Column]:
@@ -288,7 +285,7 @@ class Stats:
 
     def close(self) -> None:
         """Free what Spark keeps in memory; the tables can still be read, at the price of a new pass."""
-        self._frame.unpersist()
+        self._facts.frame.unpersist()
 
     def __enter__(self) -> Stats:
         return self

@@ -105,7 +105,7 @@ def test_chunks_decide_as_one_pass(scheme, weighted):
     cuts = [0, 1, 1, 40, 1000, 4999, 5000]
     parts = [chunked.feed(keys[a:b], None if weights is None else weights[a:b]) for a, b in itertools.pairwise(cuts)]
     np.testing.assert_array_equal(np.concatenate(parts), sent)
-    assert chunked.average_imbalance == whole.average_imbalance
+    assert chunked.average_imbalance == pytest.approx(whole.average_imbalance, rel=1e-9 if weighted else 0, abs=0)
     assert chunked.messages == 5000
 
 
@@ -180,17 +180,17 @@ def test_space_saving_never_underestimates(counters):
         assert true[key] <= estimate <= true[key] + t / counters
     size = int(sketch.size[0])
     assert size == min(counters, 60)
-    assert sketch.count[0, :size].sum() == 3000
+    assert sketch.often[0, :size].sum() == 3000
     assert (sketch.table >= 0).sum() == size
     if counters >= 60:
-        assert dict(zip(sketch.key[0, :size].tolist(), sketch.count[0, :size].tolist(), strict=True)) == true
+        assert dict(zip(sketch.key[0, :size].tolist(), sketch.often[0, :size].tolist(), strict=True)) == true
 
 
 def test_space_saving_with_enough_counters_counts():
     sketch = space_saving.empty_sketch(2, 8)
     for key in [5, 5, 6, 5, 7, 6]:
         space_saving.add(key, 1, sketch)
-    assert dict(zip(sketch.key[1, :3].tolist(), sketch.count[1, :3].tolist(), strict=True)) == {5: 3, 6: 2, 7: 1}
+    assert dict(zip(sketch.key[1, :3].tolist(), sketch.often[1, :3].tolist(), strict=True)) == {5: 3, 6: 2, 7: 1}
     assert sketch.size[0] == 0
 
 

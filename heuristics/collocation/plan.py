@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from keyshift.heuristics.allocation.flux import flux
@@ -9,7 +11,7 @@ from keyshift.models import Budget
 from keyshift.models.allocation import KeyGroupAllocation
 
 
-def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, seconds: float) -> np.ndarray | None:
+def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int, enough: float) -> np.ndarray | None:
     """The allocation program's plan ("lp-solver" in Algorithm 2), None when it finds none.
 
     Parameters
@@ -17,14 +19,36 @@ def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, seconds: fl
     problem : KeyGroupAllocation
     budget : Budget
     seed : int
-    seconds : float
-        The most that this call may take of the budget.
+    rounds : int
+        How often the solver may ask whether to go on.
+    enough : float
+        A load distance at which it need not.
+
+    Notes
+    -----
+    The solver stops by counting, not by the clock: the same seed gives the same plan on any machine.
     """
     from keyshift.solvers.allocation.milp import solve_milp
 
     start = flux(problem, budget=budget, seed=seed).assignment
     if start is None or problem.violations(start):
-        start = problem.workload.current if not problem.violations(problem.workload.current) else None
-    share = 1.0 if np.isinf(budget.remaining) else min(1.0, seconds / max(budget.remaining, 1e-9))
-    limited = budget.part(share) if np.isfinite(budget.remaining) else Budget(seconds)
-    return solve_milp(problem, budget=limited, seed=seed, start=start).assignment
+        start = None if problem.violations(problem.workload.current) else problem.workload.current
+    return solve_milp(problem, budget=Rounds(budget, rounds, enough), seed=seed, start=start).assignment
+
+
+class Rounds(Budget):
+    """Another budget, cut short after so many questions or at a good enough objective."""
+
+    def __init__(self, whole: Budget, rounds: int, enough: float) -> None:
+        super().__init__(None)
+        self._whole, self._left, self._enough = whole, rounds, enough
+        self._best = math.inf
+
+    @property
+    def remaining(self) -> float:
+        self._left -= 1
+        return 0.0 if self._left < 0 or self._best <= self._enough else self._whole.remaining
+
+    def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
+        """Take note of the objective, which is the plan's and not the whole method's: it goes no further."""
+        self._best = min(self._best, math.inf if objective is None else objective)

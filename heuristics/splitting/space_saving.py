@@ -17,7 +17,7 @@ class Sketch(NamedTuple):
     """The arrays of S sketches of C counters, as the kernels take them."""
 
     key: np.ndarray  # (S, C): the key of a counter
-    count: np.ndarray  # (S, C)
+    often: np.ndarray  # (S, C): its count
     heap: np.ndarray  # (S, C): counters, least count first
     place: np.ndarray  # (S, C): where in the heap a counter is
     table: np.ndarray  # (S, power of two): counters by hash of their key, -1 for none
@@ -100,7 +100,7 @@ def _rise(item, count, heap, place):  # pragma: no cover - compiled
 @njit(cache=True)
 def add(key, s, sketch):  # pragma: no cover - compiled
     """Count a key at source s; returns its estimated count."""
-    keys, count, heap, place, table = sketch.key[s], sketch.count[s], sketch.heap[s], sketch.place[s], sketch.table[s]
+    keys, count, heap, place, table = sketch.key[s], sketch.often[s], sketch.heap[s], sketch.place[s], sketch.table[s]
     at = _slot_of(key, keys, table)
     item = table[at]
     if item >= 0:
@@ -124,7 +124,7 @@ def add(key, s, sketch):  # pragma: no cover - compiled
 @njit(cache=True)
 def choices_for_head(s, sketch, seen, threshold, workers, slack):  # pragma: no cover - compiled, see find_choices
     """The d of D-Choices for what source s has seen; `workers` when none below will do."""
-    count = sketch.count[s][: sketch.size[s]]
+    count = sketch.often[s][: sketch.size[s]]
     head = np.sort(count[count >= threshold * seen])[::-1] / seen
     return find_choices(head, workers, slack)
 

@@ -79,7 +79,9 @@ class CollocationPyomo(AllocationPyomo):
             for e, (k, other) in enumerate(zip(first, second, strict=True))
             if explicit[e]
         }
-        with_z = [(e, i) for e, common in both.items() if self.is_free(first[e]) and self.is_free(second[e]) for i in common]
+        with_z = [
+            (e, i) for e, common in both.items() if self.is_free(first[e]) and self.is_free(second[e]) for i in common
+        ]
         m.shared = pyo.Set(initialize=with_z, dimen=2)
         m.z = pyo.Var(m.shared, bounds=(0, 1))
         m.z_first = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= m.x[first[e], i])

@@ -17,6 +17,7 @@ from keyshift.models.splitting.stream import CHUNK, Stream, as_keys, room_for_as
 from keyshift.models.workload import FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from keyshift.models.splitting.key_index import KeyIndex
     from keyshift.models.splitting.outcome import Outcome
 
 MOST_CHOICES = 1 << 10
@@ -157,9 +158,23 @@ class KeySplitting(Problem):
         """Whether loads are numbers of messages: no weights, and equal workers of speed 1."""
         return self.weights is None and self.equal_speeds
 
-    @cached_property
+    @property
     def histogram(self) -> Histogram:
         """How often each key occurs; one pass over the stream, memory for each different key."""
+        return self._counted[0]
+
+    @property
+    def counted(self) -> bool:
+        """Whether the histogram has been asked for before, and is at hand."""
+        return "_counted" in self.__dict__
+
+    @property
+    def index(self) -> KeyIndex:
+        """The number of each key in the histogram."""
+        return self._counted[1]
+
+    @cached_property
+    def _counted(self) -> tuple[Histogram, KeyIndex]:
         from keyshift.models.splitting.outcome import histogram
 
         return histogram(self)

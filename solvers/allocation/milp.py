@@ -19,8 +19,10 @@ PROVEN = 5e-7
 """An objective within so much of the mean of the bound is optimal; half of what `Problem.tolerance` grants."""
 SMALL = 300
 """Instances of so few (key group, node) pairs go to CP-SAT at once."""
-ROUNDS = 400
-"""Rounds of our own search before the engine takes over."""
+ROUNDS = (20, 400, 50)
+"""Rounds of our own search before the engine takes over: at least, at most, and one for so many pairs."""
+CPSAT_EFFORT = 20.0
+"""Deterministic seconds that CP-SAT gets before HiGHS takes over."""
 ENGINE_PAIRS = 20_000
 """Beyond so many pairs the engine takes over only when there is no time limit: the search uses the time better."""
 
@@ -39,7 +41,7 @@ def solve_milp(
     2. Rounds of search: plan the counts of every node for a target distance and realise them
        (`keyshift.solvers.allocation.planning`), in turns with an annealed descent over moves, swaps and ejection chains
        (`keyshift.solvers.allocation.search`).
-    3. CP-SAT on the declarative statement, from the best answer and above the best bound, until it is proven.
+    3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
 
     Every phase ends early when objective and bound meet. No Pyomo model is built.
 
@@ -73,6 +75,7 @@ class _Run:
     objective: float = math.inf
     bound: float = 0.0
     infeasible: str = ""
+    stopped: bool = False  # HiGHS ended by proof, within its tolerances
     details: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -119,9 +122,11 @@ class _Run:
         if self.done:
             return
         planner = Planner(instance, counts, self.seed)
+        least, most, for_each = ROUNDS
+        rounds = min(most, least + int(self.problem.allowed.sum()) // for_each)
         endless = math.isfinite(self.budget.time_limit) and self.problem.allowed.sum() > ENGINE_PAIRS
         share, turn = 0.5, 0
-        while not self.done and (turn < ROUNDS or endless):
+        while not self.done and (turn < rounds or endless):
             turn += 1
             if planner.useful and turn % 8:
                 share = self._plan_once(instance, planner, share, turn)
@@ -166,7 +171,7 @@ class _Run:
         self.offer(found, "annealed")
 
     def engine(self, threads: int) -> None:
-        """Phase 3: CP-SAT from the best answer."""
+        """Phase 3: CP-SAT for a while from the best answer, then HiGHS."""
         from keyshift.models.allocation.cpsat_model import AllocationCpSat
         from keyshift.solvers import cpsat
 
@@ -177,7 +182,10 @@ class _Run:
         def report(objective: float, bound: float) -> None:
             self.budget.report(objective / float(statement.unit), max(self.bound, bound / float(statement.unit)))
 
-        outcome = cpsat.minimise(statement.model, self.budget, seed=self.seed, threads=threads, report=report)
+        outcome = cpsat.minimise(
+            statement.model, self.budget, seed=self.seed, threads=threads, report=report,
+            max_deterministic_time=CPSAT_EFFORT,
+        )  # fmt: skip
         if outcome.termination == "infeasible":
             self.infeasible = "CP-SAT proves that no assignment meets all limits"
             return
@@ -185,10 +193,25 @@ class _Run:
         if outcome.found:
             self.offer(statement.assignment(outcome.solver.boolean_value), "CP-SAT")
         self.details["branches"] = outcome.solver.num_branches
+        if not self.done:
+            self._highs(threads)
+
+    def _highs(self, threads: int) -> None:
+        """The same by HiGHS, which now and then proves what CP-SAT cannot."""
+        from keyshift.solvers.allocation.statements import solve_highs
+
+        answer = solve_highs(self.problem, budget=self.budget, seed=self.seed, start=self.best, threads=threads)
+        if answer.termination == "infeasible":
+            self.infeasible = answer.message
+            return
+        self.offer(answer.assignment, "HiGHS")
+        if answer.bound is not None:
+            self.raise_bound(answer.bound, "HiGHS")
+        self.stopped = answer.termination == "optimal"
 
     def answer(self) -> Answer:
         """What the run is worth."""
         if self.infeasible and self.best is None:
             return Answer(None, termination="infeasible", message=self.infeasible)
-        termination = "optimal" if self.proven else self.budget.why
+        termination = "optimal" if self.proven or self.stopped else self.budget.why
         return Answer(self.best, self.bound, termination, details=self.details)

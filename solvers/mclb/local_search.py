@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb import search_kernels as kernels
+from keyshift.solvers.mclb.bounds import window_bound
 
 ANNEALED = 1500
 """Up to so many key groups the second-moment matrix serves the annealing; above, loads are swept instead."""
-CHUNK = 2_000_000
-"""Annealing steps between two looks at the clock."""
+STEPS_PER_KEY_GROUP, LONGEST_RUN = 10_000, 2_000_000
+"""Annealing steps of one run; between two runs the clock is looked at."""
+REHEATS, SMALL = 24, 12
+"""Runs after the first, by default; up to so many key groups three are enough."""
+HEATS = (30.0, 10.0, 10.0, 3.0)
+"""Heats from which the runs cool, in turn, in units of what is left to gain for each key group."""
 
 
 def local_search(
@@ -76,31 +79,30 @@ def _starting_point(core: Core, load: FloatArray, start: IntArray | None) -> Int
 def _annealed(
     core: Core, load: FloatArray, chosen: IntArray, budget: Budget, rng: np.random.Generator, effort: float
 ) -> IntArray:
-    """Runs of simulated annealing from the best so far, first hot, then reheated less and less."""
+    """One long cooling from a heat at which everything moves, then reheats from the best so far."""
     moment = load @ load.T
     p = chosen.size
     typical = 2.0 * float(np.diag(moment).mean())
     if typical == 0.0:
         return chosen
+    floor = window_bound(core.load.T, core.nodes)
+
+    def cooled(start: IntArray, hot: float, cold: float) -> IntArray:
+        steps = min(STEPS_PER_KEY_GROUP * p, LONGEST_RUN)
+        found, _ = kernels.anneal(
+            moment, start, core.nodes, core.state, core.current, core.budget, hot, min(cold, hot / 2), steps, rng
+        )
+        return found
+
     best, value = chosen, core.squares(chosen)
-    runs = 4 if p > 12 else 1
-    steps = int(effort * min(40_000 * p, 12_000_000) / runs)
-    for run in range(runs):
-        hot = 2.0 * typical if run < 2 else min(2.0 * typical, 4.0 * value / p)
-        cold = max(1e-4 * value / p, 1e-13 * typical * p)
-        if hot <= cold or budget.expired:
+    for run in range(1 + max(1, round(effort * (REHEATS if p > SMALL else 3)))):
+        # What is left to gain, for each key group: the heat at which the last adjustments are made.
+        rest = max(value - floor, 1e-9 * value) / p
+        if rest == 0.0 or budget.expired:
             break
-        found = best
-        pieces = max(1, math.ceil(steps / CHUNK))
-        for piece in range(pieces):
-            ends = [hot * (cold / hot) ** (e / pieces) for e in (piece, piece + 1)]
-            current = found if piece else (chosen if run == 1 else best)
-            found, _ = kernels.anneal(
-                moment, current, core.nodes, core.state, core.current, core.budget, *ends, steps // pieces, rng
-            )
-            if budget.expired:
-                break
-        if (now := core.squares(found)) < value:
+        heats = (2.0 * typical, 0.1 * rest) if run == 0 else (HEATS[run % len(HEATS)] * rest, 0.2 * rest)
+        found = cooled(best, *heats)
+        if (now := core.squares(found)) < value and core.moved(found) <= core.budget:
             best, value = found, now
             budget.report(objective=value / core.nodes, note="local search")
     return best
