@@ -123,10 +123,10 @@ def sweeps(quick: bool) -> pd.DataFrame:
         sweep("N_D (fig. 8, w = 5)", [5, 10, 20, 30, 40], pair, lambda v: {**many, "nodes": v, "window": 5}, 2),
         sweep("theta_max (fig. 9)", [0.02, 0.05, 0.08, 0.15, 0.3], pair, lambda v: {"theta": v, "window": 5}, n),
         sweep("K (fig. 10)", small, pair, lambda v: {"keys": v, "window": 5}, n),
-        sweep("f (fig. 12)", [0.2, 0.5, 1.0, 1.5, 2.0], ("mixed", "readj"), lambda v: {"fluctuation": v, "window": 5}, n),
+        sweep("f (fig. 12)", [0.2, 0.5, 1, 1.5, 2], ("mixed", "readj"), lambda v: {"fluctuation": v, "window": 5}, n),
         sweep("N_A (fig. 17)", [2**i for i in range(3, 12, 2)], ("mixed",), lambda v: {"limit": v, "window": 5}, n),
         sweep("w (fig. 19)", [1, 5, 10, 20], pair, lambda v: {"window": v}, n),
-        sweep("beta (figs. 20, 21)", [1.0, 1.25, 1.5, 1.75, 2.0], ("min-mig",), lambda v: {"window": 5, "limit": None}, n),
+        sweep("beta (figs. 20, 21)", [1, 1.25, 1.5, 1.75, 2], ("min-mig",), lambda v: {"window": 5, "limit": None}, n),
     ]  # fmt: skip
     return pd.concat(parts)
 
@@ -324,8 +324,8 @@ def main() -> None:
     text = [
         "# Mixed routing",
         "",
-        "Written by `python benchmarks/mixed_routing.py`. moved, bound: % of all state. above_bound: how far the state moved lies"
-        " above the best bound proven (for the table of methods, and scale-out: the exact method's; for the sweeps: the"
+        "Written by `python benchmarks/mixed_routing.py`. moved, bound: % of all state. above_bound: how far the state"
+        " moved lies above the best bound proven (for the table of methods, and scale-out: the exact method's; for the sweeps: the"
         " linear relaxation's). met: intervals in which every limit was met; where not, the figures are those of the"
         " plan that missed one. proven: intervals with a proven optimum. Times on a shared, busy two-core machine.",
         "",
