@@ -325,8 +325,8 @@ def main() -> None:
         "# Mixed routing",
         "",
         "Written by `python benchmarks/mixed_routing.py`. moved, bound: % of all state. above_bound: how far the state"
-        " moved lies above the best bound proven (for the table of methods, and scale-out: the exact method's; for the sweeps: the"
-        " linear relaxation's). met: intervals in which every limit was met; where not, the figures are those of the"
+        " moved lies above the best bound proven (for the sweeps the linear relaxation's, elsewhere the exact"
+        " method's). met: intervals in which every limit was met; where not, the figures are those of the"
         " plan that missed one. proven: intervals with a proven optimum. Times on a shared, busy two-core machine.",
         "",
         "## Every method from the same place (defaults z = 0.85, f = 1, theta_max = 0.08, beta = 1.5)",
