@@ -63,7 +63,7 @@ def branch_and_bound(
         proven = search.value - root <= problem.tolerance
     done = done or (not proven and search.run(budget, max_tree))
     bound = max(root, search.value - MARGIN * problem.tolerance) if done else root
-    ended: Termination = "optimal" if done or proven else budget.why
+    ended: Termination = "optimal" if done or proven else budget.why if budget.expired else "completed"
     if search.best is None:
         message = "no placement keeps within the budget" if done else ""
         return Answer(None, bound, "infeasible" if done else ended, message)

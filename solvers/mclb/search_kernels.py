@@ -98,7 +98,7 @@ def pair_change(moment: F, rows: F, chosen: Z, k: int, b: int, q: int, d: int) -
     return change
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def anneal(
     moment: F, chosen: Z, nodes: int, state: F, current: Z, budget: float,
     hot: float, cold: float, steps: int, rng: np.random.Generator,
@@ -145,7 +145,7 @@ def anneal(
     return best, least
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def descend(
     load: F, chosen: Z, sums: F, state: F, current: Z, spent: float, budget: float, order: Z
 ) -> tuple[float, float]:
@@ -175,7 +175,7 @@ def descend(
     return fall, spent
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def swap_alike(
     load: F, chosen: Z, sums: F, state: F, current: Z, spent: float, budget: float, ranked: Z, reach: int,
     tries: int, rng: np.random.Generator,

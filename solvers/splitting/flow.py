@@ -179,7 +179,9 @@ def solve_flow(
         share = None if flow.share is None else rounded(items, flow.share)
     details = {"rounds": flow.rounds, "binding_workers": int(flow.binding.sum())}
     if share is None:
-        return Answer(start, flow.bound, budget.why, details=details)
+        return Answer(
+            items.assignment(even(items)) if start is None else start, flow.bound, budget.why, details=details
+        )
     found = items.assignment(share)
     if start is not None and problem.objective(start) < problem.objective(found):
         found = start
@@ -208,6 +210,14 @@ def _weightless(items: Groups) -> Flow:
     share = np.zeros(items.options.shape, dtype=np.int64)
     share[:, 0] = items.count
     return Flow(0.0, share, np.ones(items.speeds.size, dtype=bool), 0)
+
+
+def even(items: Groups) -> IntArray:
+    """Every group in equal parts on all its options: an answer when there is no time for a better one."""
+    width = (items.options >= 0).sum(axis=1)[:, None]
+    first = np.arange(items.options.shape[1])[None, :]
+    share = items.count[:, None] // width + (first < items.count[:, None] % width)
+    return np.where(items.options >= 0, share, 0)
 
 
 def rounded(items: Groups, divided: np.ndarray) -> IntArray:
