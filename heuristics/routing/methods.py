@@ -24,8 +24,9 @@ AIMS = 5
 def llfd_plan(problem: MixedRouting, *, everything: bool = False, keys: CompactKeys | None = None) -> Plan:
     """Phase II by load, then LLFD (algorithm 1); with ``everything``, LLFD places all keys anew.
 
-    Theorem 1 (a perfect assignment exists, no key reaches the mean): theta <= (1 - 1/n) / 3, proven for
-    ``everything``, where LLFD is Graham's LPT rule. O(p log p + |C| n).
+    Theorem 1 (equal nodes, a perfect assignment exists, no key reaches the mean): theta, one-sided, is at most the
+    larger of theta_max and (1 - 1/n) / 3. The paper proves it for ``everything``, where LLFD is Graham's LPT rule; it
+    holds from any start and for any psi, too (proof in the lesson *Hash plus exceptions*). O(p log p + |C| n).
     """
     return Planner(problem, "load", keys=keys).run(everything=everything)
 
