@@ -125,6 +125,27 @@ def test_a_limit_returns_the_start_with_its_bound():
         assert 0 <= solution.bound <= ks.solve(problem).objective
 
 
+def test_no_time_at_all():
+    problem = splitting.battery()["too many workers"]
+    late = ks.solve(problem, "flow", time_limit=0.0)
+    assert (late.status, late.termination) == ("feasible", "time_limit")  # an even split of every group
+    assert late.bound == np.ceil(problem.messages / problem.workers)  # all that is known before the first flow
+    assert late.bound < ks.solve(problem).objective < late.objective
+    weighted = ks.solve(splitting.battery()["weights"], "flow", time_limit=0.0)
+    assert weighted.status == "feasible"
+    placed = placement.battery()["too many workers"]
+    assert ks.solve(placed, "flow", time_limit=0.0).bound == late.bound
+    assert ks.solve(placed, "lp", time_limit=0.0).bound is None
+    assert ks.solve(placed, "milp", time_limit=0.0).status == "none"
+
+
+def test_a_start_that_is_optimal_already_is_the_answer():
+    problem = placement.battery()["one key"]
+    known = ks.solve(problem, "hash")
+    again = ks.solve(problem, "milp", start=known)
+    assert (again.status, again.objective) == ("optimal", 10)
+
+
 def test_interruption_says_so():
     problem = splitting.battery()["too many workers"]
     solution = ks.solve(problem, "pkg", time_limit=0.0)

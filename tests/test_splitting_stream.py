@@ -88,7 +88,33 @@ def test_all_kinds_of_streams_are_the_same_stream(tmp_path):
         assert max(part.size for part in stream.chunks()) <= CHUNK
         assert stream.in_memory == (name in list(streams)[:6])
     assert Stream.of(streams["array"]) is streams["array"]
+    assert repr(streams["iterator"]) == "Stream(263,144 messages, read by chunks)"
     np.testing.assert_array_equal(as_keys(np.array([2**64 - 1], dtype=np.uint64)), [-1])
+
+
+def test_streams_on_disk_are_problems_for_the_shell(tmp_path):
+    words = ["the", "cat", "the", ""]
+    (tmp_path / "words.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    pq.write_table(pa.table({"word": words, "n": range(4)}), tmp_path / "words.parquet")
+    text = ks.KeySplitting.from_path(tmp_path / "words.txt", workers=3)
+    parquet = ks.KeyPlacement.from_path(tmp_path / "words.parquet", workers=3, column="word")
+    np.testing.assert_array_equal(whole(text.stream), whole(Stream.of(words)))
+    np.testing.assert_array_equal(whole(parquet.stream), whole(Stream.of(words)))
+    with pytest.raises(ks.InputError, match="no such file"):
+        ks.KeySplitting.from_path(tmp_path / "none.txt")
+    from keyshift.cli import main
+
+    line = [
+        "solve",
+        str(tmp_path / "words.parquet"),
+        "--problem",
+        "key-splitting",
+        "--column",
+        "word",
+        "--method",
+        "pkg",
+    ]
+    assert main(line) == 0
 
 
 def test_two_readers_of_a_spooled_stream_do_not_disturb_each_other():

@@ -55,7 +55,8 @@ class MigrationSequence(Problem):
     -----
     Source: Ding et al. 2015, section 5.1 (OMS). Only partitions matter to later steps, not which node has which
     interval (Lemma 5.1), and staying put is optimal where the count does not change, because the state moved
-    between partitions is a metric. The "alternative" of Table 3 (total 9) is not optimal: the optimum is 6.
+    between partitions is a metric. The "alternative" of Table 3 (total 9 in print) costs 10 in
+    intervals, and is not optimal: the optimum is 6.
     """
 
     name: ClassVar[str] = "migration-sequence"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -135,6 +138,16 @@ class KeySplitting(Problem):
             put("source_keys", as_keys(self.source_keys))
             if self.source_keys.size != self.messages:
                 raise InputError(f"source_keys has {self.source_keys.size} entries, expected {self.messages}")
+
+    @classmethod
+    def from_path(cls, path: str | Path, **parameters: Any) -> Self:
+        """Build the problem from a stream on disk: Parquet, or a text file (.txt) with one key, a text, a line."""
+        source = Path(path)
+        if source.suffix != ".txt":
+            return cls(source, **parameters)
+        if not source.is_file():
+            raise InputError(f"stream = {str(path)!r}: there is no such file")
+        return cls(lambda: _lines(source), **parameters)
 
     # Data of the formulation ------------------------------------------------------------------------------------
 
@@ -306,6 +319,13 @@ class KeyPlacement(KeySplitting):
             return less
         given = {f.name: getattr(less, f.name) for f in dataclasses.fields(less) if f.init}
         return KeySplitting(**{**given, "workers": self.speeds})
+
+
+def _lines(path: Path) -> Iterator[list[str]]:
+    """The lines of a text file, without their ends, a chunk at a time."""
+    with path.open(encoding="utf-8") as file:
+        while chunk := [line.rstrip("\n") for line in itertools.islice(file, CHUNK)]:
+            yield chunk
 
 
 def read_speeds(workers: int | ArrayLike) -> FloatArray:

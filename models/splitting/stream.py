@@ -42,6 +42,9 @@ class Stream:
         self.messages = messages
         self.in_memory = in_memory
 
+    def __repr__(self) -> str:
+        return f"Stream({self.messages:,} messages{'' if self.in_memory else ', read by chunks'})"
+
     def chunks(self) -> Iterator[IntArray]:
         """The keys from the first to the last, at most `CHUNK` at a time."""
         for part in self._read():

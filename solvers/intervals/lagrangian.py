@@ -50,11 +50,11 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     kept = weights(problem.keepable_state, bits=min(52, VALUE_BITS - m.bit_length()))
     run = _Pass(problem, kept.prefix)
     low, high = 0, kept.total + 1
-    best, found = run(0)
+    best, first = run(0)
     upper, passes = best, 1
-    searched = found.size - 1 > most
+    searched = first.size - 1 > most
+    found = None if searched else first
     if searched:
-        found = None
         while high - low > 1 and not budget.expired:
             price = (low + high) // 2
             value, cuts = run(price)
