@@ -21,8 +21,10 @@ from keyshift.models.solution import Solution
 from keyshift.models.workload import Workload
 
 if TYPE_CHECKING:
+    from keyshift.adaptation import Planner, Replay, replay
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
+    from keyshift.front import Distance, Front, pareto
     from keyshift.heuristics.splitting.chooser import choose_splitting
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.models.workload_io import read_workload, write_workload
     from keyshift.run import check, solve
+    from keyshift.scaling import Planned, Scaling, TargetUtilisation
 
 from keyshift.version import __version__ as __version__
 
@@ -40,6 +43,8 @@ from keyshift.version import __version__ as __version__
 _LAZY = {
     "CollocatedAllocation": "keyshift.models.collocation",
     "Comparison": "keyshift.comparison",
+    "Distance": "keyshift.front",
+    "Front": "keyshift.front",
     "IntervalMigration": "keyshift.models.intervals",
     "KeyGroupAllocation": "keyshift.models.allocation",
     "KeyPlacement": "keyshift.models.splitting",
@@ -51,12 +56,19 @@ _LAZY = {
     "MixedRouting": "keyshift.models.routing",
     "MovementWithinLimits": "keyshift.models.mclb",
     "Partitioner": "keyshift.heuristics.splitting.partitioner",
+    "Planned": "keyshift.scaling",
+    "Planner": "keyshift.adaptation",
+    "Replay": "keyshift.adaptation",
     "RoutingTable": "keyshift.models.routing",
+    "Scaling": "keyshift.scaling",
+    "TargetUtilisation": "keyshift.scaling",
     "check": "keyshift.run",
     "choose_splitting": "keyshift.heuristics.splitting.chooser",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
+    "pareto": "keyshift.front",
     "read_workload": "keyshift.models.workload_io",
+    "replay": "keyshift.adaptation",
     "solve": "keyshift.run",
     "write_workload": "keyshift.models.workload_io",
 }
@@ -67,6 +79,8 @@ __all__ = [
     "CheckReport",
     "CollocatedAllocation",
     "Comparison",
+    "Distance",
+    "Front",
     "InputError",
     "IntervalMigration",
     "KeyGroupAllocation",
@@ -80,17 +94,24 @@ __all__ = [
     "MixedRouting",
     "MovementWithinLimits",
     "Partitioner",
+    "Planned",
+    "Planner",
     "Problem",
     "Progress",
+    "Replay",
     "RoutingTable",
+    "Scaling",
     "Solution",
+    "TargetUtilisation",
     "Violation",
     "Workload",
     "check",
     "choose_splitting",
     "compare",
     "methods",
+    "pareto",
     "read_workload",
+    "replay",
     "solve",
     "write_workload",
 ]

@@ -47,7 +47,9 @@ class Checkpoint:
         theirs = _read(about)
         for name in sorted({*mine, *theirs}):
             if mine.get(name) != theirs.get(name):
-                raise InputError(f"{self.folder} holds a replay with another {name}: {theirs.get(name)}, not {mine.get(name)}")
+                raise InputError(
+                    f"{self.folder} holds a replay with another {name}: {theirs.get(name)}, not {mine.get(name)}"
+                )
 
     def read(self, period: int, statistics: Workload) -> dict[str, Any] | None:
         """A finished period, None when it is not."""

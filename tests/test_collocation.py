@@ -124,7 +124,9 @@ def test_infeasible_is_said_honestly():
 
 def test_what_collocation_saves_is_taken_off_the_node():
     w = workload([2, 2, 2, 2], [0, 1, 0, 1], 2, [(0, 1, 10), (2, 3, 4), (0, 0, 99)])
-    problem = ks.CollocatedAllocation(w, max_load_distance=None, serialisation=0.1, deserialisation=0.2, minimise="total_load")
+    problem = ks.CollocatedAllocation(
+        w, max_load_distance=None, serialisation=0.1, deserialisation=0.2, minimise="total_load"
+    )
     assert ks.check(problem, [0, 1, 0, 1]).objective == pytest.approx(8 + 0.3 * 14)
     assert ks.check(problem, [0, 0, 0, 1]).objective == pytest.approx(8 + 0.3 * 4)
     np.testing.assert_allclose(problem.load_model.node_loads(w, np.array([0, 0, 0, 1])), [6 + 0.1 * 4, 2 + 0.2 * 4])
@@ -176,8 +178,7 @@ def test_load_model_by_definition():
         w = ks.Workload(load=rng.random(p), state=np.ones(p), current=rng.integers(0, n, p), nodes=n, traffic=traffic)
         model, a = ks.LoadModel(0.3, 0.1), rng.integers(0, n, p)
         by_hand = [
-            w.last_load[k]
-            + sum(0.3 * traffic[k, j] + 0.1 * traffic[j, k] for j in range(p) if a[j] != a[k])
+            w.last_load[k] + sum(0.3 * traffic[k, j] + 0.1 * traffic[j, k] for j in range(p) if a[j] != a[k])
             for k in range(p)
         ]
         np.testing.assert_allclose(model.key_group_loads(w, a), by_hand)
@@ -200,7 +201,11 @@ def test_four_hundred_key_groups_one_to_one_are_proven():
     p, n = 400, 20
     load = rng.uniform(0.95, 1.05, p) * 100
     current = np.concatenate([rng.permutation(np.arange(40) % n) for _ in range(10)])
-    edges = [(40 * o + j, 40 * (o + 1) + int(other), round(1000 * load[40 * o + j])) for o in range(9) for j, other in enumerate(rng.permutation(40))]
+    edges = [
+        (40 * o + j, 40 * (o + 1) + int(other), round(1000 * load[40 * o + j]))
+        for o in range(9)
+        for j, other in enumerate(rng.permutation(40))
+    ]
     problem = ks.CollocatedAllocation(workload(load, current, n, edges), max_migrations=10)
     solution = ks.solve(problem)
     assert solution.status == "optimal"

@@ -18,13 +18,17 @@ from keyshift.solvers.collocation.structure import component_cuts, spectral_cut
 
 
 def random_tree(rng, p, n):
-    parent = np.array([-1] + [int(rng.integers(-1, k)) if rng.random() < 0.2 else int(rng.integers(0, k)) for k in range(1, p)])
+    parent = np.array(
+        [-1] + [int(rng.integers(-1, k)) if rng.random() < 0.2 else int(rng.integers(0, k)) for k in range(1, p)]
+    )
     weight = np.where(parent >= 0, rng.random(p), 0.0)
     return np.arange(p)[::-1].copy(), parent, weight, rng.normal(size=(p, n)), rng.normal(1.0, 0.8, n)
 
 
 def value_of(labels, parent, weight, theta, omega):
-    linked = sum(weight[k] * omega[labels[k]] for k in range(len(labels)) if parent[k] >= 0 and labels[k] == labels[parent[k]])
+    linked = sum(
+        weight[k] * omega[labels[k]] for k in range(len(labels)) if parent[k] >= 0 and labels[k] == labels[parent[k]]
+    )
     return sum(theta[k, i] for k, i in enumerate(labels)) + linked
 
 
@@ -54,7 +58,11 @@ def test_prices_bound_every_feasible_assignment_and_close_no_better_one(seed):
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)))
     data, w = arrays_of(problem), problem.workload
-    feasible = [np.array(a) for a in itertools.product(range(w.nodes), repeat=w.key_groups) if not problem.violations(np.array(a))]
+    feasible = [
+        np.array(a)
+        for a in itertools.product(range(w.nodes), repeat=w.key_groups)
+        if not problem.violations(np.array(a))
+    ]
     values = sorted((data.collocated(a) for a in feasible), reverse=True)
     bound = LagrangianBound(data)
     for _ in range(5):  # any prices will do

@@ -5,7 +5,7 @@ from keyshift.method import Formulation, Method
 _PAPER = "Madsen, Zhou, Cao 2016, sec. 4.3.2"
 _FAST = "keyshift.heuristics.collocation"
 _OURS = "keyshift.solvers.collocation"
-_START = ("albic", "cola")
+_START = ("albic", "cola", "allocation-milp")
 
 FORMULATION = Formulation(
     name="collocated-allocation",
@@ -25,5 +25,13 @@ FORMULATION = Formulation(
         Method("cut", "relaxation", "minimum cuts; Donath, Hoffman 1973", f"{_OURS}.structure:cut_bound"),
         Method("albic", "heuristic", f"{_PAPER}, Algorithm 2", f"{_FAST}.albic:albic"),
         Method("cola", "heuristic", "Khandekar et al. 2009, as in Madsen et al. 2016", f"{_FAST}.cola:cola"),
+        Method("flux", "heuristic", "Shah et al. 2003: balances only", f"{_FAST}.comparisons:flux"),
+        Method("potc", "heuristic", "Nasir et al. 2015, static: balances only", f"{_FAST}.comparisons:potc"),
+        Method(
+            "allocation-milp",
+            "heuristic",
+            "Madsen, Zhou, Cao 2016, sec. 4.3.1: balances only",
+            f"{_FAST}.comparisons:allocation_milp",
+        ),
     ),
 )

@@ -42,12 +42,17 @@ def console() -> Console:
 
 def read_problem(path: Path, name: str, extra: list[str]) -> Problem:
     """Build a problem from a file and the rest of the command line (``--max-migrations 13``)."""
+    options = problem_options(name, extra)
+    return FORMULATIONS[name].problem_class.from_path(path, **options)
+
+
+def problem_options(name: str, extra: list[str]) -> dict[str, Any]:
+    """Read a problem's own parameters from the rest of the command line."""
     if name not in FORMULATIONS:
         raise InputError(f"--problem {name}: choose one of {', '.join(FORMULATIONS)}")
-    problem_class = FORMULATIONS[name].problem_class
     # Every problem is a dataclass whose first field is the data itself.
-    known = [field.name for field in fields(problem_class) if field.init][1:]  # type: ignore[arg-type]
-    return problem_class.from_path(path, **parse_options(extra, known, f"problem {name}"))
+    known = [field.name for field in fields(FORMULATIONS[name].problem_class) if field.init][1:]  # type: ignore[arg-type]
+    return parse_options(extra, known, f"problem {name}")
 
 
 def parse_options(extra: list[str], known: list[str], of: str) -> dict[str, Any]:

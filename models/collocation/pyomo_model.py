@@ -9,8 +9,9 @@ from keyshift.models.allocation.pyomo_model import AllocationPyomo
 from keyshift.models.collocation.problem import CollocatedAllocation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
-ROUNDING = 4e-9
-"""Relative width of a limit beyond what is printed: the model admits whatever the check admits."""
+ROUNDING = 5e-8
+"""Relative width of a limit beyond what is printed: the model admits whatever the check admits, and no solver's
+tolerance makes it refuse that."""
 
 
 class CollocationPyomo(AllocationPyomo):
@@ -79,7 +80,9 @@ class CollocationPyomo(AllocationPyomo):
             for e, (k, other) in enumerate(zip(first, second, strict=True))
             if explicit[e]
         }
-        with_z = [(e, i) for e, common in both.items() if self.is_free(first[e]) and self.is_free(second[e]) for i in common]
+        with_z = [
+            (e, i) for e, common in both.items() if self.is_free(first[e]) and self.is_free(second[e]) for i in common
+        ]
         m.shared = pyo.Set(initialize=with_z, dimen=2)
         m.z = pyo.Var(m.shared, bounds=(0, 1))
         m.z_first = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= m.x[first[e], i])

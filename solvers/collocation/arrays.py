@@ -79,7 +79,10 @@ def arrays_of(problem: CollocatedAllocation) -> Arrays:
     per_node = w.capacity / problem.kept_capacity
     low_extra = np.where(w.kept, -extra, -UNLIMITED) * w.capacity
     graph = sp.csr_array(
-        (np.tile(pairs.traffic / traffic_unit, 2), (np.r_[pairs.first, pairs.second], np.r_[pairs.second, pairs.first])),
+        (
+            np.tile(pairs.traffic / traffic_unit, 2),
+            (np.r_[pairs.first, pairs.second], np.r_[pairs.second, pairs.first]),
+        ),
         shape=(w.key_groups, w.key_groups),
     )
     limit = problem.max_migration_cost

@@ -34,9 +34,15 @@ def improve(
     data = arrays_of(problem) if arrays is None else arrays
     best = None if start is None or problem.violations(start) else start.copy()
     if data.key_groups == 1 or data.nodes == 1 or data.max_moves == 0:
-        return best if best is not None or problem.violations(problem.workload.current) else problem.workload.current.copy()
+        return (
+            best
+            if best is not None or problem.violations(problem.workload.current)
+            else problem.workload.current.copy()
+        )
     typical = float(np.median(data.traffic)) if data.traffic.size else 1.0
-    penalty = 4 * (float(data.traffic.max()) if data.traffic.size else 1.0) / max(float(np.median(data.remote_load)), 1e-9)
+    penalty = (
+        4 * (float(data.traffic.max()) if data.traffic.size else 1.0) / max(float(np.median(data.remote_load)), 1e-9)
+    )
     rng = np.array([np.random.SeedSequence([seed, 71]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
     base = data.current if best is None else best
     a, record = base.copy(), base.copy()

@@ -10,8 +10,30 @@ TOLERANCE = 1e-12
 
 @njit(cache=True)
 def anneal(  # noqa: C901, PLR0912 - one loop over proposals; its parts are the functions below
-    a, best, current, allowed, remote_load, cost, indptr, neighbour, weight, first, second, upper_share, upper_extra,
-    lower_share, lower_extra, max_moves, move_cost, use, capacity, rng, steps, hot, cold, penalty,
+    a,
+    best,
+    current,
+    allowed,
+    remote_load,
+    cost,
+    indptr,
+    neighbour,
+    weight,
+    first,
+    second,
+    upper_share,
+    upper_extra,
+    lower_share,
+    lower_extra,
+    max_moves,
+    move_cost,
+    use,
+    capacity,
+    rng,
+    steps,
+    hot,
+    cold,
+    penalty,
 ):  # pragma: no cover - compiled; the tests run it through .py_func
     """Simulated annealing over shifts, swaps and joins; see `local_search`. Works on `a` and `best` in place.
 
@@ -35,7 +57,9 @@ def anneal(  # noqa: C901, PLR0912 - one loop over proposals; its parts are the 
         sums[0] += on_node[k, a[k]] / 2
         load[a[k]] -= cost * on_node[k, a[k]] / 2
     remote = remote_load.sum()
-    excess = violation(load, remote - cost * sums[0], upper_share, upper_extra, lower_share, lower_extra, used, capacity)
+    excess = violation(
+        load, remote - cost * sums[0], upper_share, upper_extra, lower_share, lower_extra, used, capacity
+    )
     found, infeasible = -1.0, 0
     if excess <= TOLERANCE and sums[1] <= max_moves and sums[2] <= 1 + 1e-9:
         found = sums[0]
@@ -51,7 +75,23 @@ def anneal(  # noqa: C901, PLR0912 - one loop over proposals; its parts are the 
             continue
         for s in range(count):
             old = a[who[s]]
-            shift(who[s], back[s], a, current, remote_load, cost, indptr, neighbour, weight, move_cost, use, load, used, on_node, sums)
+            shift(
+                who[s],
+                back[s],
+                a,
+                current,
+                remote_load,
+                cost,
+                indptr,
+                neighbour,
+                weight,
+                move_cost,
+                use,
+                load,
+                used,
+                on_node,
+                sums,
+            )
             back[s] = old
         ok = sums[1] <= max_moves and sums[2] <= 1 + 1e-9
         if ok:
@@ -62,7 +102,23 @@ def anneal(  # noqa: C901, PLR0912 - one loop over proposals; its parts are the 
             ok = gain >= 0 or uniform(rng) < np.exp(gain / heat)
         if not ok:
             for s in range(count - 1, -1, -1):
-                shift(who[s], back[s], a, current, remote_load, cost, indptr, neighbour, weight, move_cost, use, load, used, on_node, sums)
+                shift(
+                    who[s],
+                    back[s],
+                    a,
+                    current,
+                    remote_load,
+                    cost,
+                    indptr,
+                    neighbour,
+                    weight,
+                    move_cost,
+                    use,
+                    load,
+                    used,
+                    on_node,
+                    sums,
+                )
             sums[0], excess = before, excess_before
         if excess > TOLERANCE:
             infeasible += 1
@@ -96,9 +152,7 @@ def shift(
 
 
 @njit(cache=True)
-def violation(
-    load, total, upper_share, upper_extra, lower_share, lower_extra, used, capacity
-):  # pragma: no cover
+def violation(load, total, upper_share, upper_extra, lower_share, lower_extra, used, capacity):  # pragma: no cover
     """By how much (7), (8), (9) are broken, summed over nodes."""
     excess = 0.0
     for i in range(load.size):

@@ -7,7 +7,9 @@ from numba import njit
 
 
 @njit(cache=True)
-def best_labels(order, parent, weight, theta, omega, up, labels):  # pragma: no cover - compiled; tested through .py_func
+def best_labels(
+    order, parent, weight, theta, omega, up, labels
+):  # pragma: no cover - compiled; tested through .py_func
     """Nodes that maximise ``sum theta[k, a[k]] + sum over forest edges weight * omega[i] where both ends are on i``.
 
     Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.artefact import Policy
 from keyshift.solvers.intervals.closure import close
-from keyshift.solvers.intervals.sweeps import Ruler
+from keyshift.solvers.intervals.sweeps import Best, Ruler
 from keyshift.solvers.intervals.tries import PartitionClass, count_partitions, enumerate_class
 
 MOST_PARTITIONS = 12_000_000
@@ -69,29 +70,13 @@ class PolicyIteration:
         expected = {n: np.zeros(c.size) for n, c in self.classes.items()}
         choice: dict[tuple[int, int], np.ndarray] = {}
 
-        def work(n: int) -> None:
-            slots: np.ndarray | None = None
-            mine = [after for before, after in self.pairs if before == n]
-            need = max((self._need(n, after) for after in mine), default=0)
-            for after in mine:
-                if budget.expired:
-                    return
-                slots = np.empty((need, 4), dtype=np.int64) if slots is None else slots
-                best = self.ruler.sweep(self.classes[n], self.classes[after].rows, target[after], slots)
-                chance = self.problem.transitions[n][after]
-                swept[n] += chance * (best.total * unit)
-                expected[n] += chance * (best.cost * unit)
-                choice[n, after] = best.partner
-            stay = self.problem.transitions[n].get(n, 0.0)
-            swept[n] += stay * gamma * self.value[n]
-
-        largest_first = sorted(self.classes, key=lambda n: -self.classes[n].size)
-        if self.threads == 1:
-            for n in largest_first:
-                work(n)
-        else:
-            with ThreadPoolExecutor(self.threads) as pool:
-                list(pool.map(work, largest_first))
+        for (n, after), best in self.sweeps(target, budget):
+            chance = self.problem.transitions[n][after]
+            swept[n] += chance * (best.total * unit)
+            expected[n] += chance * (best.cost * unit)
+            choice[n, after] = best.partner
+        for n, row in self.problem.transitions.items():
+            swept[n] += row.get(n, 0.0) * gamma * self.value[n]
         if len(choice) < len(self.pairs):
             return False
         changes = [(swept[n] - v) for n, v in self.value.items()]
@@ -102,6 +87,25 @@ class PolicyIteration:
         self.value, self.choice, self.expected = swept, choice, expected
         self.rounds += 1
         return True
+
+    def sweeps(self, target: dict[int, IntArray], budget: Budget) -> Iterator[tuple[tuple[int, int], Best]]:
+        """The sweeps of one round, pair by pair in a fixed order; fewer if the budget ends."""
+        largest_first = sorted(self.classes, key=lambda n: -self.classes[n].size)
+        if self.threads == 1:
+            for n in largest_first:
+                yield from self._sweeps_of(n, target, budget)
+            return
+        with ThreadPoolExecutor(self.threads) as pool:
+            for done in pool.map(lambda n: list(self._sweeps_of(n, target, budget)), largest_first):
+                yield from done
+
+    def _sweeps_of(self, n: int, target: dict[int, IntArray], budget: Budget) -> Iterator[tuple[tuple[int, int], Best]]:
+        mine = [after for before, after in self.pairs if before == n]
+        slots = np.empty((max((self._need(n, after) for after in mine), default=0), 4), dtype=np.int64)
+        for after in mine:
+            if budget.expired:
+                return
+            yield (n, after), self.ruler.sweep(self.classes[n], self.classes[after].rows, target[after], slots)
 
     def _need(self, n: int, after: int) -> int:
         if (n, after) not in self._needs:
@@ -213,7 +217,12 @@ def solve_mtm(
             f"{sum(sizes.values())} partitions ({sizes[largest]} with {largest} nodes) are more than {most_partitions}"
         )
         return Answer(None, message=f"{said}; 'mtm-restricted' answers with a bound")
-    iteration = PolicyIteration(problem, threads)
+    return answer_of_iteration(PolicyIteration(problem, threads), budget, tolerance, most_states)
+
+
+def answer_of_iteration(iteration: PolicyIteration, budget: Budget, tolerance: float, most_states: int) -> Answer:
+    """Iterate, and turn what is found into an answer."""
+    problem = iteration.problem
     iteration.run(budget, tolerance)
     if iteration.rounds == 0:
         return Answer(None, None, budget.why, "the limit came before the first sweep over all pairs ended")

@@ -12,6 +12,7 @@ from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb import tree_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
+from keyshift.solvers.mclb.qp import shared_squares
 from keyshift.solvers.mclb.sdp import LARGEST, semidefinite_squares
 
 SLICE = 2_000_000
@@ -52,6 +53,9 @@ def branch_and_bound(
     search = _Search(problem, core, None if start is None else core.lower(start))
     done = search.run(budget, min(FIRST_LOOK * search.slice, max_tree or sys.maxsize))
     proven = not done and search.value - root <= problem.tolerance
+    if not (done or proven or budget.expired) and core.limited:
+        squares = shared_squares(core, budget.part(0.2))
+        root = max(root, squares / core.nodes)
     if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= LARGEST:
         squares = semidefinite_squares(core, budget.part(0.6), reference=core.nodes * search.value)
         root = max(root, squares / core.nodes)
@@ -59,7 +63,7 @@ def branch_and_bound(
         proven = search.value - root <= problem.tolerance
     done = done or (not proven and search.run(budget, max_tree))
     bound = max(root, search.value - MARGIN * problem.tolerance) if done else root
-    ended: Termination = "optimal" if done or proven else budget.why
+    ended: Termination = "optimal" if done or proven else budget.why if budget.expired else "completed"
     if search.best is None:
         message = "no placement keeps within the budget" if done else ""
         return Answer(None, bound, "infeasible" if done else ended, message)

@@ -12,13 +12,15 @@ import numpy as np
 
 from keyshift.catalogue import FORMULATIONS
 from keyshift.checkpoint import Checkpoint
-from keyshift.models import InputError, Problem, Solution, Workload, metrics
+from keyshift.heuristics.collocation.plan import allocate
+from keyshift.models import Budget, InputError, Problem, Workload, metrics
+from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.answer import Progress
 from keyshift.models.arrays import whole
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.workload import IntArray
 from keyshift.replay_state import Cluster
-from keyshift.run import solve
+from keyshift.run import interruptible, solve
 from keyshift.scaling import Planned, Scaling, ScalingRule
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DEFAULT_PROBLEM = "collocated-allocation"
-FALLBACK = "key-group-allocation"
+BALANCING_ROUNDS = 15
+"""How long key-group allocation may take where a method has no answer, in rounds of its search."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Planner:
     integrated : bool, default False
         Give the problem processing loads and the load model's costs, so that it knows what collocation saves. By
         default it gets the loads that a running system would measure today, as paper 2's methods do.
+    from_current : bool, default False
+        Begin from the current nodes where these are feasible, rather than from other methods' answers: faster.
     balance_first : bool, default True
         When the problem has no answer - say, the load distance cannot be met within the migration limit - plan by
         key-group allocation under the same migration limit, as ALBIC does in the end. Otherwise nothing moves.
@@ -59,6 +64,7 @@ class Planner:
     options: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     integrated: bool = False
+    from_current: bool = False
     balance_first: bool = True
 
     @property
@@ -74,11 +80,12 @@ class Planner:
         costs = {"serialisation": load_model.serialisation, "deserialisation": load_model.deserialisation}
         return cls(workload, **{**self.options, **costs})  # type: ignore[call-arg]
 
-    def balancing(self, workload: Workload, load_model: LoadModel) -> Problem:
+    def balancing(self, workload: Workload, load_model: LoadModel) -> KeyGroupAllocation:
         """Key-group allocation with those of the options that it knows."""
-        cls = _problem_class(FALLBACK)
-        known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
-        return cls(load_model.measured(workload), **{k: v for k, v in self.options.items() if k in known})  # type: ignore[call-arg]
+        known = {f.name for f in fields(KeyGroupAllocation)}
+        return KeyGroupAllocation(
+            load_model.measured(workload), **{k: v for k, v in self.options.items() if k in known}
+        )
 
 
 def _problem_class(name: str) -> type[Problem]:
@@ -199,7 +206,15 @@ def replay(
     if not planners or len(set(names)) < len(names):
         raise InputError(f"methods = {names}: give at least one, each with a label of its own")
     whole("periods", periods)
-    loop = _Loop(planners, load_model or LoadModel(), scaling, whole("seed", seed, optional=False) or 0, time_limit, memory, watch)
+    loop = _Loop(
+        planners,
+        load_model or LoadModel(),
+        scaling,
+        whole("seed", seed, optional=False) or 0,
+        time_limit,
+        memory,
+        watch,
+    )
     store = None if checkpoint is None else Checkpoint(Path(checkpoint), loop.description())
     seconds: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
@@ -312,8 +327,10 @@ class _Loop:
     def _plan(self, planner: Planner, workload: Workload, period: int) -> _Plan | None:
         """The method's plan; else that of key-group allocation; else to stay."""
         seed = self.seed + period
+        posed = planner.pose(workload, self.load_model)
+        start = workload.current if planner.from_current and not posed.violations(workload.current) else None
         found = solve(
-            planner.pose(workload, self.load_model), planner.method, seed=seed, time_limit=self.time_limit, **planner.settings
+            posed, planner.method, seed=seed, time_limit=self.time_limit, start=start, **planner.settings
         )
         if found.termination == "interrupted":
             return None
@@ -321,16 +338,15 @@ class _Loop:
             return _Plan(found.assignment, found.objective, found.bound, "")
         if not planner.balance_first:
             return _Plan(workload.current, None, found.bound, "stay")
-        # Flux first: it always has an answer, and the exact method takes it from there within a limited number of steps.
-        balanced = self._balance(planner, workload, seed)
-        if balanced.termination == "interrupted":
+        posed = planner.balancing(workload, self.load_model)
+        budget = Budget(self.time_limit)
+        with interruptible(budget):
+            balanced = allocate(posed, budget, seed, BALANCING_ROUNDS, 1e-3 * posed.scale)
+        if budget.interrupted:
             return None
-        if balanced.assignment is None:
+        if balanced is None or posed.violations(balanced):
             return _Plan(workload.current, None, found.bound, "stay")
-        return _Plan(balanced.assignment, None, found.bound, "balance")
-
-    def _balance(self, planner: Planner, workload: Workload, seed: int) -> Solution:
-        return solve(planner.balancing(workload, self.load_model), "flux", seed=seed, time_limit=self.time_limit)
+        return _Plan(balanced, None, found.bound, "balance")
 
     def _figures(self, workload: Workload, assignment: IntArray, cluster: Cluster) -> dict[str, float]:
         loads = self.load_model.node_loads(workload, assignment)

@@ -1,0 +1,111 @@
+"""What ALBIC is compared with: balancers that do not know about collocation, answering the collocated problem."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keyshift.heuristics.allocation import flux as flux_module
+from keyshift.heuristics.collocation.plan import allocate
+from keyshift.models import Answer, Budget
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.workload import FloatArray, IntArray, Workload
+
+PRIME = 2**31 - 1
+"""Of the 2-universal hash of `two_choices`."""
+
+
+def balancing_problem(problem: CollocatedAllocation) -> KeyGroupAllocation:
+    """The same limits and today's measured loads, without a thought for traffic."""
+    return KeyGroupAllocation(
+        problem.load_model.measured(problem.workload),
+        max_migrations=problem.max_migrations,
+        max_migration_cost=problem.max_migration_cost,
+        alpha=problem.alpha,
+        into_draining=problem.into_draining,
+        resource_capacity=problem.resource_capacity,
+    )
+
+
+def flux(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, rounds: int | None = None) -> Answer:
+    """Flux on the measured loads; see `keyshift.heuristics.allocation.flux`. It minimises another objective: no guarantee.
+
+    Parameters
+    ----------
+    rounds : int, optional
+        At most so many rounds.
+    """
+    return flux_module.flux(balancing_problem(problem), budget=budget, seed=seed, rounds=rounds)
+
+
+def allocation_milp(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, plan_rounds: int = 15) -> Answer:
+    """The allocation program of paper 2, section 4.3.1, on the measured loads. It minimises another objective: no guarantee.
+
+    Parameters
+    ----------
+    plan_rounds : int, default 15
+        As for ALBIC.
+    """
+    posed = balancing_problem(problem)
+    plan = allocate(posed, budget, seed, plan_rounds, 1e-3 * posed.scale)
+    return Answer(plan, termination=budget.why if budget.expired else "completed")
+
+
+def potc(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
+    """The power of two choices, once: key groups in order, each to the less loaded of its two hashed nodes.
+
+    The scheme of Nasir et al. splits every key over its two nodes; an assignment cannot, so this is its static form
+    (`split_loads` gives the loads of the splitting one). It knows no migration limit. O(p).
+
+    Notes
+    -----
+    Source: Nasir et al., ICDE 2015, as in paper 2, section 2.2. Departure: a draining node is no choice.
+    """
+    w = problem.workload
+    load = problem.load_model.measured(w).last_load
+    kept = np.flatnonzero(w.kept)
+    first, second = two_choices(w.key_groups, kept.size, seed)
+    full = np.zeros(kept.size)
+    capacity = w.capacity[kept]
+    plan = np.empty(w.key_groups, dtype=np.int64)
+    for k in range(w.key_groups):
+        a, b = first[k], second[k]
+        i = int(a if full[a] / capacity[a] <= full[b] / capacity[b] else b)
+        full[i] += load[k]
+        plan[k] = kept[i]
+    return Answer(plan, termination=budget.why if budget.expired else "completed")
+
+
+def two_choices(key_groups: int, nodes: int, seed: int) -> tuple[IntArray, IntArray]:
+    """Two nodes for every key group, different where there are two, by 2-universal hashing."""
+    rng = np.random.default_rng(seed)
+    (a, c), (b, d) = rng.integers(1, PRIME, 2), rng.integers(0, PRIME, 2)
+    numbers = np.arange(1, key_groups + 1)
+    first = (a * numbers + b) % PRIME % nodes
+    second = (c * numbers + d) % PRIME % max(nodes - 1, 1)
+    return first, np.where(second >= first, second + 1, second) if nodes > 1 else first
+
+
+def split_loads(workload: Workload, seed: int = 0, merge_cost: float = 0.0, pieces: int = 20) -> FloatArray:
+    """Node loads when every key group's tuples go, piece by piece, to the less loaded of its two nodes, shape (n,).
+
+    The state of a key group then lies on two nodes and has to be merged on the first one in every window: that costs
+    ``merge_cost`` load for each unit of the state, and no choice is left about it (paper 2, sections 2.2 and 5.2.1).
+
+    Parameters
+    ----------
+    workload : Workload
+        Its last window; capacities are not weighed.
+    seed : int
+        Of the two hash functions.
+    merge_cost : float, default 0
+        Load of merging one unit of state.
+    pieces : int, default 20
+        Into how many equal pieces each key group's load is dealt.
+    """
+    first, second = two_choices(workload.key_groups, workload.nodes, seed)
+    loads = np.zeros(workload.nodes)
+    for _ in range(pieces):
+        for k, piece in enumerate(workload.last_load / pieces):
+            loads[first[k] if loads[first[k]] <= loads[second[k]] else second[k]] += piece
+    return loads + np.bincount(first, merge_cost * workload.state, workload.nodes)
