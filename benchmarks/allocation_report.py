@@ -30,8 +30,8 @@ def number(row: dict | None, field: str = "distance") -> str:
 
 def table(found: dict[tuple, dict[str, dict]]) -> list[str]:
     """One line a setting; every distance in percent of the mean node load."""
-    head = "nodes / key groups | varies | limit | seed | flux | rebalancer, best (s) | milp, same time | milp (s) | bound | gap"
-    head += " | first (s) | highs / its bound | cp-sat / its bound | lp bound"
+    head = "nodes / key groups | varies | limit | seed | flux | rebalancer, best (s) | milp, same time | milp (s)"
+    head += " | bound | gap | first (s) | highs / its bound | cp-sat / its bound | lp bound"
     lines = ["| " + head + " |", "|" + "---|" * (head.count("|") + 1)]
     for key in sorted(found):
         m = found[key]
@@ -42,7 +42,8 @@ def table(found: dict[tuple, dict[str, dict]]) -> list[str]:
         lines.append(
             f"| {key[0]} / {key[1]} | {100 * key[2]:.0f} % | {key[3]} | {key[4]} | {number(m.get('flux'))} "
             f"| {number(rival)} ({number(rival, 'seconds')}) | {number(m.get('milp, equal time'))} "
-            f"| {number(milp)} ({float(milp['seconds']):.1f}) | {number(milp, 'bound')} | {gap:.3f}{' proven' if gap < 1e-4 else ''} "
+            f"| {number(milp)} ({float(milp['seconds']):.1f}) "
+            f"| {number(milp, 'bound')} | {gap:.3f}{' proven' if gap < 1e-4 else ''} "
             f"| {number(milp, 'first')} | {number(highs)} / {number(highs, 'bound')} "
             f"| {number(cpsat)} / {number(cpsat, 'bound')} | {number(m.get('lp'), 'bound')} |"
         )
@@ -60,8 +61,8 @@ def summary(found: dict[tuple, dict[str, dict]]) -> list[str]:
         lost = sum(float(ours["distance"]) > float(theirs["distance"]) + 1e-6 for ours, theirs in pairs)
         allowed = max(float(m["milp"]["allowed"]) for m in mine.values())
         lines.append(
-            f"- seed {seed}, at most {allowed:g} s: {sum(g <= 0.1 for g in gaps)} of {len(gaps)} settings proven within 0.1 "
-            f"points, {sum(g < 1e-4 for g in gaps)} optimal; worse than Flux on {worse_flux}; worse than the best of "
+            f"- seed {seed}, at most {allowed:g} s: {sum(g <= 0.1 for g in gaps)} of {len(gaps)} settings proven within "
+            f"0.1 points, {sum(g < 1e-4 for g in gaps)} optimal; worse than Flux on {worse_flux}; worse than the best of "
             f"Rebalancer's formulas at its time on {lost} of {len(pairs)}."
         )
     return lines
