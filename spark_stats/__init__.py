@@ -18,6 +18,7 @@ from keyshift.spark_stats.topology import Operator, Topology
 if TYPE_CHECKING:
     from keyshift.spark_stats.collect import collect
     from keyshift.spark_stats.session import local_session
+    from keyshift.spark_stats.sources import read_log, read_log_stream
     from keyshift.spark_stats.statistics import Stats
     from keyshift.spark_stats.streaming import StatsStream
 
@@ -25,10 +26,12 @@ _LAZY = {
     "Stats": "keyshift.spark_stats.statistics",
     "StatsStream": "keyshift.spark_stats.streaming",
     "collect": "keyshift.spark_stats.collect",
+    "read_log": "keyshift.spark_stats.sources",
+    "read_log_stream": "keyshift.spark_stats.sources",
     "local_session": "keyshift.spark_stats.session",
 }
 
-__all__ = ["Operator", "Stats", "StatsStream", "Topology", "collect", "local_session"]
+__all__ = ["Operator", "Stats", "StatsStream", "Topology", "collect", "local_session", "read_log", "read_log_stream"]
 
 
 def __getattr__(name: str) -> Any:

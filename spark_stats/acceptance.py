@@ -23,6 +23,9 @@ from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.topology import Operator, Topology
 from keyshift.spark_stats.windows import Windows
 
+CORRUPT = "_corrupt_record"
+"""The column in which Spark's readers leave a row that they cannot parse."""
+
 ROW_REASONS = ("malformed row", "no time", "late")
 OPERATOR_REASONS = (
     "null key",
@@ -74,7 +77,7 @@ def read_tuples(
     InputError
         When an expression does not fit the log's columns or has the wrong type; no job has started then.
     """
-    corrupt = F.col("_corrupt_record").isNotNull() if "_corrupt_record" in events.columns else F.lit(False)
+    corrupt = F.col(CORRUPT).isNotNull() if CORRUPT in events.columns else F.lit(False)
     instant = None if time is None else instant_of(events, time)
     columns: dict[str, Column] = {"window": windows.index(instant)}
     reasons: list[Column] = []
