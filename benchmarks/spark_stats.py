@@ -191,7 +191,7 @@ def main() -> None:
             print(f"{name:28}{seconds[name][-1][0]:9.1f} s{seconds[name][-1][1]:9.1f} CPU s", flush=True)
 
         with local_session(
-            "benchmark", conf={"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "8"}
+            "benchmark", conf={"spark.driver.memory": "1200m", "spark.sql.shuffle.partitions": "8"}
         ) as spark:
             for log, warm in ((work / "warm.parquet", True), *[(work / "log.parquet", False)] * arguments.repeats):
                 jobs = hand_written(spark, log, work / "hand")
@@ -230,7 +230,7 @@ def report(seconds, memory, tuples, distinct, out: Path) -> None:
         "|---|---|",
         *(f"| {name} | {gib:.2f} |" for name, gib in memory.items()),
         "",
-        "The JVM ran with -Xmx2g; in local mode it is driver and executor at once.",
+        "The JVM ran with -Xmx1200m; in local mode it is driver and executor at once.",
     ]
     (out / "spark_stats.md").write_text("\n".join(lines) + "\n")
     print("\n".join(lines))

@@ -7,7 +7,7 @@ aggregation as the statistics. Nought: accepted wherever a filter lets it pass. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, or_
@@ -67,10 +67,11 @@ def read_tuples(
     windows: Windows,
     key_groups: KeyGroups,
     closed_until: int | None = None,
+    keep: Sequence[str] = (),
 ) -> Tuples:
     """Evaluate the topology's expressions on every row of the log.
 
-    A row is late when its window ends at or before `closed_until` (microseconds since 1970).
+    A row is late when its window ends at or before `closed_until` (microseconds since 1970). Columns to `keep` stay.
 
     Raises
     ------
@@ -99,7 +100,7 @@ def read_tuples(
     packed = reduce(add, (reason.cast("long") * F.lit(BASE**o) for o, reason in enumerate(reasons)))
     columns["refused"] = F.coalesce(row_reason.cast("long"), packed)
     columns["window"] = F.coalesce(columns["window"], F.lit(0))
-    return Tuples(events.select(*(column.alias(name) for name, column in columns.items())), measures)
+    return Tuples(events.select(*keep, *(column.alias(name) for name, column in columns.items())), measures)
 
 
 @dataclass(frozen=True)

@@ -64,8 +64,8 @@ def read_log_stream(
 ) -> DataFrame:
     """Read the files that arrive in a folder as a stream, at most `files` in each micro-batch; else as `read_log`.
 
-    Without a schema, the files that are there already show it. Any other streaming DataFrame will do as well: for Kafka,
-    give Spark the connector (``spark.jars.packages``) and parse the value with `from_json`.
+    Without a schema, the files that are there already show it. Any other streaming DataFrame will do as well: for
+    Kafka, give Spark the connector (``spark.jars.packages``) and parse the value with `from_json`.
     """
     kind = _format(path, format)
     known = None

@@ -70,7 +70,8 @@ class Stats:
             for values, value in zip(parts, (load, *state), strict=True):
                 values.append(value)
         load, *state = (_choose(F.col("kind"), dict(enumerate(values))) for values in parts)
-        rows = self._facts.rows((F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators)), self._facts.width)
+        of_operators = (F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators))
+        rows = self._facts.rows(of_operators, self._facts.width)
         return rows.select(
             "window",
             F.col("kind").alias("operator"),

@@ -21,8 +21,6 @@ from keyshift.models.statistics_io import read_manifest, windows_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Text = Annotated[str | None, typer.Option()]
-
 
 def stats(
     log: Annotated[str, typer.Argument(help="Parquet, CSV, JSON lines or text: a file, a folder or a URL.")],
@@ -36,12 +34,8 @@ def stats(
     nodes: Annotated[int | None, typer.Option(help="Nodes, so that the output can be solved as it is.")] = None,
     placement: Annotated[str, typer.Option(help="Key group to node: ranges, modulo or consistent.")] = "ranges",
     format_: Annotated[str | None, typer.Option("--format", help="parquet, csv, json or words.")] = None,
-    schema: Annotated[
-        str | None, typer.Option(help='Columns of CSV and JSON, such as "ts timestamp, k string".')
-    ] = None,
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Read the folder as a stream until it is exhausted.")
-    ] = False,
+    schema: Annotated[str | None, typer.Option(help='Columns of CSV and JSON: "ts timestamp, k string".')] = None,
+    stream: Annotated[bool, typer.Option("--stream", help="Read the folder as a stream, to its end.")] = False,
     watermark: Annotated[str, typer.Option(help="With --stream: how late a tuple may come.")] = "0 seconds",
     finish: Annotated[bool, typer.Option(help="With --stream: close all windows at the end.")] = True,
     master: Annotated[str | None, typer.Option(help="Spark master. Default: local[*].")] = None,
@@ -86,9 +80,8 @@ def _report(out: Path, as_json: bool) -> None:
     if as_json:
         common.print_json(record)
         return
-    table = Table(
-        title=f"{out}: {len(held)} windows, {len(record['operators'])} operators of {record['key_groups']} key groups"
-    )
+    size = f"{out}: {len(held)} windows, {len(record['operators'])} operators of {record['key_groups']} key groups"
+    table = Table(title=size, min_width=len(size))
     table.add_column("rows refused because")
     table.add_column("rows", justify="right")
     for kind, rows in manifest["rejected"].items():
