@@ -159,8 +159,10 @@ def test_a_bad_count_names_its_position():
     w = ks.Workload(load=[1, 1], state=[1, 1], current=[0, 1], nodes=2)
     with pytest.raises(ks.InputError, match=r"node_counts\[1\] = 0"):
         ks.MigrationSequence(w, [2, 0], 0.2)
-    with pytest.raises(ks.InputError, match="must be a sequence"):
-        ks.MigrationSequence(w, [], 0.2)
+    for empty in ([], 3, ""):
+        with pytest.raises(ks.InputError, match="node_counts"):
+            ks.MigrationSequence(w, empty, 0.2)
+    assert ks.MigrationSequence(w, "2,1", 1).counts == ks.MigrationSequence(w, np.array([2, 1]), 1).counts == (2, 1)
     with pytest.raises(ks.InputError, match=r"assignment has shape \(2,\), expected \(2, 2\)"):
         ks.MigrationSequence(w, [2, 1], 1).check([0, 1])
     with pytest.raises(ks.InputError, match=r"step 1: assignment\[0\] = 9 is no node"):

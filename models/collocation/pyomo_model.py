@@ -9,8 +9,9 @@ from keyshift.models.allocation.pyomo_model import AllocationPyomo
 from keyshift.models.collocation.problem import CollocatedAllocation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
-ROUNDING = 4e-9
-"""Relative width of a limit beyond what is printed: the model admits whatever the check admits."""
+ROUNDING = 5e-8
+"""Relative width of a limit beyond what is printed: the model admits whatever the check admits, and no solver's
+tolerance makes it refuse that."""
 
 
 class CollocationPyomo(AllocationPyomo):
