@@ -73,8 +73,9 @@ def speed(report, quick):
         ratios = (f"{a / b:.2f}" for a, b in zip(pkg, counting, strict=True))
         rows.append((name, *(f"{rate:.0f}" for rate in (*pkg, *counting)), *ratios))
     report.say(
-        f"PKG, 2 choices, 1 source, 100 workers, one core, {m / 1e6:.0f} M messages: hashing, decision, answer written",
-        "and average imbalance tracked. Best of seven, and so for `np.bincount` over the same array; M messages a second.",
+        f"PKG, 2 choices, 1 source, 100 workers, one core, {m / 1e6:.0f} M messages: hashing, decision, answer",
+        "written, average imbalance tracked. Best of seven, and so for `np.bincount` over the same array; in M",
+        "messages a second.",
         "The machine is shared by other work: by the wall clock that work counts too, by processor time it does not.",
     )
     head = (
