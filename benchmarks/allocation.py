@@ -18,8 +18,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-
 import keyshift as ks
 from keyshift.models.allocation.generate import synthetic_workload
 
