@@ -18,8 +18,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-
 import keyshift as ks
 from keyshift.models.allocation.generate import synthetic_workload
 
@@ -28,7 +26,19 @@ LIMITS = (10, 20, 30, 40)
 VARIES = (0.2, 0.4)
 TIMES = (1, 5, 10, 30, 60)
 FORMULAS = {"linear": 1, "squares": 2, "max": 3, "ideal": 4}
-FIELDS = ["nodes", "key_groups", "varies", "limit", "seed", "method", "allowed", "seconds", "distance", "bound", "proven"]
+FIELDS = [
+    "nodes",
+    "key_groups",
+    "varies",
+    "limit",
+    "seed",
+    "method",
+    "allowed",
+    "seconds",
+    "distance",
+    "bound",
+    "proven",
+]
 FIELDS += [f"at_{t}" for t in TIMES] + ["first"]
 
 
@@ -109,7 +119,9 @@ class Results:
         print(setting, row, flush=True)
 
 
-def run_setting(results: Results, setting: tuple, methods: dict[str, float], python: str | None, allowed: float) -> None:
+def run_setting(
+    results: Results, setting: tuple, methods: dict[str, float], python: str | None, allowed: float
+) -> None:
     problem = problem_of(*setting)
     for method, seconds in methods.items():
         if results.find(setting, method) is None:
@@ -138,7 +150,9 @@ def main() -> None:
     parser.add_argument("--rebalancer", metavar="PYTHON", help="a Python >= 3.12 that has rebalancer")
     parser.add_argument("--seconds", type=float, default=60.0, help="for milp on the first seed")
     parser.add_argument("--others", type=float, default=5.0, help="for milp on the other seeds")
-    parser.add_argument("--plain", type=float, default=0.0, help="for highs and cp-sat on the first seed; 0 leaves them out")
+    parser.add_argument(
+        "--plain", type=float, default=0.0, help="for highs and cp-sat on the first seed; 0 leaves them out"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)

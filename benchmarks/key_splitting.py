@@ -110,7 +110,7 @@ def speed(report, quick):
                 f"{best:,.0f}",
             )
         )
-    report.say("The flow optimum, 100 workers (whole call: histogram, warm start, flows, answer, check):")
+    report.say("The flow optimum, 100 workers (whole call: histogram, flows, answer, check):")
     report.table(("d", "keys", "messages", "seconds", "flows", "optimum", "universal bound", "greedy-d"), rows)
 
 

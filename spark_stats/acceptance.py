@@ -7,6 +7,7 @@ aggregation as the statistics. Nought: accepted wherever a filter lets it pass. 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, or_
@@ -17,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keyshift.models.errors import InputError
-from keyshift.spark_stats import exact_sums
+from keyshift.spark_stats import exact_sums, tallies
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.topology import Operator, Topology
 from keyshift.spark_stats.windows import Windows
@@ -57,9 +58,16 @@ class Tuples:
 
 
 def read_tuples(
-    events: DataFrame, topology: Topology, time: str | None, windows: Windows, key_groups: KeyGroups
+    events: DataFrame,
+    topology: Topology,
+    time: str | None,
+    windows: Windows,
+    key_groups: KeyGroups,
+    closed_until: int | None = None,
 ) -> Tuples:
     """Evaluate the topology's expressions on every row of the log.
+
+    A row is late when its window ends at or before `closed_until` (microseconds since 1970).
 
     Raises
     ------
@@ -67,12 +75,14 @@ def read_tuples(
         When an expression does not fit the log's columns or has the wrong type; no job has started then.
     """
     corrupt = F.col("_corrupt_record").isNotNull() if "_corrupt_record" in events.columns else F.lit(False)
-    instant = None if time is None else _expression(events, "time", time, ("timestamp",))
+    instant = None if time is None else instant_of(events, time)
     columns: dict[str, Column] = {"window": windows.index(instant)}
     reasons: list[Column] = []
     measures: dict[tuple[int, str], Measure] = {}
     values: dict[str, _Value] = {}
     row_reason = F.when(corrupt, -1).when(columns["window"].isNull(), -2)
+    if closed_until is not None:
+        row_reason = row_reason.when(windows.end(columns["window"]) <= closed_until, tallies.LATE)
     for o, operator in enumerate(topology.operators):
         reason, group = _accept(events, operator, key_groups, row_reason.isNull(), values)
         reasons.append(reason)
@@ -154,6 +164,11 @@ def _number(events: DataFrame, what: str, text: str) -> tuple[Column, bool]:
     raise InputError(f"{what} = {text!r} is of type {kind.simpleString()}, not a number")
 
 
+def instant_of(events: DataFrame, time: str) -> Column:
+    """Return the time of a row as a timestamp."""
+    return _expression(events, "time", time, ("timestamp",))
+
+
 def _expression(events: DataFrame, what: str, text: str, types: tuple[str, ...] | None) -> Column:
     """Parse and analyse one SQL expression over the log, before any job starts."""
     try:
@@ -171,3 +186,24 @@ def _expression(events: DataFrame, what: str, text: str, types: tuple[str, ...] 
 def first_line(error: Exception) -> str:
     """Return the first sentence of one of Spark's long messages."""
     return str(error).strip().splitlines()[0].split(" SQLSTATE:")[0]
+
+
+def reasons_of(code: int, topology: Topology) -> list[tuple[str | None, str]]:
+    """Return (operator, kind) for each reason packed in a `refused` number."""
+    if code < 0:
+        return [(None, ROW_REASONS[-code - 1])]
+    found: list[tuple[str | None, str]] = []
+    for name in topology.names:
+        code, reason = divmod(code, BASE)
+        if reason:
+            found.append((name, OPERATOR_REASONS[reason - 1]))
+    return found
+
+
+def counts_by_kind(codes: Iterable[tuple[int, int]], topology: Topology) -> dict[str, int]:
+    """Rows by kind; a row counts once for a kind, however many operators refused it."""
+    counts: dict[str, int] = {}
+    for code, rows in codes:
+        for kind in {kind for _, kind in reasons_of(code, topology)}:
+            counts[kind] = counts.get(kind, 0) + rows
+    return counts

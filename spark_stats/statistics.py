@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cached_property, reduce
 from pathlib import Path
@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from keyshift.models import arrays
 from keyshift.models.errors import InputError
-from keyshift.models.statistics_io import DRIVER_ROWS, assemble, whole_last
+from keyshift.models.statistics_io import DRIVER_ROWS, assemble
 from keyshift.spark_stats import exact_sums, output
-from keyshift.spark_stats.acceptance import BASE, OPERATOR_REASONS, ROW_REASONS
+from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of
 from keyshift.spark_stats.facts import Facts
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
@@ -250,7 +251,7 @@ class Stats:
             When the log has no usable row, a limit is exceeded, or an argument is wrong.
         """
         first, end = self.span
-        last = whole_last(last)
+        last = arrays.whole("last", last, least=1)
         first = first if last is None else max(first, end - last + 1)
         reach = max(operator.windows for operator in self.topology.operators)
         columns = ("window", "operator", "key_group", "load", *STATE)
@@ -300,27 +301,6 @@ def rows_of(table: DataFrame, max_rows: int) -> pd.DataFrame:
     if len(rows) > max_rows:
         raise InputError(f"more than max_rows = {max_rows} rows would come to the driver: raise it, or ask for less")
     return rows
-
-
-def reasons_of(code: int, topology: Topology) -> list[tuple[str | None, str]]:
-    """Return (operator, kind) for each reason packed in a `refused` number; see `keyshift.spark_stats.acceptance`."""
-    if code < 0:
-        return [(None, ROW_REASONS[-code - 1])]
-    found: list[tuple[str | None, str]] = []
-    for name in topology.names:
-        code, reason = divmod(code, BASE)
-        if reason:
-            found.append((name, OPERATOR_REASONS[reason - 1]))
-    return found
-
-
-def counts_by_kind(codes: Iterable[tuple[int, int]], topology: Topology) -> dict[str, int]:
-    """Rows by kind; a row counts once for a kind, however many operators refused it."""
-    counts: dict[str, int] = {}
-    for code, rows in codes:
-        for kind in {kind for _, kind in reasons_of(code, topology)}:
-            counts[kind] = counts.get(kind, 0) + rows
-    return counts
 
 
 def _choose(number: Column, values: Mapping[int, Column]) -> Column:

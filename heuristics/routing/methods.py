@@ -133,9 +133,11 @@ def compact_plan(problem: MixedRouting, degree: int, make: Callable[..., Plan], 
     best: Plan | None = None
     for _ in range(AIMS):
         plan = make(problem, keys=keys, spare=spare, **options)
-        best = plan if best is None or plan.rank < best.rank else best
         over = np.where(problem.workload.kept, plan.loads - problem.upper, 0.0)
-        if plan.forced or over.max() <= problem.slack:
+        held = bool(over.max() <= problem.slack)
+        if best is None or held or plan.rank < best.rank:
+            best = plan
+        if plan.forced or held:
             break
         spare = spare + 1.1 * np.maximum(over, 0.0)
     assert best is not None

@@ -87,10 +87,18 @@ def _binding(problem: KeyGroupAllocation, chosen: np.ndarray) -> list[str]:
         unmoved = problem.migration_cost[~metrics.moved(w, chosen)]
         if unmoved.size and spare < unmoved.min() - NEAR * max(1.0, problem.max_migration_cost):
             found.append(f"(2) the migration cost left, {spare:g}, moves no further key group")
+    if distance <= near:
+        return found + _full(problem, chosen)
     for i in np.flatnonzero(deviation >= distance - near):
         found.append(f"(3) node {i} lies {deviation[i]:g} above the mean, the whole load distance")
     for i in np.flatnonzero(w.kept & (deviation <= near - distance)):
         found.append(f"(4) node {i} lies {-deviation[i]:g} below the mean, the whole load distance")
+    return found + _full(problem, chosen)
+
+
+def _full(problem: KeyGroupAllocation, chosen: np.ndarray) -> list[str]:
+    """Nodes whose capacity (7) has no room for even the smallest key group."""
+    w, found = problem.workload, []
     for name, limit in (problem.resource_capacity or {}).items():
         room = np.asarray(limit) - np.bincount(chosen, problem.usage(name), w.nodes)
         used = problem.usage(name)[problem.usage(name) > 0]

@@ -162,6 +162,8 @@ class _Run:
         pairs = planner.pairs(target, np.random.default_rng([self.seed, turn]))
         if pairs is None:
             return
+        if turn % 3 == 0 and pairs[:, 0].any():  # arrivals are the departures of plans, not of everybody
+            planner.sample(planner.pool_of(pairs), turn)
         effort = (100_000 + 3_000 * int(pairs[:, 0].sum())) * (1, 1, 1, 4)[turn // len(TARGETS) % 4]
         self.offer(planner.realise(pairs, target, effort, turn), "planned")
 

@@ -49,16 +49,37 @@ class Planner:
         self.size = min(self.counts.table.shape[1], self._needed() + 4, largest)
         samples = int(np.clip(MOST_SAMPLES / (it.nodes * self.size**2), FEWEST_SAMPLES, SAMPLES))
         self.excess = it.deviations(it.home) / it.weight
-        order, starts = it.by_node
         self.samples = np.empty((it.nodes, self.size, self.size, samples), np.float32)
-        kernels.sample_distances(
-            generator(self.seed, 0), it.load, order, starts, self.excess, it.weight, it.draining, self.samples
-        )
+        self.sample(np.arange(it.key_groups), 0)
         self.most = min(it.max_moves, it.nodes * (self.size - 1))
         self.widest = min(self.most, 4 * self.size)
         states = it.nodes * self.size**2 * (2 * self.widest + 1) * (self.most + 1)
         self.exact = states <= MOST_STATES
         self.rank = self._alternating()
+
+    def sample(self, pool: IntArray, stream: int) -> None:
+        """Estimate P anew, with arrivals from a pool of key groups."""
+        it = self.instance
+        order, starts = it.by_node
+        kernels.sample_distances(
+            generator(self.seed, stream),
+            it.load,
+            pool,
+            order,
+            starts,
+            self.excess,
+            it.weight,
+            it.draining,
+            self.samples,
+        )
+
+    def pool_of(self, pairs: IntArray) -> IntArray:
+        """Whom a plan's departures can be: every node's key groups, as often as the node gives one away."""
+        order, starts = self.instance.by_node
+        size = np.diff(starts)
+        share = np.repeat(pairs[:, 0] / np.maximum(size, 1), size)
+        times = np.rint(share / share.max() * 20).astype(np.int64)
+        return np.repeat(order, times)
 
     @property
     def useful(self) -> bool:

@@ -53,9 +53,7 @@ def solve_highs(
     if not second_stage or weights is not None or first.termination != "optimal" or first.assignment is None:
         return first
     least = problem.objective(first.assignment)
-    second, _ = _stage(
-        problem, "deviation_sum", least + 1e-9 * problem.scale, first.assignment, budget, seed, threads
-    )
+    second, _ = _stage(problem, "deviation_sum", least + 1e-9 * problem.scale, first.assignment, budget, seed, threads)
     if second.assignment is not None and problem.objective(second.assignment) <= least + problem.tolerance / 2:
         first.assignment = second.assignment
         first.details["second_stage"] = second.termination
