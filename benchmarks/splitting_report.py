@@ -38,11 +38,25 @@ class Report:
         plt.close(figure)
         self.say("", f"![{caption}](key_splitting_{name}.png)", "", f"*{caption}*", "")
 
+    def write(self, title, anew) -> None:
+        """Write the report, or renew the sections of an existing one that were run."""
+        path = self.out / "key_splitting.md"
+        old = {} if anew or not path.exists() else _sections(path.read_text())
+        sections = old | _sections("\n".join(self.lines))
+        start = f"# {title}\n\nIn the figures, an imbalance of 1e-8 stands for none.\n"
+        path.write_text("\n".join([start, *(text.strip() + "\n" for text in sections.values())]))
+
     def held(self, optimum, load) -> None:
         if load < optimum:
             raise AssertionError(f"a scheme's largest load {load} is below the optimum {optimum}")
         self.runs += 1
         self.closest = min(self.closest, load / optimum)
+
+
+def _sections(text):
+    """The sections of a report, by heading."""
+    parts = text.split("\n## ") if text.startswith("# ") else ("\n" + text).split("\n## ")
+    return {part.split("\n", 1)[0]: "## " + part for part in parts[1:]}
 
 
 def run(scheme, keys, workers, **options):

@@ -51,6 +51,8 @@ class Planner:
     integrated : bool, default False
         Give the problem processing loads and the load model's costs, so that it knows what collocation saves. By
         default it gets the loads that a running system would measure today, as paper 2's methods do.
+    from_current : bool, default False
+        Begin from the current nodes where these are feasible, rather than from other methods' answers: faster.
     balance_first : bool, default True
         When the problem has no answer - say, the load distance cannot be met within the migration limit - plan by
         key-group allocation under the same migration limit, as ALBIC does in the end. Otherwise nothing moves.
@@ -62,6 +64,7 @@ class Planner:
     options: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     integrated: bool = False
+    from_current: bool = False
     balance_first: bool = True
 
     @property
@@ -324,12 +327,10 @@ class _Loop:
     def _plan(self, planner: Planner, workload: Workload, period: int) -> _Plan | None:
         """The method's plan; else that of key-group allocation; else to stay."""
         seed = self.seed + period
+        posed = planner.pose(workload, self.load_model)
+        start = workload.current if planner.from_current and not posed.violations(workload.current) else None
         found = solve(
-            planner.pose(workload, self.load_model),
-            planner.method,
-            seed=seed,
-            time_limit=self.time_limit,
-            **planner.settings,
+            posed, planner.method, seed=seed, time_limit=self.time_limit, start=start, **planner.settings
         )
         if found.termination == "interrupted":
             return None

@@ -123,7 +123,8 @@ def best_start(problem: Problem, names: tuple[str, ...], budget: Budget, seed: i
     for name in names:
         if budget.expired:
             break
-        candidates.append(find_method(problem, name).function(problem, budget=budget, seed=seed).assignment)
+        share = budget.part(0.25)  # a start must leave time for what starts from it
+        candidates.append(find_method(problem, name).function(problem, budget=share, seed=seed).assignment)
     feasible: list[tuple[float, int, np.ndarray]] = []
     for candidate in candidates:
         try:

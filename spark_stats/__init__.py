@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from keyshift.spark_stats.collect import collect
     from keyshift.spark_stats.session import local_session
     from keyshift.spark_stats.statistics import Stats
+    from keyshift.spark_stats.streaming import StatsStream
 
 _LAZY = {
     "Stats": "keyshift.spark_stats.statistics",
+    "StatsStream": "keyshift.spark_stats.streaming",
     "collect": "keyshift.spark_stats.collect",
     "local_session": "keyshift.spark_stats.session",
 }
 
-__all__ = ["Operator", "Stats", "Topology", "collect", "local_session"]
+__all__ = ["Operator", "Stats", "StatsStream", "Topology", "collect", "local_session"]
 
 
 def __getattr__(name: str) -> Any:

@@ -103,6 +103,30 @@ def test_a_price_on_intervals_bounds_the_state_kept():
     assert attained > 0.8 * solved
 
 
+def test_a_pass_at_a_price_as_python(monkeypatch):
+    rng = np.random.default_rng(7)
+    for name in ("layer", "step_back"):
+        monkeypatch.setattr(band_kernel, name, getattr(band_kernel, name).py_func)
+    for _ in range(25):
+        problem = random_problem(rng, int(rng.integers(2, 9)), 3)
+        if problem.conflicts():
+            continue
+        m = problem.workload.key_groups
+        prefix = np.concatenate(([0], np.cumsum(rng.integers(0, 9, m))))
+        left, right = band_kernel.cells(problem.old_cuts, m)
+        for price in (0, 1, 5, 100):
+            runs = []
+            for run in (band_kernel.penalised, band_kernel.penalised.py_func):
+                rows = (np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64))
+                scratch = (np.empty((4, m + 1), np.int64), np.empty(m + 1, np.int64))
+                runs.append(run(problem.starts, left, right, prefix, price, *rows, *scratch))
+            assert runs[0][0] == runs[1][0]
+            np.testing.assert_array_equal(runs[0][1], runs[1][1])
+            new = tuple(runs[0][1].tolist())
+            kept = oracle.kept(tuple(problem.old_cuts.tolist()), new, np.diff(prefix))
+            assert kept - price * (len(new) - 1) == runs[0][0]
+
+
 def test_a_limit_on_the_search_for_a_price():
     w = workload(np.ones(60), np.repeat(np.arange(20), 3), 20, state=np.arange(60))
     problem = ks.IntervalMigration(w, 5, 1)

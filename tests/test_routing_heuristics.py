@@ -8,6 +8,7 @@ import types
 import numpy as np
 import pytest
 from instances.routing import battery, random_problem
+from interpreted import interpret
 
 import keyshift as ks
 from keyshift.heuristics.routing import kernels, readj_kernels
@@ -300,15 +301,6 @@ def test_readj_stops_with_the_budget():
 # The compiled loops -------------------------------------------------------------------------------------------------
 
 
-def interpreted(monkeypatch, module, users=()):
-    """Replace a module's compiled functions by their Python text."""
-    for name, function in list(vars(module).items()):
-        if hasattr(function, "py_func"):
-            for place in (module, *users):
-                if hasattr(place, name):
-                    monkeypatch.setattr(place, name, function.py_func)
-
-
 def test_compiled_loops_do_what_their_text_says(monkeypatch):
     rng = np.random.default_rng(2)
     problems = [*battery().values(), *(random_problem(rng, 12, 3) for _ in range(30))]
@@ -318,9 +310,9 @@ def test_compiled_loops_do_what_their_text_says(monkeypatch):
     )  # fmt: skip
     compiled = [make(p).assignment.tolist() for p in problems for make in makers]
     assert isinstance(kernels.llfd.py_func, types.FunctionType)
-    interpreted(monkeypatch, kernels)
-    interpreted(monkeypatch, readj_kernels)
-    interpreted(monkeypatch, hlhe_kernel, [hlhe_module])
+    interpret(monkeypatch, kernels)
+    interpret(monkeypatch, readj_kernels)
+    interpret(monkeypatch, hlhe_kernel, hlhe_module)
     assert isinstance(kernels.llfd, types.FunctionType)
     assert [make(p).assignment.tolist() for p in problems for make in makers] == compiled
 

@@ -29,6 +29,7 @@ def albic(
     step_partition_load: float = 5.0,
     score_factor: float = 1.5,
     plan_rounds: int = 15,
+    anticipate: bool = True,
 ) -> Answer:
     """Keep what is collocated, collocate one pair more, and balance the rest by the allocation program.
 
@@ -57,12 +58,15 @@ def albic(
     plan_rounds : int, default 15
         How long one allocation program may take, in rounds of its search: counted, so that the same seed gives the
         same plan. It ends sooner at a load distance of 0.1 % of the mean node load.
+    anticipate : bool, default True
+        Balance with the load that the demanded pair will have once it is together. It matters only where the problem
+        knows what remote traffic costs; False balances with today's measured load throughout, as printed.
 
     Notes
     -----
     Source: paper 2, Algorithm 2; maxLD is the problem's `max_load_distance`. Departures: balancing sees the
     measured load (processing plus today's remote traffic), as in the paper's engine, while the answer is judged by
-    the load it will really have; a program without an answer counts as one that breaks maxLD; see also
+    the load it will really have (`anticipate` brings the two nearer); a program without an answer counts as one that breaks maxLD; see also
     `target_nodes` and `migration_weights`.
     """
     measured = problem.load_model.measured(problem.workload)
@@ -75,7 +79,8 @@ def albic(
         rounds += 1
         partitions = partition(problem, measured, together, max_pl * unit, seed) if max_pl > 0 else []
         demand = demanded(problem, measured, partitions, pair) if max_pl > 0 and pair is not None else None
-        found = plan_under(problem, measured, partitions, demand, budget, seed, plan_rounds)
+        expected = after_demand(problem, measured, demand) if anticipate else measured
+        found = plan_under(problem, expected, partitions, demand, budget, seed, plan_rounds)
         plan = plan if found is None else found
         if max_pl <= 0 or (found is not None and not problem.violations(found)):
             break
@@ -131,6 +136,15 @@ def demanded(
         if problem.allocation.allowed[movers, node].all():
             return Demand(members, node)
     return None
+
+
+def after_demand(problem: CollocatedAllocation, measured: Workload, demand: Demand | None) -> Workload:
+    """The measured workload with the loads that the demand's key groups have where it puts them, all others staying."""
+    if demand is None or problem.load_model.per_tuple == 0:
+        return measured
+    place = measured.current.copy()
+    place[demand.members] = demand.node
+    return measured.replace(load=problem.load_model.key_group_loads(problem.workload, place))
 
 
 def target_nodes(measured: Workload, first: int, second: int, first_held: bool, second_held: bool) -> list[int]:
@@ -207,7 +221,8 @@ def migration_weights(
         limited.append((problem.allocation.migration_cost, problem.max_migration_cost))
     left = [(np.bincount(unit, cost, units), limit - float(cost[moving].sum())) for cost, limit in limited]
     if not left:
-        weights, room = np.zeros(units), 1.0
+        weights: FloatArray = np.zeros(units)
+        room = 1.0
     elif len(left) == 1:
         weights, room = left[0]
     elif min(limit for _, limit in left) < 0:

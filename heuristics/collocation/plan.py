@@ -10,6 +10,9 @@ from keyshift.heuristics.allocation.flux import flux
 from keyshift.models import Budget
 from keyshift.models.allocation import KeyGroupAllocation
 
+SMALL_EFFORT = 0.5
+"""Of CP-SAT on small instances, in its deterministic seconds."""
+
 
 def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int, enough: float) -> np.ndarray | None:
     """The allocation program's plan ("lp-solver" in Algorithm 2), None when it finds none.
@@ -28,12 +31,24 @@ def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int
     -----
     The solver stops by counting, not by the clock: the same seed gives the same plan on any machine.
     """
-    from keyshift.solvers.allocation.milp import solve_milp
+    from keyshift.solvers.allocation.milp import SMALL, solve_milp
 
+    if problem.allowed.sum() <= SMALL:
+        return _small(problem, budget, seed)
     start = flux(problem, budget=budget, seed=seed).assignment
     if start is None or problem.violations(start):
         start = None if problem.violations(problem.workload.current) else problem.workload.current
     return solve_milp(problem, budget=Rounds(budget, rounds, enough), seed=seed, start=start).assignment
+
+
+def _small(problem: KeyGroupAllocation, budget: Budget, seed: int) -> np.ndarray | None:
+    """The plan of an instance so small that `solve_milp` would leave it to CP-SAT, which here counts its own work."""
+    from keyshift.models.allocation.cpsat_model import AllocationCpSat
+    from keyshift.solvers import cpsat
+
+    statement = AllocationCpSat(problem)
+    outcome = cpsat.minimise(statement.model, budget, seed=seed, max_deterministic_time=SMALL_EFFORT)
+    return statement.assignment(outcome.solver.boolean_value) if outcome.found else None
 
 
 class Rounds(Budget):

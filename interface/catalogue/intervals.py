@@ -46,6 +46,10 @@ SEQUENCE = Formulation(
             "oms", "exact", f"{_PAPER}, sec. 5.1, by sweeps over all partitions", f"{_SOLVERS}.oms:solve_oms", ("ssm",),
             limits="partitions that can be enumerated (millions)",
         ),
+        Method(
+            "profile", "exact", "keyshift: two changes at once, task by task", f"{_SOLVERS}.profile:two_known_steps",
+            limits="two changes of the node count",
+        ),
         Method("milp", "exact", f"{_PAPER}, sec. 5.1; HiGHS", f"{_DECLARED}:solve_milp", limits="small"),
         Method("cp-sat", "exact", f"{_PAPER}, sec. 5.1; CP-SAT", f"{_DECLARED}:solve_cpsat", limits="small"),
         Method("ssm", "heuristic", f"{_PAPER}, sec. 4, step by step", f"{_SOLVERS}.oms:repeated_ssm"),

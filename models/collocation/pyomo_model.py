@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyomo.environ as pyo
 
@@ -9,8 +11,9 @@ from keyshift.models.allocation.pyomo_model import AllocationPyomo
 from keyshift.models.collocation.problem import CollocatedAllocation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
-ROUNDING = 4e-9
-"""Relative width of a limit beyond what is printed: the model admits whatever the check admits."""
+ROUNDING = 5e-8
+"""Relative width of a limit beyond what is printed: the model admits whatever the check admits, and no solver's
+tolerance makes it refuse that."""
 
 
 class CollocationPyomo(AllocationPyomo):
@@ -171,7 +174,7 @@ class CollocationPyomo(AllocationPyomo):
         m.together.value = float(pairs.traffic[assignment[pairs.first] == assignment[pairs.second]].sum())
 
 
-def _free(expression: object) -> object:
+def _free(expression: object) -> Any:
     from pyomo.core.expr.visitor import identify_variables
 
     return identify_variables(expression, include_fixed=False)

@@ -10,9 +10,12 @@ from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import BoolArray, FloatArray
 from keyshift.solvers import cpsat, highs
+from keyshift.solvers.safe_bounds import dual_bound
 
 MIP_DOUBT = 2e-7
 """HiGHS proves its bound within feasibility tolerances; so much of the objective's scale is taken off it."""
+TOLERANCES = {"mip_feasibility_tolerance": 1e-6, "primal_feasibility_tolerance": 1e-7}
+"""HiGHS's own. Tighter ones let it call feasible relaxations with equal loads infeasible; what these admit, the check sorts out."""
 NO_ASSIGNMENT = "{} proves that no assignment meets the load distance within the other limits"
 
 
@@ -85,7 +88,7 @@ def run_highs(
         if not program.integer.any():  # every key group is held to its node
             return _only_choice(problem)
         values = None if start is None else np.array([v.value for v in columns], dtype=float)
-        result = highs.minimise(program, budget, seed=seed, start=values, threads=threads, report=budget.report)
+        result = highs.minimise(program, budget, seed=seed, start=values, threads=threads, report=budget.report, options=TOLERANCES)
         if result.termination == "infeasible":
             return Answer(None, termination="infeasible", message=NO_ASSIGNMENT.format("HiGHS"))
         bound = max(0.0, result.bound - MIP_DOUBT * problem.scale)
@@ -125,12 +128,11 @@ def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) ->
     from keyshift.models.collocation.pyomo_model import CollocationPyomo
 
     program, _ = highs.compile_model(CollocationPyomo(problem).model)
-    bound, termination = highs.relaxation_bound(program, budget, seed)
-    if termination == "infeasible":
+    result = highs.minimise(program, budget, seed=seed, relax=True, options=TOLERANCES)
+    if result.termination == "infeasible":
         return Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
-    return Answer(
-        None, None if bound is None else max(0.0, bound), "completed" if termination == "optimal" else termination
-    )
+    bound = None if result.row_duals is None else max(0.0, dual_bound(program, result.row_duals))
+    return Answer(None, bound, "completed" if result.termination == "optimal" else result.termination)
 
 
 def better_of(problem: CollocatedAllocation, answer: Answer, start: np.ndarray | None) -> Answer:

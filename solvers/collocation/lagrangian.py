@@ -124,6 +124,7 @@ class LagrangianBound:
         self.weak_on, self.weak_here, self.weak_slack = self._weak(self.forest.weak)
         self.up, self.theta, self.marginal = np.empty((p, n)), np.empty((p, n)), np.empty((p, n))
         self.labels = np.zeros(p, dtype=np.int64)
+        self.prices = self.first_prices()  # the best so far: where the next `tighten` begins
 
     def _slack(self, weak: sp.csr_array) -> FloatArray:
         """What others that move may add to a mover over the weak pairs.
@@ -250,7 +251,7 @@ def tighten(
         An upper bound on what any feasible assignment collocates, the incumbent's own share included.
     """
     floor = -np.inf if incumbent is None else incumbent + (unit * (1 - 1e-6) if unit else 0.0) * 0.999
-    prices, best_prices = bound.first_prices(), bound.first_prices()
+    prices = best_prices = bound.prices
     best, agility, since = np.inf, 1.0, 0
     direction: Multipliers | None = None
     for step in range(steps):
@@ -278,6 +279,7 @@ def tighten(
             break
         target = max(incumbent if incumbent is not None else best * 0.9, best - 0.5 * abs(best))
         prices = prices.stepped(direction, agility * max(value - target, 1e-7) / length)
+    bound.prices = best_prices
     if np.isfinite(floor):
         bound.evaluate(best_prices)
         bound.close(floor)

@@ -14,8 +14,11 @@ from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.local_search import improve
 from keyshift.solvers.collocation.structure import most_by_structure
 
-MOST_COLUMNS = 60_000
-"""HiGHS gets no more variables than these; pairs beyond are bounded instead, the least talkative first."""
+TURNS = 6
+"""Turns of search and bound before the exact stage takes what is open, large or not."""
+MOST_COLUMNS, COLUMNS_PER_SECOND = 60_000, 1_000
+"""HiGHS gets no more variables than these, in all and for each second that is left: to state a model and to solve its
+first relaxation cannot be cut short. Pairs beyond are bounded instead, the least talkative first."""
 
 
 def solve_milp(
@@ -27,6 +30,7 @@ def solve_milp(
     threads: int = 1,
     search_steps: int | None = None,
     bound_steps: int | None = None,
+    finish: bool = True,
 ) -> Answer:
     """The linearised model, solved in four stages.
 
@@ -34,6 +38,7 @@ def solve_milp(
     2. An upper bound on the traffic that can be collocated: Lagrangian relaxation (`tighten`) and the structure of
        the traffic (`most_by_structure`).
     3. Every node that the bound proves no better for a key group than the incumbent is closed to it.
+       Stages 1 to 3 take a few turns while what is open is too large for stage 4.
     4. HiGHS on what is left open, from the incumbent. Where even that is too large, the weakest pairs are bounded
        rather than modelled, and the answer keeps a gap.
 
@@ -49,24 +54,42 @@ def solve_milp(
     search_steps, bound_steps : int, optional
         How long stages 1 and 2 may take, in steps: a number of steps repeats itself, a number of seconds does not.
         None grows with the instance, to 400,000 and 1,500.
+    finish : bool, default True
+        Go on to stage 4. Without it the method is a fast heuristic with a bound.
     """
     data = arrays_of(problem)
     size = data.key_groups * data.nodes
     search_steps = min(400_000, 500 * size) if search_steps is None else search_steps
     bound_steps = min(1500, 50 + 5 * data.key_groups) if bound_steps is None else bound_steps
-    best = improve(problem, start, budget.part(0.3), seed, search_steps, data)
     lagrangian = LagrangianBound(data)
-    share = None if best is None else data.collocated(best)
-    most = min(
-        tighten(lagrangian, budget.part(0.4), share, bound_steps, _tuple_share(problem)),
-        most_by_structure(data, budget),
-    )
-    answer = _answer(problem, best, _objective_bound(problem, most), "gap")
-    budget.report(None if best is None else problem.objective(best), answer.bound)
-    if answer.termination == "optimal" or budget.expired:
-        answer.termination = answer.termination if answer.termination == "optimal" else budget.why
-        return answer
-    return _finish(problem, data, lagrangian, answer, budget, seed, threads)
+    best, bound = start, _objective_bound(problem, most_by_structure(data, budget))
+    for turn in range(TURNS if finish else 1):
+        found = improve(problem, best, budget.part(0.4), seed + turn, search_steps, data)
+        best = best if found is None else found
+        share = None if best is None else data.collocated(best)
+        most = tighten(lagrangian, budget.part(0.5), share, bound_steps, _tuple_share(problem))
+        answer = _answer(problem, best, max(bound, _objective_bound(problem, most)), "gap")
+        bound = max(bound, answer.bound or 0.0)
+        budget.report(None if best is None else problem.objective(best), bound)
+        if answer.termination == "optimal" or budget.expired or not finish:
+            break
+        if best is None or _fits(data, lagrangian.open_to, budget):
+            return _finish(problem, data, lagrangian, answer, budget, seed, threads)
+    if answer.termination != "optimal" and finish:
+        if not budget.expired:
+            return _finish(problem, data, lagrangian, answer, budget, seed, threads)
+        answer.termination = budget.why
+    return answer
+
+
+def _fits(data: Arrays, open_to: BoolArray, budget: Budget) -> bool:
+    """Whether what is open can go to HiGHS whole."""
+    return bool(_explicit(data, open_to, _room(open_to, budget)).all())
+
+
+def _room(open_to: BoolArray, budget: Budget) -> int:
+    """How many z the exact stage may have."""
+    return int(min(MOST_COLUMNS, COLUMNS_PER_SECOND * budget.remaining)) - int(open_to.sum())
 
 
 def _finish(
@@ -81,11 +104,14 @@ def _finish(
     """Stage 4. What was closed is no better than the incumbent, so the bound is that of the rest, or the incumbent."""
     best = answer.assignment
     open_to = data.allowed if best is None else lagrangian.open_to
-    explicit = _explicit(data, open_to)
+    room = _room(open_to, budget)
+    explicit = _explicit(data, open_to, room)
     left_out = int((~explicit).sum())
     details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
-    if left_out and data.cost > 0:  # z weighs on loads: no pair can be left out
-        return Answer(best, answer.bound, "gap", "too large for the exact stage", details)
+    # Where z weighs on loads, no pair can be left out.
+    if (room < 0 and np.isfinite(budget.remaining)) or (left_out and data.cost > 0):
+        why: Termination = "time_limit" if np.isfinite(budget.remaining) else "gap"
+        return Answer(best, answer.bound, why, "what the bound leaves open is too large to be solved exactly", details)
     outside = (None, None) if left_out == 0 else (explicit, lagrangian.beyond(explicit) * data.traffic_unit)
     rest = run_highs(problem, budget, seed, best, threads, None if best is None else open_to, *outside)
     if rest.termination == "infeasible":
@@ -110,15 +136,14 @@ def _answer(problem: CollocatedAllocation, best: np.ndarray | None, bound: float
     return Answer(best, min(bound, problem.objective(best)), "optimal" if met else otherwise)
 
 
-def _explicit(data: Arrays, open_to: BoolArray) -> BoolArray:
+def _explicit(data: Arrays, open_to: BoolArray, room: int) -> BoolArray:
     """The pairs that get a z for every common node: all, or the most talkative ones that fit."""
     free = open_to.sum(axis=1) > 1
     common = (open_to[data.first] & open_to[data.second]).sum(axis=1)
     columns = np.where(free[data.first] & free[data.second], common, 0)
     order = np.argsort(-data.traffic, kind="stable")
-    room = MOST_COLUMNS - int(open_to.sum())
     fits = np.zeros(columns.size, dtype=bool)
-    fits[order] = np.cumsum(columns[order]) <= room
+    fits[order] = np.cumsum(columns[order]) <= max(room, 0)
     return fits | (columns == 0)
 
 

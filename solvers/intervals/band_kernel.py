@@ -53,7 +53,7 @@ def bands(starts: np.ndarray, intervals: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @njit(cache=True, nogil=True)
-def layer(  # noqa: C901 - one pass, compiled
+def layer(
     starts: np.ndarray, left: np.ndarray, right: np.ndarray, prefix: np.ndarray,
     before0: np.ndarray, before1: np.ndarray, low_before: int, high_before: int,
     now0: np.ndarray, now1: np.ndarray, low: int, high: int, front: np.ndarray, queue: np.ndarray,
@@ -128,7 +128,7 @@ def layer(  # noqa: C901 - one pass, compiled
 
 
 @njit(cache=True, nogil=True)
-def step_back(  # noqa: C901 - one pass, compiled
+def step_back(
     starts: np.ndarray, left: np.ndarray, right: np.ndarray, prefix: np.ndarray,
     before0: np.ndarray, before1: np.ndarray, o: int, high: int, x: int, taken: int, value: int,
 ) -> tuple[int, int]:  # fmt: skip
@@ -160,7 +160,7 @@ def step_back(  # noqa: C901 - one pass, compiled
 
 
 @njit(cache=True, nogil=True)
-def band_cuts(  # noqa: C901 - one pass, compiled
+def band_cuts(
     starts: np.ndarray, cuts: np.ndarray, prefix: np.ndarray, intervals: int, trace: bool
 ) -> tuple[int, np.ndarray]:
     """The largest state kept by at most so many intervals, and cuts that keep it.

@@ -35,7 +35,7 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     r"""Bisect the price of an interval until as few are used as there are nodes: a bound, and an assignment near it.
 
     For every price :math:`\lambda \ge 0` the state kept by at most n' intervals is at most
-    :math:`h(\lambda) + \lambda n'`, where h is the largest state kept less the price of the intervals. A pass takes O(m);
+    :math:`h(\lambda) + \lambda n'`, where h is the largest state kept less the intervals' price. A pass takes O(m);
     there are about log2(all the state) of them, and one suffices when the best partition without a price uses
     at most n' intervals, as it often does when nodes are added. The assignment is proven optimal where it attains
     the bound; where it does not, the default method closes the gap in more time.
@@ -50,11 +50,11 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     kept = weights(problem.keepable_state, bits=min(52, VALUE_BITS - m.bit_length()))
     run = _Pass(problem, kept.prefix)
     low, high = 0, kept.total + 1
-    best, found = run(0)
+    best, first = run(0)
     upper, passes = best, 1
-    searched = found.size - 1 > most
+    searched = first.size - 1 > most
+    found: IntArray | None = None if searched else first
     if searched:
-        found = None
         while high - low > 1 and not budget.expired:
             price = (low + high) // 2
             value, cuts = run(price)
@@ -65,8 +65,8 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
             else:
                 high, found = price, cuts
             budget.report(bound=moved_at_least(problem, kept, upper))
-        if found is None:  # the highest price: the fewest intervals
-            found = run(high)[1]
+    if found is None:  # the highest price: the fewest intervals
+        _, found = run(high)
     bound = moved_at_least(problem, kept, upper)
     if found.size - 1 > most:  # ties at the highest price
         return Answer(None, bound, budget.why, "the limit came before a price led to few enough intervals")

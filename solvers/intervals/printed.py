@@ -137,7 +137,7 @@ def simple_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
         return Answer(None, message=f"Simple_SSM would take m^3 n^3 n'^2 = {steps} steps; the default method does not")
     kept = keepable(problem)
     starts, old, sums = problem.starts.tolist(), problem.old_cuts.tolist(), kept.prefix.tolist()
-    nothing = (NEVER, (0,))
+    nothing: tuple[int, tuple[int, ...]] = (NEVER, (0,))
 
     @cache
     def solve(alpha: int, beta: int, gamma: int, delta: int, most: int) -> tuple[int, tuple[int, ...]]:
@@ -146,7 +146,7 @@ def simple_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
             return 0, ()
         if most == 0:
             return nothing
-        best = nothing
+        best: tuple[int, tuple[int, ...]] = nothing
         inner = _greedy_back(problem.starts, alpha, beta)
         if len(inner) < most and all(starts[x] < x for x in range(alpha + 1, beta + 1)):
             best = 0, (*reversed(inner), beta)

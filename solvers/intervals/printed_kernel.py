@@ -15,7 +15,7 @@ NEVER = -(1 << 60)
 
 
 @njit(cache=True, nogil=True)
-def figure_7(  # noqa: C901 - one pass, compiled
+def figure_7(
     starts: np.ndarray, cuts: np.ndarray, prefix: np.ndarray, load: np.ndarray, limit: int, intervals: int,
     empty_rest: bool, zero_base: bool, lemma_43: bool, literal_lines: bool,
 ) -> tuple[int, np.ndarray]:  # fmt: skip

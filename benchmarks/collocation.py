@@ -1,0 +1,320 @@
+"""ALBIC, COLA and the exact model: paper 2's figures 6 to 14, ALBIC's gap to the optimum, and running times.
+
+python benchmarks/collocation.py [--quick] [--only PART ...] --out docs/benchmarks/0.1.0/collocation
+
+Parts: synthetic (figures 10, 11), job1 (figures 6 to 9), job2, job3, job4 (figures 12 to 14), gap (ALBIC against the optimum,
+period by period), speed (one invocation at 40 / 800 and 60 / 1200), hundred (100 periods, four methods). Each writes a
+table ``<part>.csv`` and a figure ``<part>.png``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+import keyshift as ks
+from keyshift.heuristics.collocation.comparisons import split_loads
+from keyshift.replay_plots import COLOURS, MARKERS, draw
+
+sys.path.insert(0, str(Path(__file__).parent))
+import collocation_streams as streams
+
+FAST = {"finish": False, "search_steps": 100_000, "bound_steps": 60}
+"""The exact method's search and bound, without HiGHS: for long replays."""
+LIMITS = {"max_migrations": 10, "max_load_distance": 10.0}
+FREE = {"max_load_distance": 10.0}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a few periods of everything")
+    parser.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    for part in given.only:
+        began = time.perf_counter()
+        table, figure = PARTS[part](given.quick)
+        table.to_csv(given.out / f"{part}.csv", index=False, float_format="%.5g")
+        if figure is not None:
+            figure.savefig(given.out / f"{part}.png", dpi=110)
+        print(f"\n== {part} ({time.perf_counter() - began:.0f} s)\n{table.to_string(index=False, float_format='%.4g')}", flush=True)
+
+
+WIDE = {"max_partition_load": 50.0, "step_partition_load": 10.0}
+"""maxPL and stepPL are 25 and 5 points of a node's capacity in the paper. Loads here are relative to the mean: for nodes
+that are half busy 25 points are 50 % of it."""
+
+
+def planner(name: str) -> ks.Planner:
+    """COLA and PoTC know no migration limit; everybody else has ten moves."""
+    known = {
+        "albic": ks.Planner("albic", options=LIMITS, settings=WIDE, integrated=True),
+        "albic, as measured": ks.Planner("albic", label="albic, as measured", options=LIMITS, settings=WIDE),
+        "cola": ks.Planner("cola", options=FREE),
+        "exact": ks.Planner("milp", label="exact", options=LIMITS, settings=FAST, integrated=True, from_current=True),
+    }
+    return known.get(name) or ks.Planner(name, options=LIMITS)
+
+
+# Figures 10 and 11 ------------------------------------------------------------------------------------------------
+
+
+def synthetic(quick: bool) -> tuple[pd.DataFrame, Figure]:
+    """Figures 10, 11. Everybody starts from COLA's first plan, and ALBIC may move 20 key groups a period."""
+    periods = 4 if quick else 6
+    sizes = [(20, 400, 10)] if quick else [(20, 400, 10), (40, 800, 20), (60, 1200, 30)]
+    base = sizes[0] if quick else sizes[1]
+    settings = [(*base, share / 100) for share in ((0, 50, 100))]
+    settings += [(*size, 0.5) for size in sizes if (*size, 0.5) not in settings]
+    rows = [row for setting in settings for row in _steady(setting, periods)]
+    table = pd.DataFrame(rows)
+    figure = Figure(figsize=(11, 6.4), layout="constrained")
+    grid = figure.subplots(2, 2)
+    first = table[table["nodes"] == base[0]]
+    second = table[table["most_collocation"] == 50]
+    for axes, part, x, metric in (
+        (grid[0, 0], first, "most_collocation", "collocation_percent"),
+        (grid[0, 1], first, "most_collocation", "load_distance_percent"),
+        (grid[1, 0], second, "nodes", "collocation_percent"),
+        (grid[1, 1], second, "nodes", "load_distance_percent"),
+    ):
+        for number, (method, mine) in enumerate(part.groupby("method", sort=False)):
+            mine = mine.sort_values(x)
+            axes.plot(mine[x], mine[metric], color=COLOURS[number], marker=MARKERS[number], label=method)
+        axes.set_xlabel("key groups that send one to one (%)" if x == "most_collocation" else "nodes (20 key groups each)")
+        axes.set_ylabel(metric.replace("_percent", " (%)").replace("_", " "))
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+    grid[0, 0].legend()
+    figure.suptitle("mean over the periods; above figure 10, below figure 11 of the paper")
+    return table, figure
+
+
+def _steady(setting: tuple[int, int, int, float], periods: int) -> Iterator[dict[str, object]]:
+    """Mean figures from the second period on."""
+    nodes, key_groups, operators, share = setting
+    first = next(streams.synthetic(nodes, key_groups, operators, share, 1))
+    start = ks.solve(ks.CollocatedAllocation(first, **FREE), "cola").assignment
+    options = {"max_migrations": 20, "max_load_distance": 10.0}
+    methods = [ks.Planner("albic", options=options), ks.Planner("cola", options=FREE)]
+    stream = (w.replace(current=start) for w in streams.synthetic(nodes, key_groups, operators, share, periods))
+    frame = ks.replay(stream, methods).to_frame()
+    for method, part in frame[frame["period"] > 0].groupby("method", sort=False):
+        yield {
+            "nodes": nodes, "key_groups": key_groups, "most_collocation": 100 * share, "method": method,
+            "collocation_percent": 100 * part["collocation_factor"].mean(), "load_distance_percent": part["load_distance_percent"].mean(),
+            "migrations": part["migrations"].mean(), "straight_back": part["oscillations"].sum(),
+        }  # fmt: skip
+
+
+# Real Job 1: figures 6 to 9 -----------------------------------------------------------------------------------------
+
+
+def job1(quick: bool) -> tuple[pd.DataFrame, Figure]:
+    """Figures 6 to 9: balance alone. PoTC pays a unit of load for merging a unit of state, every period."""
+    periods = 6 if quick else 30
+    balance = {"problem": "key-group-allocation"}
+    methods = [
+        ks.Planner("flux", options={"max_migrations": 13}, **balance),
+        *(
+            ks.Planner("allocation-milp", label=f"milp, {m or 'all'}", options={"max_migrations": m, "max_load_distance": None})
+            for m in (10, 13, 20, None)
+        ),
+    ]
+    frame = ks.replay(streams.edits(periods), methods).to_frame()
+    frame = pd.concat([frame, _power_of_two(periods)])
+    figure = Figure(figsize=(11, 6.4), layout="constrained")
+    grid = figure.subplots(2, 2)
+    for column, chosen in enumerate((("flux", "milp, 13", "PoTC"), ("milp, 10", "milp, 13", "milp, 20", "milp, all"))):
+        shown = frame[frame["method"].isin(chosen)]
+        for row, metric in enumerate(("load_distance_percent", "migrations")):
+            draw(grid[row, column], shown[shown[metric].notna()], metric)
+            grid[row, column].legend(fontsize=8)
+    figure.suptitle("Real Job 1, Wikipedia edits: figures 6, 8 above, 7, 9 below")
+    table = frame.groupby("method", sort=False).agg(
+        load_distance_mean=("load_distance_percent", "mean"), load_distance_max=("load_distance_percent", "max"),
+        migrations=("migrations", "mean"), state_moved=("state_moved", "mean"), straight_back=("oscillations", "sum"),
+    )  # fmt: skip
+    return table.reset_index(), figure
+
+
+def _power_of_two(periods: int) -> pd.DataFrame:
+    """PoTC's load distance: no moves, but state to merge, which its choices cannot balance."""
+    rows = []
+    for period, w in enumerate(streams.edits(periods)):
+        loads = split_loads(w, merge_cost=1.0)
+        distance = 100 * np.abs(loads - loads.mean()).max() / loads.mean()
+        rows.append({"period": period, "method": "PoTC", "load_distance_percent": distance, "migrations": 0, "oscillations": 0})
+    return pd.DataFrame(rows)
+
+
+# Real Jobs 2 to 4: figures 12 to 14 ---------------------------------------------------------------------------------
+
+
+def real_job(job: int, periods: int, methods: tuple[str, ...]) -> Callable[[bool], tuple[pd.DataFrame, Figure]]:
+    """Figures 12, 13, 14: the last seven days' flights, a period a day, 20 nodes, 10 migrations."""
+
+    def run(quick: bool) -> tuple[pd.DataFrame, Figure]:
+        stream = streams.flights(job, 5 if quick else periods)
+        frame = ks.replay(stream, [planner(name) for name in methods], load_model=streams.SERVICE).to_frame()
+        figure = Figure(figsize=(11, 9), layout="constrained")
+        grid = figure.subplots(3, 2).ravel()
+        shown = ("collocation_factor", "load_distance_percent", "load_index_same_input", "load_index", "migrations", "oscillations")
+        for axes, metric in zip(grid, shown, strict=True):
+            draw(axes, frame, metric)
+        grid[0].legend(fontsize=8)
+        figure.suptitle(f"Real Job {job}, flights of New York 2013, one-week windows a day apart")
+        return _job_table(frame), figure
+
+    return run
+
+
+def _job_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Means over the last tenth of the periods, and sums over all; COLA's distance against ALBIC's, period by period."""
+    rows = []
+    last = frame["period"].max() - max(1, frame["period"].nunique() // 10) + 1
+    cola = frame[frame["method"] == "cola"].set_index("period")["load_distance_percent"]
+    for method, part in frame.groupby("method", sort=False):
+        end = part[part["period"] >= last]
+        mine = part.set_index("period")["load_distance_percent"]
+        rows.append(
+            {
+                "method": method,
+                "periods": len(part),
+                "collocation_end": end["collocation_factor"].mean(),
+                "load_index_end": end["load_index"].mean(),
+                "load_index_same_input_end": end["load_index_same_input"].mean(),
+                "index_with_moves_end": 100 * ((end["total_load"] + 2 * end["state_moved"]) / end["total_load"]).mean()
+                * end["load_index_same_input"].mean() / 100,
+                "load_distance_mean": part["load_distance_percent"].mean(),
+                "load_distance_end": end["load_distance_percent"].mean(),
+                "below_cola": (mine < cola).mean() if len(cola) else np.nan,
+                "migrations": part["migrations"].mean(),
+                "straight_back": int(part["oscillations"].sum()),
+                "fallbacks": int((part["fallback"] != "").sum()),
+                "periods_to_90_percent": _until(part, 0.9 * frame["collocation_factor"].max()),
+            }
+        )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _until(part: pd.DataFrame, level: float) -> float:
+    reached = part[part["collocation_factor"] >= level]["period"]
+    return float(reached.iloc[0]) if len(reached) else np.nan
+
+
+# ALBIC's gap --------------------------------------------------------------------------------------------------------
+
+
+def gap(quick: bool) -> tuple[pd.DataFrame, Figure]:
+    """In each period of ALBIC's own replay, the same problem solved exactly from the same nodes."""
+    periods = 3 if quick else 16
+    rows = []
+    cases = {
+        "20 / 100, one to one": streams.synthetic(20, 100, 5, 1.0, periods, seed=1),
+        "20 / 200, Real Job 2": streams.flights(2, periods),
+        "20 / 400, one to one": streams.synthetic(20, 400, 10, 1.0, periods, seed=3),
+        "20 / 400, half one to one": streams.synthetic(20, 400, 10, 0.5, periods, seed=4),
+    }
+    for case, stream in cases.items():
+        rows += list(_gaps(case, stream, periods, 6 if quick else 15))
+    table = pd.DataFrame(rows)
+    figure = Figure(figsize=(11, 6.4), layout="constrained")
+    for axes, (case, part) in zip(figure.subplots(2, 2).ravel(), table.groupby("case", sort=False), strict=True):
+        names = (("albic_gain", "ALBIC"), ("exact_gain", "exact, incumbent"), ("most_gain", "exact, bound"))
+        for number, (column, label) in enumerate(names):
+            style = "--" if column == "most_gain" else "-"
+            axes.plot(part["period"], part[column], style, color=COLOURS[number], marker=MARKERS[number], label=label, markersize=4)
+        axes.set_title(case, fontsize=10)
+        axes.set_xlabel("period of ALBIC's replay")
+        axes.set_ylabel("traffic newly collocated\nin the period (% of all)", fontsize=9)
+        axes.axhline(0, color="black", linewidth=0.6)
+        axes.grid(alpha=0.3)
+    figure.axes[0].legend(fontsize=9)
+    return table, figure
+
+
+def _gaps(case: str, stream: Iterator[ks.Workload], periods: int, seconds: float) -> Iterator[dict[str, object]]:
+    model = streams.SERVICE if "Job" in case else ks.LoadModel()
+    place = None
+    for period, w in enumerate(islice(stream, periods)):
+        w = model.measured(w if place is None else w.replace(current=place))
+        problem = ks.CollocatedAllocation(w, **LIMITS)
+        albic = ks.solve(problem, "albic", seed=period)
+        start = albic if albic.assignment is not None else None
+        exact = ks.solve(problem, "milp", start=start, time_limit=seconds, seed=period)
+        balanced = albic if albic.assignment is not None else ks.solve(ks.KeyGroupAllocation(w, max_migrations=10), "flux")
+        place = balanced.assignment
+        before, whole = problem.objective(w.current), problem.scale
+        share = lambda value: np.nan if value is None else 100 * (before - value) / whole  # noqa: B023, E731
+        yield {
+            "case": case, "period": period, "before": 100 * before / whole,
+            "albic_gain": share(albic.objective), "exact_gain": share(exact.objective), "most_gain": share(exact.bound),
+            "albic_over_optimum_percent": 100 * (albic.objective / exact.objective - 1) if albic.objective and exact.objective else np.nan,
+            "exact_gap_percent": 100 * (exact.gap or 0) if exact.objective else np.nan, "exact_status": exact.status,
+            "albic_seconds": albic.seconds, "exact_seconds": exact.seconds,
+        }  # fmt: skip
+
+
+# Running times ------------------------------------------------------------------------------------------------------
+
+
+def speed(quick: bool) -> tuple[pd.DataFrame, None]:
+    """One invocation from a spread start: ALBIC's time, and the exact model's incumbent after 10 s of its own."""
+    rows = []
+    sizes = [(20, 400, 10)] if quick else [(20, 400, 10), (40, 800, 20), (60, 1200, 30)]
+    ks.solve(ks.CollocatedAllocation(next(streams.synthetic(4, 40, 2, 1.0, 1)), max_migrations=2), time_limit=5)  # compile
+    for nodes, key_groups, operators in sizes:
+        for share in (0.5, 1.0):
+            w = next(streams.synthetic(nodes, key_groups, operators, share, 1, seed=7))
+            problem = ks.CollocatedAllocation(w, max_migrations=20)
+            cpu = time.process_time()
+            albic = ks.solve(problem, "albic", seed=1)
+            cpu = time.process_time() - cpu
+            exact = ks.solve(problem, "milp", start=w.current, time_limit=10, seed=1)
+            rows.append(
+                {
+                    "nodes": nodes, "key_groups": key_groups, "one_to_one_percent": 100 * share,
+                    "albic_seconds": albic.seconds, "albic_cpu_seconds": cpu, "albic_remote_percent": 100 * albic.objective / problem.scale,
+                    "exact_seconds": exact.seconds, "exact_remote_percent": 100 * exact.objective / problem.scale,
+                    "bound_percent": 100 * (exact.bound or 0) / problem.scale, "exact_status": exact.status,
+                }
+            )  # fmt: skip
+    return pd.DataFrame(rows), None
+
+
+def hundred(quick: bool) -> tuple[pd.DataFrame, Figure]:
+    """100 periods at 20 nodes, 400 key groups, four methods."""
+    periods = 5 if quick else 100
+    model = ks.LoadModel.for_share(next(streams.synthetic(20, 400, 10, 0.5, 1)), 0.3)
+    began, cpu = time.perf_counter(), time.process_time()
+    names = ("albic", "cola", "flux", "allocation-milp")
+    result = ks.replay(streams.synthetic(20, 400, 10, 0.5, periods), [planner(name) for name in names], load_model=model)
+    table = _job_table(result.to_frame())
+    table["wall_seconds_all"] = time.perf_counter() - began
+    table["cpu_seconds_all"] = time.process_time() - cpu
+    return table, result.figure()
+
+
+PARTS: dict[str, Callable[[bool], tuple[pd.DataFrame, Figure | None]]] = {
+    "speed": speed,
+    "gap": gap,
+    "job2": real_job(2, 120, ("albic", "cola", "exact")),
+    "job3": real_job(3, 100, ("albic", "cola")),
+    "job4": real_job(4, 30, ("albic", "cola")),
+    "job1": job1,
+    "synthetic": synthetic,
+    "hundred": hundred,
+}
+
+if __name__ == "__main__":
+    main()
