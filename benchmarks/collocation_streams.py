@@ -124,7 +124,9 @@ def _flight_tuples(job: int) -> tuple[pd.DataFrame, int, np.ndarray]:
     state = np.ones(operators * GROUPS)
     for operator, keys in ((1, table["tailnum"]), (2, route), (4, route), (6, table["tailnum"]), (7, route)):
         if operator < operators:
-            state[operator * GROUPS : (operator + 1) * GROUPS] += np.bincount(key_group(pd.Series(keys.unique())), minlength=GROUPS)
+            state[operator * GROUPS : (operator + 1) * GROUPS] += np.bincount(
+                key_group(pd.Series(keys.unique())), minlength=GROUPS
+            )
     return tuples, operators, state
 
 
@@ -154,8 +156,12 @@ def _job_four(
     courier = key_group(table["carrier"] + "/" + bucket)
     rain_day = rain["date"].to_numpy()
     station = key_group(rain["origin"])
-    fan = pd.DataFrame({"origin": table["origin"], "path": path}).drop_duplicates()  # routes wait for their airport's rain
-    to_join = pd.DataFrame({"day": rain_day, "origin": rain["origin"].to_numpy(), "station": station}).merge(fan, on="origin")
+    fan = pd.DataFrame(
+        {"origin": table["origin"], "path": path}
+    ).drop_duplicates()  # routes wait for their airport's rain
+    to_join = pd.DataFrame({"day": rain_day, "origin": rain["origin"].to_numpy(), "station": station}).merge(
+        fan, on="origin"
+    )
     flows = [
         _flow(rain_day, None, 3, None, station),
         _flow(to_join["day"].to_numpy(), 3, 4, to_join["station"].to_numpy(), to_join["path"].to_numpy()),
@@ -176,8 +182,8 @@ def _job_four(
 def edits(periods: int, scale: float = 100.0) -> Iterator[ks.Workload]:
     """Real Job 1: GeoHash (even, by row) -> TopK by page -> global TopK by page; equal numbers of edits a period.
 
-    Needs the folder of test data (the environment variable KEYSHIFT_TEST_DATA, or ``../shared/data``). As in the paper the
-    input is scaled up, its distribution kept. The third operator gets each updated page once a minute.
+    Needs the folder of test data (the environment variable KEYSHIFT_TEST_DATA, or ``../shared/data``). As in the paper
+    the input is scaled up, its distribution kept. The third operator gets each updated page once a minute.
     """
     with gzip.open(data_folder() / "wikiticker-2015-09-12-sampled.json.gz", "rt", encoding="utf-8") as lines:
         log = pd.DataFrame([(row["time"], row["page"]) for row in map(json.loads, lines)], columns=["time", "page"])
@@ -188,7 +194,9 @@ def edits(periods: int, scale: float = 100.0) -> Iterator[ks.Workload]:
     size = 3 * GROUPS
     for part in np.array_split(np.arange(len(log)), periods):
         once = ~pd.DataFrame({"minute": minute[part], "page": log["page"][part]}).duplicated().to_numpy()
-        load = np.concatenate([np.bincount(where, minlength=GROUPS) for where in (geo[part], page[part], page[part][once])])
+        load = np.concatenate(
+            [np.bincount(where, minlength=GROUPS) for where in (geo[part], page[part], page[part][once])]
+        )
         source = np.r_[geo[part], GROUPS + page[part][once]]
         target = np.r_[GROUPS + page[part], 2 * GROUPS + page[part][once]]
         fresh = log["page"][part].drop_duplicates()
