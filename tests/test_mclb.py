@@ -205,6 +205,16 @@ def test_a_limited_tree_keeps_its_root_bound():
     assert 0 <= s.bound < s.objective
 
 
+def test_a_limited_time_improves_the_start_and_brings_a_bound():
+    rng = np.random.default_rng(7)
+    p = problem(rng.gamma(2.0, 20.0, (8, 36)), np.arange(36) % 4, 4, limit=30)
+    start = ks.solve(p, "local-search", effort=0.0)
+    s = ks.solve(p, start=start, time_limit=3)
+    assert s.objective < start.objective
+    assert 0 <= s.bound <= s.objective
+    assert s.termination == "time_limit"
+
+
 @pytest.mark.parametrize("method", EXACT)
 def test_at_a_limit_the_start_comes_back(method):
     rng = np.random.default_rng(3)
@@ -323,6 +333,19 @@ def test_water_filling_is_the_best_completion_with_divisible_load():
     assert level_squares.py_func(np.array([5.0, 1.0, 2.0]), 0.0) == 30
     assert level_squares(np.array([1.0, 1.0]), 4.0) == 18
     assert completion_bound.py_func(np.array([[5.0, 0.0], [1.0, 2.0]]), np.array([2.0, 0.0])) == 25 + 9 + 4
+
+
+def test_only_the_first_empty_interchangeable_node_is_tried():
+    from keyshift.solvers.mclb.tree_kernels import _next_node
+
+    own, sums = np.array([2.0]), np.array([[5.0], [0.0], [0.0], [1.0]])
+    count, none, free = np.array([1, 0, 0, 1]), np.zeros(4, dtype=bool), np.ones(4, dtype=bool)
+    assert _next_node.py_func(own, sums, none, count, free, 0.0, 9.0, 1.0, -1) == 1
+    tried = np.array([False, True, False, False])
+    assert _next_node.py_func(own, sums, tried, count, free, 0.0, 9.0, 1.0, -1) == 3
+    assert _next_node.py_func(own, sums, tried, count, ~free, 0.0, 9.0, 1.0, -1) == 2  # all nodes differ
+    assert _next_node.py_func(own, sums, none, count, free, 9.0, 9.0, 1.0, 0) == 0  # only staying is paid for
+    assert _next_node.py_func(own, sums, np.array([True, False, False, False]), count, free, 9.0, 9.0, 1.0, 0) == -1
 
 
 def test_the_tree_search_interpreted_finds_the_optimum():
