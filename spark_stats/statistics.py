@@ -183,11 +183,11 @@ class Stats:
 
     @cached_property
     def rejected(self) -> DataFrame:
-        return self._table(sorted(self.rejected_counts().items()), "kind string, rows long")
+        return self._table(list(self.rejected_counts().items()), "kind string, rows long")
 
     def rejected_counts(self) -> dict[str, int]:
         """Return the rows refused, by kind: a dict instead of a table."""
-        return counts_by_kind(self._codes(), self.topology)
+        return dict(sorted(counts_by_kind(self._codes(), self.topology).items()))
 
     @cached_property
     def rejected_by_operator(self) -> DataFrame:

@@ -35,7 +35,9 @@ def batches(seed=5, count=4, size=25):
     for b in range(count):
         yield [
             {
-                "ts": None if rng.random() < 0.05 else START + timedelta(minutes=int(max(0, 60 * b + rng.integers(-150, 60)))),
+                "ts": None
+                if rng.random() < 0.05
+                else START + timedelta(minutes=int(max(0, 60 * b + rng.integers(-150, 60)))),
                 "key": None if rng.random() < 0.1 else "abcdef"[rng.integers(6)],
                 "route": "uvwxyz"[rng.integers(6)],
                 "cost": float(rng.integers(0, 9)) / 3,
