@@ -30,14 +30,22 @@ def front_figure(front: Front, path: str | Path | None = None, others: Sequence[
     share = 100 * front.state_moved / total
     axes.step(share, front.imbalance, where="post", color=AFTER, linewidth=1.5, zorder=2)
     axes.plot(share, front.imbalance, "o", color=AFTER, label="front", zorder=3)
-    bounds = np.array([np.nan if not s.bound else s.bound for s in front])
+    bounds = np.array([np.nan if not s.bound else s.bound for s in front], dtype=float)
     axes.plot(share, bounds, "_", color=BOUND, markersize=12, markeredgewidth=2, label="lower bound")
     for low, high, x in zip(bounds, front.imbalance, share, strict=True):
         if np.isfinite(low):
             axes.plot([x, x], [low, high], color=BEFORE, linewidth=0.8, zorder=1)
     for i, s in enumerate(o for o in others if o.assignment is not None):
         x, colour = 100 * s.metrics["state_moved"] / total, COLOURS[i % len(COLOURS)]
-        axes.plot([x], [s.objective], MARKERS[i % len(MARKERS)], color=colour, markersize=8, label=s.method, zorder=4)
+        axes.plot(
+            [x],
+            [float(s.objective or 0.0)],
+            MARKERS[i % len(MARKERS)],
+            color=colour,
+            markersize=8,
+            label=s.method,
+            zorder=4,
+        )
     if front.imbalance.min() > 0:
         axes.set_yscale("log")
     axes.set_xlabel("state moved (% of all state)")

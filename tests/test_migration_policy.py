@@ -14,7 +14,7 @@ from keyshift.models.intervals.transitions import estimate_transitions, node_cou
 from keyshift.solvers.intervals.artefact import Policy
 from keyshift.solvers.intervals.mtm import PolicyIteration
 from keyshift.solvers.intervals.restricted import metric_bound
-from keyshift.solvers.intervals.sweeps import matches
+from keyshift.solvers.intervals.sweeps import Ruler, matches
 
 TABLE_4 = {2: {2: 0.3, 3: 0.6, 4: 0.1}, 3: {2: 0.3, 3: 0.4, 4: 0.3}, 4: {2: 0.1, 3: 0.5, 4: 0.4}}
 
@@ -102,6 +102,22 @@ def test_the_linear_program_and_value_iteration_agree():
     problem = battery()["twelve"]
     values = [ks.solve(problem, method).objective for method in ("mtm", "lp", "value-iteration")]
     assert values == pytest.approx([values[0]] * 3, abs=1e-6 * problem.scale)
+
+
+def test_a_discount_near_one_does_not_overflow():
+    """Values of a bad policy can then differ by far more than all the state; they share a word with row numbers."""
+    problem = table_4(discount=0.9999, m=8)
+    mtm, naive = ks.solve(problem), ks.solve(problem, "value-iteration", tolerance=1e-7)
+    assert mtm.objective == pytest.approx(naive.objective, rel=1e-6)
+    assert mtm.bound <= naive.objective
+
+
+def test_a_partner_of_huge_value_is_never_chosen():
+    c = ks.solve(battery()["twelve"]).details["policy"].classes[3]
+    ruler = Ruler(np.ones(12), c.size)
+    value = np.full(c.size, 2**55)
+    value[3] = 0
+    assert (ruler.sweep(c, c.rows, value).partner == 3).all()
 
 
 def test_the_bound_of_any_size_is_a_bound():

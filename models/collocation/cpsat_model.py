@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -40,6 +41,8 @@ class CollocationCpSat(AllocationCpSat):
         self.workload = problem.workload
         self.cost = problem.load_model.per_tuple
         together = scaled(np.concatenate([problem.remote_loads, self.cost * problem.pairs.traffic]), LOAD_BITS)
+        # Here loads alone: one scale serves loads and savings.
+        self.load: Any
         self.load, self.saving = np.split(together.values, [self.workload.key_groups])
         self.load_scale, self.load_error = together.scale, together.error
         self.traffic = scaled(problem.pairs.traffic)
@@ -56,7 +59,7 @@ class CollocationCpSat(AllocationCpSat):
         self.model.minimize(int(self.traffic.values.sum()) - whole)  # remote traffic: 0 is a bound from the start
 
     def variables(self) -> None:
-        """x for the pairs that (6) allows; where z weighs on loads, the load of each node and of all."""
+        """Make x for the pairs that (6) allows; where z weighs on loads, the load of each node and of all."""
         allowed, total = self.problem.allowed, int(self.load.sum())
         self.x = {(int(k), int(i)): self.model.new_bool_var(f"x[{k},{i}]") for k, i in np.argwhere(allowed)}
         if self.cost > 0:
@@ -67,15 +70,15 @@ class CollocationCpSat(AllocationCpSat):
         """(10), (11) z says whether both ends of a pair run on a node."""
         pairs = self.collocated.pairs
         self.z = {}
-        for e, (k, l) in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)):
+        for e, (k, other) in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)):
             for i in range(self.workload.nodes):
-                if (k, i) not in self.x or (l, i) not in self.x:
+                if (k, i) not in self.x or (other, i) not in self.x:
                     continue
                 z = self.z[e, i] = self.model.new_bool_var(f"z[{e},{i}]")
                 self.model.add_implication(z, self.x[k, i])
-                self.model.add_implication(z, self.x[l, i])
+                self.model.add_implication(z, self.x[other, i])
                 if self.cost > 0:
-                    self.model.add_bool_or(z, ~self.x[k, i], ~self.x[l, i])
+                    self.model.add_bool_or(z, ~self.x[k, i], ~self.x[other, i])
 
     def node_loads(self) -> None:
         """The load of node i: that of its key groups, less what its whole pairs save; and the sum over nodes."""
@@ -105,7 +108,7 @@ class CollocationCpSat(AllocationCpSat):
             self._load_row(int(i), -1)
 
     def _load_row(self, i: int, side: int) -> None:
-        """side * load_i <= share * total + allowance, the right-hand side widened."""
+        """State side * load_i <= share * total + allowance, the right-hand side widened."""
         p = self.collocated
         if p.max_load_distance is None:
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyomo.environ as pyo
 
@@ -9,9 +11,9 @@ from keyshift.models.allocation.pyomo_model import AllocationPyomo
 from keyshift.models.collocation.problem import CollocatedAllocation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
-ROUNDING = 5e-8
-"""Relative width of a limit beyond what is printed: the model admits whatever the check admits, and no solver's
-tolerance makes it refuse that."""
+ROUNDING = 1e-6
+"""Relative width of a limit beyond what is printed: the model admits whatever the check admits. Far wider than a
+solver's tolerance: with bands as narrow as that HiGHS calls feasible relaxations infeasible."""
 
 
 class CollocationPyomo(AllocationPyomo):
@@ -172,7 +174,7 @@ class CollocationPyomo(AllocationPyomo):
         m.together.value = float(pairs.traffic[assignment[pairs.first] == assignment[pairs.second]].sum())
 
 
-def _free(expression: object) -> object:
+def _free(expression: object) -> Any:
     from pyomo.core.expr.visitor import identify_variables
 
     return identify_variables(expression, include_fixed=False)

@@ -70,7 +70,7 @@ class MigrationSequence(Problem):
         if not isinstance(self.workload, Workload):
             raise InputError(f"workload must be a Workload, not a {type(self.workload).__name__}")
         require_intervals(self.workload)
-        stated = self.node_counts.split(",") if isinstance(self.node_counts, str) else self.node_counts
+        stated: Any = self.node_counts.split(",") if isinstance(self.node_counts, str) else self.node_counts
         stated = [_number(n) for n in stated] if np.ndim(stated) == 1 else []
         if not stated:
             raise InputError(f"node_counts = {self.node_counts!r} must be a sequence of at least one number of nodes")

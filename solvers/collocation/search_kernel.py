@@ -9,7 +9,7 @@ TOLERANCE = 1e-12
 
 
 @njit(cache=True)
-def anneal(  # noqa: C901, PLR0912 - one loop over proposals; its parts are the functions below
+def anneal(
     a,
     best,
     current,

@@ -53,7 +53,7 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     best, first = run(0)
     upper, passes = best, 1
     searched = first.size - 1 > most
-    found = None if searched else first
+    found: IntArray | None = None if searched else first
     if searched:
         while high - low > 1 and not budget.expired:
             price = (low + high) // 2
@@ -65,8 +65,8 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
             else:
                 high, found = price, cuts
             budget.report(bound=moved_at_least(problem, kept, upper))
-        if found is None:  # the highest price: the fewest intervals
-            found = run(high)[1]
+    if found is None:  # the highest price: the fewest intervals
+        _, found = run(high)
     bound = moved_at_least(problem, kept, upper)
     if found.size - 1 > most:  # ties at the highest price
         return Answer(None, bound, budget.why, "the limit came before a price led to few enough intervals")

@@ -19,8 +19,10 @@ from keyshift.solvers.intervals.sweeps import Best, Ruler
 from keyshift.solvers.intervals.tries import PartitionClass, count_partitions, enumerate_class
 
 MOST_PARTITIONS = 12_000_000
-MOST_STATES = 300_000
+MOST_STATES = 100_000
 TOLERANCE = 1e-7
+STALLED = 5
+"""Rounds without progress, when rounding keeps a very high discount from being certain."""
 
 
 def census(problem: MigrationPolicy) -> dict[int, int]:
@@ -65,14 +67,15 @@ class PolicyIteration:
     def round(self, budget: Budget) -> bool:
         """One sweep over all pairs, then evaluation; False if the budget ended in between, and nothing is changed."""
         gamma, unit = self.problem.discount, self.ruler.unit
-        target = {n: self.ruler.whole(gamma * v) for n, v in self.value.items()}
+        base = min(float(v.min()) for v in self.value.values())  # what all share needs no room in whole numbers
+        target = {n: self.ruler.whole(gamma * (v - base)) for n, v in self.value.items()}
         swept = {n: np.zeros(c.size) for n, c in self.classes.items()}
         expected = {n: np.zeros(c.size) for n, c in self.classes.items()}
         choice: dict[tuple[int, int], np.ndarray] = {}
 
         for (n, after), best in self.sweeps(target, budget):
             chance = self.problem.transitions[n][after]
-            swept[n] += chance * (best.total * unit)
+            swept[n] += chance * (best.total * unit + gamma * base)
             expected[n] += chance * (best.cost * unit)
             choice[n, after] = best.partner
         for n, row in self.problem.transitions.items():
@@ -136,9 +139,11 @@ class PolicyIteration:
     def run(self, budget: Budget, tolerance: float) -> None:
         """Iterate until the certified interval is narrower than `tolerance` times all the state."""
         goal = tolerance * self.problem.scale
+        least, stalled = math.inf, 0
         while self.round(budget):
             budget.report(note=f"round {self.rounds}: values certain within {self.gap:.3g}")
-            if self.gap <= goal or budget.expired:
+            least, stalled = min(least, self.gap), 0 if self.gap < 0.99 * least else stalled + 1
+            if self.gap <= goal or stalled == STALLED or budget.expired:
                 return
             self.evaluate(0.1 * goal)
 
@@ -229,7 +234,7 @@ def answer_of_iteration(iteration: PolicyIteration, budget: Budget, tolerance: f
     answer = answer_of(problem, iteration.policy(), budget, iteration.ruler.error + iteration.ruler.unit, most_states)
     answer.details["rounds"] = iteration.rounds
     if iteration.gap > tolerance * problem.scale:
-        answer.termination = budget.why
+        answer.termination = budget.why if budget.expired else "gap"
     elif answer.assignment is not None:
         answer.termination = "optimal"
     return answer

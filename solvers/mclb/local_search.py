@@ -68,7 +68,8 @@ def compressed(load: FloatArray) -> FloatArray:
     p, m = load.shape
     if m <= p:
         return load
-    return np.ascontiguousarray(np.linalg.qr(load.T, mode="r").T)
+    triangle: FloatArray = np.linalg.qr(load.T, mode="r")  # type: ignore[assignment]  # mode "r" gives R alone
+    return np.ascontiguousarray(triangle.T)
 
 
 def _starting_point(core: Core, load: FloatArray, start: IntArray | None) -> IntArray:
@@ -148,7 +149,7 @@ class _Annealing:
             whole = limit >= 0.999 * self.values[-1]
             moment = self.moment if whole else (self.vectors * np.minimum(self.values, limit)) @ self.vectors.T
             heats = [0.4 * rest * 0.1 ** (d / STAGES) for d in (stage, stage + 1)]
-            found = self.run(found, moment, *heats, share=1.0 / STAGES)
+            found = self.run(found, moment, heats[0], heats[1], share=1.0 / STAGES)
             if budget.expired:
                 break
         return found
