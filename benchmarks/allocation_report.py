@@ -60,10 +60,11 @@ def summary(found: dict[tuple, dict[str, dict]]) -> list[str]:
         pairs = [(m["milp, equal time"], best_rebalancer(m)) for m in mine.values() if "milp, equal time" in m]
         lost = sum(float(ours["distance"]) > float(theirs["distance"]) + 1e-6 for ours, theirs in pairs)
         allowed = max(float(m["milp"]["allowed"]) for m in mine.values())
+        near, optimal = sum(g <= 0.1 for g in gaps), sum(g < 1e-4 for g in gaps)
         lines.append(
-            f"- seed {seed}, at most {allowed:g} s: {sum(g <= 0.1 for g in gaps)} of {len(gaps)} settings proven within "
-            f"0.1 points, {sum(g < 1e-4 for g in gaps)} optimal; worse than Flux on {worse_flux}; worse than the best of "
-            f"Rebalancer's formulas at its time on {lost} of {len(pairs)}."
+            f"- seed {seed}, at most {allowed:g} s: {near} of {len(gaps)} settings proven within 0.1 points, {optimal} "
+            f"optimal; worse than Flux on {worse_flux}; worse than the best of Rebalancer's formulas at its time on "
+            f"{lost} of {len(pairs)}."
         )
     return lines
 
@@ -135,8 +136,8 @@ def report(folder: Path) -> None:
         "# Key-group allocation, version 0.1.0",
         "",
         "Load distance in percent of the mean node load; instances of `keyshift.models.allocation.generate`; made by",
-        "`benchmarks/allocation.py` and `benchmarks/allocation_scale_in.py`, one thread each. Times are wall times on a machine of two",
-        "cores that other work kept busy (load average around ten), so a method got well under one core: compare within a row. ",
+        "`benchmarks/allocation.py` and `benchmarks/allocation_scale_in.py`, one thread each. Times are wall times on",
+        "two cores that other work kept busy (load average around ten): compare within a row.",
         "Figures 2-4 of the paper are allocation_fig2.png to allocation_fig4.png, Figure 5 is allocation_scale_in.png.",
         "",
         *summary(found),

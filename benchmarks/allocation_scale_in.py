@@ -2,8 +2,8 @@
 
     python benchmarks/allocation_scale_in.py --out docs/benchmarks/0.1.0 [--quick]
 
-60 nodes, 1,200 key groups, ten nodes to drain, twenty migrations a period, one or five of the kept nodes
-overloaded (twice their load). Each period the plan is applied and the next one starts from it. "milp" has two seconds a period.
+60 nodes, 1,200 key groups, ten nodes to drain, twenty migrations a period, one or five of the kept nodes overloaded
+(twice their load). Each period the plan is applied and the next one starts from it. "milp" has two seconds a period.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from instances.allocation import random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.allocation.generate import synthetic_workload
-from keyshift.solvers.allocation import count_kernels, plan_kernels
+from keyshift.solvers.allocation import count_kernels, plan_kernels, search_kernels
 from keyshift.solvers.allocation.counts import CountBound
 from keyshift.solvers.allocation.instance import Instance
 from keyshift.solvers.allocation.planning import Planner, plan_by_multipliers
@@ -246,3 +246,31 @@ def test_limits_by_cost_alone_bound_the_moves():
     problem = ks.KeyGroupAllocation(w, max_migration_cost=3.0)
     assert Instance(problem).max_moves == 2
     assert Instance(dataclasses.replace(problem, max_migration_cost=None)).max_moves == 4
+
+
+def test_search_and_planning_say_the_same_compiled_and_not(monkeypatch):
+    monkeypatch.setattr("keyshift.solvers.allocation.planning.SAMPLES", 20)
+    monkeypatch.setattr("keyshift.solvers.allocation.planning.FEWEST_SAMPLES", 20)
+    w = synthetic_workload(5, 30, changed=0.4, seed=2)
+    problem = ks.KeyGroupAllocation(w, max_migrations=4, max_migration_cost=450.0, resource_capacity={"load": 9.0})
+
+    def everything() -> list[np.ndarray]:
+        instance = Instance(problem)
+        counts = CountBound(instance)
+        planner = Planner(instance, counts, seed=1)
+        pairs = planner.pairs(0.15, np.random.default_rng(1))
+        start = instance.home
+        assert pairs is not None
+        found = anneal(instance, start, np.inf, iterations=300, hot=0.3, cold=0.003, seed=1, stream=1)
+        return [counts.table, planner.samples, pairs, planner.realise(pairs, 0.15, 300, 3), found]
+
+    compiled = everything()
+    for module, names in (
+        (count_kernels, ("least_distances", "nearest_sum", "subset_sums")),
+        (plan_kernels, ("sample_distances", "plan", "deal", "realise", "give")),
+        (search_kernels, ("anneal", "propose", "shift", "any_node", "node_value", "power", "recount")),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name).py_func)
+    for ours, theirs in zip(compiled, everything(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)

@@ -9,7 +9,7 @@ UNREACHABLE = 1e300
 
 
 @njit(cache=True)
-def nearest_sum(out, into, excess):
+def nearest_sum(out, into, excess):  # pragma: no cover - compiled; the tests compare .py_func
     """Least |excess - out[i] + into[j]| over two ascending arrays."""
     best, j = UNREACHABLE, 0
     for i in range(out.size):
@@ -21,7 +21,7 @@ def nearest_sum(out, into, excess):
 
 
 @njit(cache=True)
-def subset_sums(values, count):
+def subset_sums(values, count):  # pragma: no cover - compiled; the tests compare .py_func
     """Ascending sums of every subset of `count` values, count 0 to 3."""
     size = values.size
     if count == 0:
@@ -44,7 +44,9 @@ def subset_sums(values, count):
 
 
 @njit(cache=True)
-def least_distances(own, foreign_low, foreign_high, excess, weight, upward_only, pairs, singles, most_sums, table):
+def least_distances(
+    own, foreign_low, foreign_high, excess, weight, upward_only, pairs, singles, most_sums, table
+):  # pragma: no cover - compiled; the tests compare .py_func
     """Fill table[a, b]: the least deviation of one node after a departures and b arrivals, others ignored.
 
     `own` ascending; `foreign_low`, `foreign_high` the smallest and the largest key groups elsewhere; `singles`,
@@ -89,7 +91,7 @@ def least_distances(own, foreign_low, foreign_high, excess, weight, upward_only,
 
 
 @njit(cache=True)
-def fewest_moves(table, distance, most):
+def fewest_moves(table, distance, most):  # pragma: no cover - compiled; the tests compare .py_func
     """Fewest departures in all, when departures and arrivals must balance; above `most` when there are too many."""
     width = 2 * most + 1
     none = 1 << 40
@@ -110,7 +112,7 @@ def fewest_moves(table, distance, most):
 
 
 @njit(cache=True)
-def least_weighted(table, distance, lean):
+def least_weighted(table, distance, lean):  # pragma: no cover - compiled; the tests compare .py_func
     """Sum over the nodes of the least lean * departures + (1 - lean) * arrivals.
 
     Departures beyond the table cost at least their number, arrivals likewise: both edges are left open.

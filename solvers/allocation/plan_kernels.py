@@ -11,7 +11,9 @@ NEVER = 1e9
 
 
 @njit(cache=True)
-def sample_distances(rng, load, pool, order, starts, excess, weight, upward_only, table):
+def sample_distances(
+    rng, load, pool, order, starts, excess, weight, upward_only, table
+):  # pragma: no cover - compiled; the tests compare .py_func
     """table[i, a, b] = deviations of node i after a random departures, and b random arrivals from the pool."""
     samples = table.shape[3]
     for i in range(table.shape[0]):
@@ -34,7 +36,7 @@ def sample_distances(rng, load, pool, order, starts, excess, weight, upward_only
 
 
 @njit(cache=True)
-def plan(penalty, most, widest):
+def plan(penalty, most, widest):  # pragma: no cover - compiled; the tests compare .py_func
     """Choose a pair for each node, departures and arrivals balancing and at most `most`, of least total penalty.
 
     A dynamic program over (departures so far, departures less arrivals so far); the difference stays within
@@ -75,7 +77,7 @@ def plan(penalty, most, widest):
 
 
 @njit(cache=True)
-def deal(rng, pairs, order, starts, home, keys, targets):
+def deal(rng, pairs, order, starts, home, keys, targets):  # pragma: no cover - compiled; the tests compare .py_func
     """Draw each node's departures at random and deal them to the arrivals; False when somebody would stay home."""
     m, s = 0, 0
     for i in range(pairs.shape[0]):
@@ -106,7 +108,7 @@ def deal(rng, pairs, order, starts, home, keys, targets):
 
 
 @njit(cache=True)
-def give(k, source, target, load, weight, use, dev, used):
+def give(k, source, target, load, weight, use, dev, used):  # pragma: no cover - compiled; the tests compare .py_func
     """Carry a key group's load and resources from one node to another."""
     dev[source] -= load[k] * weight[source]
     dev[target] += load[k] * weight[target]
@@ -119,7 +121,7 @@ def give(k, source, target, load, weight, use, dev, used):
 def realise(
     rng, iterations, doublings, hot, cold, distance, bump, keys, targets, order, starts,
     load, weight, draining, home, use, room, cost, max_cost, dev, used, best_keys, best_targets,
-):  # fmt: skip
+):  # pragma: no cover - compiled; the tests compare .py_func # fmt: skip
     """Anneal which key groups make the planned departures and where each goes; counts never change.
 
     Two exchanges: another key group of the same node leaves in its stead; two leaving key groups swap targets.

@@ -1,7 +1,8 @@
 r"""Plan counts, then realise them: how "milp" finds most of its answers.
 
 The pair counts of `keyshift.solvers.allocation.counts` are not only a bound. For a target distance d, let
-:math:`P_i(a, b)` be the share of random departures and arrivals, a and b of them, that bring node i within d. The
+:math:`P_i(a, b)` be the share of random departures and arrivals, a and b of them, that bring node i within d, arrivals
+drawn first from all key groups and later from the departures of earlier plans. The
 plan with the largest :math:`\prod_i P_i(a_i, b_i)` within the migration limit leaves the most ways to choose
 the key groups; a dynamic program finds it. An annealing that never changes the counts then chooses them. No guarantee.
 """

@@ -12,7 +12,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(cache=True)
-def draw(rng):
+def draw(rng):  # pragma: no cover - compiled; the tests compare .py_func
     """Advance a xorshift64* generator; uniform in [0, 1)."""
     x = rng[0]
     x ^= x >> np.uint64(12)
@@ -23,7 +23,7 @@ def draw(rng):
 
 
 @njit(cache=True)
-def node_value(i, dev, draining, used, room, bump):
+def node_value(i, dev, draining, used, room, bump):  # pragma: no cover - compiled; the tests compare .py_func
     """How badly node i does: its deviation, upwards only when draining, and a jump when over a capacity."""
     v = dev[i] if draining[i] and dev[i] > 0 else (0.0 if draining[i] else abs(dev[i]))
     for r in range(used.shape[0]):
@@ -33,7 +33,7 @@ def node_value(i, dev, draining, used, room, bump):
 
 
 @njit(cache=True)
-def power(x, doublings):
+def power(x, doublings):  # pragma: no cover - compiled; the tests compare .py_func
     """x ** (2 ** doublings)."""
     for _ in range(doublings):
         x *= x
@@ -41,7 +41,9 @@ def power(x, doublings):
 
 
 @njit(cache=True)
-def shift(k, target, load, weight, use, home, place, dev, used, slot, start, size, items, moved, moved_at, tally, cost):
+def shift(
+    k, target, load, weight, use, home, place, dev, used, slot, start, size, items, moved, moved_at, tally, cost
+):  # pragma: no cover - compiled; the tests compare .py_func
     """Put key group k on a node and keep every list and sum in step; tally = [moves, migration cost]."""
     source = place[k]
     dev[source] -= load[k] * weight[source]
@@ -73,7 +75,7 @@ def shift(k, target, load, weight, use, home, place, dev, used, slot, start, siz
 
 
 @njit(cache=True)
-def any_node(rng, dev, rounds, sign):
+def any_node(rng, dev, rounds, sign):  # pragma: no cover - compiled; the tests compare .py_func
     """The node of highest (sign = 1) or lowest (sign = -1) deviation among a few random ones."""
     n = dev.size
     best = int(draw(rng) * n)
@@ -85,7 +87,9 @@ def any_node(rng, dev, rounds, sign):
 
 
 @njit(cache=True)
-def propose(rng, keys, targets, dev, home, place, start, size, items, moved, tally, max_moves):
+def propose(
+    rng, keys, targets, dev, home, place, start, size, items, moved, tally, max_moves
+):  # pragma: no cover - compiled; the tests compare .py_func
     """Fill in up to four elementary moves; returns how many, 0 when the draw leads nowhere."""
     u = draw(rng)
     giver = any_node(rng, dev, int(draw(rng) * 4), 1.0)
@@ -125,7 +129,7 @@ def propose(rng, keys, targets, dev, home, place, start, size, items, moved, tal
 
 
 @njit(cache=True)
-def recount(place, load, weight, use, mean, dev, used):
+def recount(place, load, weight, use, mean, dev, used):  # pragma: no cover - compiled; the tests compare .py_func
     """Sum every node anew, since rounding drifts."""
     dev[:] = -mean
     used[:] = 0.0
@@ -140,7 +144,7 @@ def anneal(
     rng, iterations, doublings, hot, cold, best, best_value, bump,
     load, weight, mean, draining, open_to_all, home, use, room, cost, max_moves, max_cost,
     place, dev, used, slot, start, size, limit, items, moved, moved_at, tally,
-):  # fmt: skip
+):  # pragma: no cover - compiled; the tests compare .py_func # fmt: skip
     """Anneal sum(value ** 2 ** doublings) from `place`; `best` keeps the assignment of least largest value.
 
     Returns the least largest value met (`best_value` when none was better).
