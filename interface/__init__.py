@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from keyshift.adaptation import Planner, Replay, replay
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
+    from keyshift.front import Distance, Front, pareto
     from keyshift.heuristics.splitting.chooser import choose_splitting
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
@@ -42,6 +43,8 @@ from keyshift.version import __version__ as __version__
 _LAZY = {
     "CollocatedAllocation": "keyshift.models.collocation",
     "Comparison": "keyshift.comparison",
+    "Distance": "keyshift.front",
+    "Front": "keyshift.front",
     "IntervalMigration": "keyshift.models.intervals",
     "KeyGroupAllocation": "keyshift.models.allocation",
     "KeyPlacement": "keyshift.models.splitting",
@@ -63,6 +66,7 @@ _LAZY = {
     "choose_splitting": "keyshift.heuristics.splitting.chooser",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
+    "pareto": "keyshift.front",
     "read_workload": "keyshift.models.workload_io",
     "replay": "keyshift.adaptation",
     "solve": "keyshift.run",
@@ -75,6 +79,8 @@ __all__ = [
     "CheckReport",
     "CollocatedAllocation",
     "Comparison",
+    "Distance",
+    "Front",
     "InputError",
     "IntervalMigration",
     "KeyGroupAllocation",
@@ -103,6 +109,7 @@ __all__ = [
     "choose_splitting",
     "compare",
     "methods",
+    "pareto",
     "read_workload",
     "replay",
     "solve",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-SHOWN_METRICS = ("migrations", "state_moved")
+SHOWN_METRICS = ("migrations", "state_moved", "average_imbalance", "counters")
 
 
 @dataclass(frozen=True)

@@ -55,11 +55,13 @@ def read_statistics(
     placement: str | None = None,
     traffic: str = "tuples",
     last: int | None = None,
+    end: int | None = None,
     max_rows: int = DRIVER_ROWS,
 ) -> Workload:
     """Read a workload from a directory of statistics; the parameters are those of `assemble`.
 
-    `nodes` and `placement` default to those with which the statistics were written.
+    `nodes` and `placement` default to those with which the statistics were written, `end` - the number of the window to
+    end with - to the last one; `last` takes only so many windows up to it.
 
     Raises
     ------
@@ -71,10 +73,10 @@ def read_statistics(
     nodes = manifest.get("nodes") if nodes is None else nodes
     if nodes is None:
         raise InputError(f"{source} holds statistics that name no nodes: give nodes to read_statistics")
-    held = sorted(windows_of(manifest).items())
+    held = sorted((number, run) for number, run in windows_of(manifest).items() if end is None or number <= end)
     if not held:
-        raise InputError(f"{source} holds no window")
-    first, end = held[0][0], held[-1][0]
+        raise InputError(f"{source} holds no window" + ("" if end is None else f" up to number {end}"))
+    first, end, last = held[0][0], held[-1][0] if end is None else end, arrays.whole("last", last, least=1)
     first = first if last is None else max(first, end - last + 1)
     reach = max(operator["windows"] for operator in manifest["topology"]["operators"])
     needed = [(number, run) for number, run in held if number >= min(first, end - reach + 1)]
@@ -246,8 +248,3 @@ def _table(file: Path, columns: tuple[str, ...]) -> pa.Table:
         return pq.read_table(file, columns=list(columns), partitioning=None)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{file} cannot be read ({str(error).splitlines()[0]})") from None
-
-
-def whole_last(last: int | None) -> int | None:
-    """Check `last`."""
-    return arrays.whole("last", last, least=1)

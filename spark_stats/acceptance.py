@@ -7,9 +7,10 @@ aggregation as the statistics. Nought: accepted wherever a filter lets it pass. 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import add
+from operator import add, or_
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
@@ -17,10 +18,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keyshift.models.errors import InputError
-from keyshift.spark_stats import exact_sums
+from keyshift.spark_stats import exact_sums, tallies
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.topology import Operator, Topology
 from keyshift.spark_stats.windows import Windows
+
+CORRUPT = "_corrupt_record"
+"""The column in which Spark's readers leave a row that they cannot parse."""
 
 ROW_REASONS = ("malformed row", "no time", "late")
 OPERATOR_REASONS = (
@@ -40,26 +44,16 @@ BASE = len(OPERATOR_REASONS) + 1
 class Measure:
     """One number per tuple that is added up: the cost, the state or the bytes of an operator."""
 
-    operator: int
-    name: str
-    limbs: int
-    """0: the number is 1 for every tuple, so that counting is enough; 1: whole; 2: see `exact_sums`."""
-
-    def column(self, limb: int) -> str:
-        """Name of a column that holds one of its whole numbers."""
-        return f"{self.name}_{self.operator}_{limb}"
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of all its columns."""
-        return [self.column(limb) for limb in range(self.limbs)]
+    columns: tuple[str, ...]
+    """The columns that hold its whole numbers. None: it is 1 for every tuple, so that counting is enough; one: it is
+    whole; two: see `exact_sums`. Measures with the same expression share their columns."""
 
 
 @dataclass(frozen=True)
 class Tuples:
-    """The log with one column `window`, one `refused`, and for every operator `group_<o>` and its measures.
+    """The log with columns `window`, `refused`, `group_<o>` for every operator o, and the measures'; no nulls.
 
-    `group_<o>` is null where the tuple does not pass operator o.
+    `group_<o>` is -1 where the tuple does not pass operator o.
     """
 
     frame: DataFrame
@@ -67,67 +61,93 @@ class Tuples:
 
 
 def read_tuples(
-    events: DataFrame, topology: Topology, time: str | None, windows: Windows, key_groups: KeyGroups
+    events: DataFrame,
+    topology: Topology,
+    time: str | None,
+    windows: Windows,
+    key_groups: KeyGroups,
+    closed_until: int | None = None,
+    keep: Sequence[str] = (),
 ) -> Tuples:
     """Evaluate the topology's expressions on every row of the log.
+
+    A row is late when its window ends at or before `closed_until` (microseconds since 1970). Columns to `keep` stay.
 
     Raises
     ------
     InputError
         When an expression does not fit the log's columns or has the wrong type; no job has started then.
     """
-    corrupt = F.col("_corrupt_record").isNotNull() if "_corrupt_record" in events.columns else F.lit(False)
-    instant = None if time is None else _expression(events, "time", time, ("timestamp",))
+    corrupt = F.col(CORRUPT).isNotNull() if CORRUPT in events.columns else F.lit(False)
+    instant = None if time is None else instant_of(events, time)
     columns: dict[str, Column] = {"window": windows.index(instant)}
     reasons: list[Column] = []
     measures: dict[tuple[int, str], Measure] = {}
+    values: dict[str, _Value] = {}
     row_reason = F.when(corrupt, -1).when(columns["window"].isNull(), -2)
+    if closed_until is not None:
+        row_reason = row_reason.when(windows.end(columns["window"]) <= closed_until, tallies.LATE)
     for o, operator in enumerate(topology.operators):
-        found, own = _operator_columns(events, o, operator, key_groups, row_reason.isNull())
-        reasons.append(found.pop("reason"))
-        columns |= found
-        measures |= {(o, measure.name): measure for measure in own}
-    operators = reduce(add, (reason.cast("long") * F.lit(BASE**o) for o, reason in enumerate(reasons)))
-    columns["refused"] = F.coalesce(row_reason.cast("long"), operators)
-    return Tuples(events.select(*(column.alias(name) for name, column in columns.items())), measures)
+        reason, group = _accept(events, operator, key_groups, row_reason.isNull(), values)
+        reasons.append(reason)
+        columns[f"group_{o}"] = group
+        for name in ("cost", "state", "bytes"):
+            text = getattr(operator, name)
+            if text is not None:
+                measures[o, name] = Measure(() if _is_one(text) else tuple(values[text].columns))
+    for value in values.values():
+        columns |= value.columns
+    packed = reduce(add, (reason.cast("long") * F.lit(BASE**o) for o, reason in enumerate(reasons)))
+    columns["refused"] = F.coalesce(row_reason.cast("long"), packed)
+    columns["window"] = F.coalesce(columns["window"], F.lit(0))
+    return Tuples(events.select(*keep, *(column.alias(name) for name, column in columns.items())), measures)
 
 
-def _operator_columns(
-    events: DataFrame, o: int, operator: Operator, key_groups: KeyGroups, usable: Column
-) -> tuple[dict[str, Column], list[Measure]]:
-    """Return `reason`, `group_<o>` and the measures' columns of one operator."""
+@dataclass(frozen=True)
+class _Value:
+    """A cost, state or bytes expression: what is wrong with it, and the columns that hold it."""
+
+    complaints: list[Column]
+    columns: dict[str, Column]
+
+
+def _accept(
+    events: DataFrame, operator: Operator, key_groups: KeyGroups, usable: Column, values: dict[str, _Value]
+) -> tuple[Column, Column]:
+    """Return one operator's reason to refuse a tuple (0: none) and its key group (-1: the tuple does not pass)."""
     what = f"operator {operator.name!r}"
     key = _expression(events, f"{what}: key", operator.key, None)
     passes = usable
     if operator.filter is not None:
-        passes = passes & F.coalesce(
-            _expression(events, f"{what}: filter", operator.filter, ("boolean",)), F.lit(False)
-        )
+        holds = _expression(events, f"{what}: filter", operator.filter, ("boolean",))
+        passes = passes & F.coalesce(holds, F.lit(False))
     reason = F.when(~passes, 0).when(key.isNull(), 1)
-    values: dict[Measure, list[Column]] = {}
     for name, text, first in (("cost", operator.cost, 2), ("state", operator.state, 5), ("bytes", operator.bytes, 8)):
-        if text is None:
+        if text is None or _is_one(text):
             continue
-        if text.strip() == "1":
-            values[Measure(o, name, 0)] = []
-            continue
-        value, whole = _number(events, f"{what}: {name}", text)
-        bad = _complaints(value, whole)
+        if text not in values:
+            values[text] = _value(events, f"{what}: {name}", text, len(values))
+        bad = values[text].complaints
         if name == "bytes":
-            reason = reason.when(reduce(lambda a, b: a | b, bad), first)
-        else:
-            for offset, complaint in enumerate(bad):
-                reason = reason.when(complaint, first + offset)
-        values[Measure(o, name, 1 if whole else 2)] = exact_sums.split(value, whole=whole)
+            bad = [reduce(or_, bad)]
+        for offset, complaint in enumerate(bad):
+            reason = reason.when(complaint, first + offset)
     reason = reason.otherwise(0)
-    accepted = passes & (reason == 0)
-    columns = {
-        "reason": reason,
-        f"group_{o}": F.when(accepted, key_groups.column(key, events.select(key).schema[0].dataType)),
-    }
-    for measure, limbs in values.items():
-        columns |= {measure.column(i): F.when(accepted, limb) for i, limb in enumerate(limbs)}
-    return columns, list(values)
+    kind = events.select(key).schema[0].dataType
+    return reason, F.when(passes & (reason == 0), key_groups.column(key, kind)).otherwise(-1)
+
+
+def _value(events: DataFrame, what: str, text: str, number: int) -> _Value:
+    value, whole = _number(events, what, text)
+    complaints = _complaints(value, whole)
+    fine = ~reduce(or_, complaints)
+    limbs = exact_sums.split(value, whole=whole)
+    columns = {f"value_{number}_{i}": F.when(fine, limb).otherwise(0) for i, limb in enumerate(limbs)}
+    return _Value(complaints, columns)
+
+
+def _is_one(text: str) -> bool:
+    return text.strip() == "1"
 
 
 def _complaints(value: Column, whole: bool) -> list[Column]:
@@ -148,6 +168,11 @@ def _number(events: DataFrame, what: str, text: str) -> tuple[Column, bool]:
     raise InputError(f"{what} = {text!r} is of type {kind.simpleString()}, not a number")
 
 
+def instant_of(events: DataFrame, time: str) -> Column:
+    """Return the time of a row as a timestamp."""
+    return _expression(events, "time", time, ("timestamp",))
+
+
 def _expression(events: DataFrame, what: str, text: str, types: tuple[str, ...] | None) -> Column:
     """Parse and analyse one SQL expression over the log, before any job starts."""
     try:
@@ -165,3 +190,24 @@ def _expression(events: DataFrame, what: str, text: str, types: tuple[str, ...] 
 def first_line(error: Exception) -> str:
     """Return the first sentence of one of Spark's long messages."""
     return str(error).strip().splitlines()[0].split(" SQLSTATE:")[0]
+
+
+def reasons_of(code: int, topology: Topology) -> list[tuple[str | None, str]]:
+    """Return (operator, kind) for each reason packed in a `refused` number."""
+    if code < 0:
+        return [(None, ROW_REASONS[-code - 1])]
+    found: list[tuple[str | None, str]] = []
+    for name in topology.names:
+        code, reason = divmod(code, BASE)
+        if reason:
+            found.append((name, OPERATOR_REASONS[reason - 1]))
+    return found
+
+
+def counts_by_kind(codes: Iterable[tuple[int, int]], topology: Topology) -> dict[str, int]:
+    """Rows by kind; a row counts once for a kind, however many operators refused it."""
+    counts: dict[str, int] = {}
+    for code, rows in codes:
+        for kind in {kind for _, kind in reasons_of(code, topology)}:
+            counts[kind] = counts.get(kind, 0) + rows
+    return counts

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame
 
 from keyshift.spark_stats import tallies
 from keyshift.spark_stats.acceptance import Measure, Tuples
@@ -25,15 +24,22 @@ cloudpickle.register_pickle_by_value(tallies)
 
 @dataclass(frozen=True)
 class Facts:
-    """Columns window, kind, a, b, tuples, sum_0, ...: see `keyshift.spark_stats.tallies`; a window in one partition."""
+    """Packed tallies (window, kind, content), see `keyshift.spark_stats.tallies`; a window lies in one partition."""
 
     frame: DataFrame
     measures: dict[tuple[int, str], Measure]
+    width: int
+
+    def rows(self, condition: Column, sums: int = 0) -> DataFrame:
+        """Unpack those for which a condition on window and kind holds: window, kind, a, b, tuples, and so many sums."""
+        schema = "window bigint, kind int, a bigint, b int, tuples bigint"
+        schema += "".join(f", sum_{i} bigint" for i in range(sums))
+        return self.frame.where(condition).mapInArrow(partial(tallies.unpack, width=sums), schema)
 
     def sums(self, operator: int, name: str) -> list[str]:
         """Columns that hold the sums of a measure; none where every tuple counts 1."""
-        limbs = self.measures[operator, name].limbs
-        offset = self.measures[operator, "cost"].limbs if name == "state" else 0
+        limbs = len(self.measures[operator, name].columns)
+        offset = len(self.measures[operator, "cost"].columns) if name == "state" else 0
         return [f"sum_{offset + i}" for i in range(limbs)]
 
 
@@ -43,7 +49,7 @@ def plan_of(topology: Topology, measures: dict[tuple[int, str], Measure]) -> Pla
         (*measures[o, "cost"].columns, *measures[o, "state"].columns) for o in range(len(topology.operators))
     ]
     of_edges = [
-        tuple(measures[source, "bytes"].columns) if (source, "bytes") in measures else ()
+        measures[source, "bytes"].columns if (source, "bytes") in measures else ()
         for source, _ in topology.numbered_edges
     ]
     return Plan(len(topology.operators), topology.numbered_edges, (*of_operators, *of_edges))
@@ -52,10 +58,11 @@ def plan_of(topology: Topology, measures: dict[tuple[int, str], Measure]) -> Pla
 def gather(tuples: Tuples, topology: Topology) -> Facts:
     """Aggregate the tuples into facts."""
     plan = plan_of(topology, tuples.measures)
-    schema = "window bigint, kind int, a bigint, b int, tuples bigint"
-    schema += "".join(f", sum_{i} bigint" for i in range(plan.width))
-    nothing = {name: F.lit(-1 if name.startswith("group_") else 0) for name in tuples.frame.columns}
-    numbers = tuples.frame.select(*(F.coalesce(name, value).alias(name) for name, value in nothing.items()))
-    tallied = numbers.mapInArrow(partial(tallies.count, plan=plan), schema)
-    merged = tallied.repartition("window").mapInArrow(partial(tallies.merge, width=plan.width), schema)
-    return Facts(merged, tuples.measures)
+    tallied = tuples.frame.mapInArrow(partial(tallies.count, plan=plan), tallies.PACKED)
+    return Facts(merged(tallied), tuples.measures, plan.width)
+
+
+def merged(tallied: DataFrame) -> DataFrame:
+    """Bring packed tallies together by window, and add them up."""
+    parts = 2 * tallied.sparkSession.sparkContext.defaultParallelism
+    return tallied.repartition(parts, "window").mapInArrow(tallies.merge, tallies.PACKED)

@@ -1,24 +1,39 @@
-"""From keys to key groups: the hash function that the engine uses."""
+"""From keys to key groups: the hash function that the engine uses, so that a plan fits the engine it is meant for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
+from keyshift.spark_stats import hashing
 
-HASHES = ("xxhash64",)
+cloudpickle.register_pickle_by_value(hashing)
+
+HASHES = ("xxhash64", *hashing.FUNCTIONS)
 
 
 @dataclass(frozen=True)
 class KeyGroups:
     """The number of key groups of every operator, and the hash that assigns the keys to them.
 
-    "xxhash64": ``pmod(xxhash64(key), count)``, Spark's own (seed 42).
+    ==========  ==============================================================================================
+    xxhash64    ``pmod(xxhash64(key), count)``, Spark's own (seed 42); keys of any type
+    flink       ``murmurHash(key.hashCode()) % count``; `count` is the job's max parallelism
+    kafka       ``toPositive(murmur2(bytes)) % count``; `count` is the topic's partitions
+    storm       ``floorMod(31 + key.hashCode(), count)``; `count` is the bolt's tasks (fields grouping, one field)
+    java        ``floorMod(key.hashCode(), count)``
+    ==========  ==============================================================================================
+
+    All but the first take texts and whole numbers, and are computed in Python workers (see
+    `keyshift.spark_stats.hashing`).
     """
 
     count: int
@@ -29,6 +44,20 @@ class KeyGroups:
         if self.hash not in HASHES:
             raise InputError(f"hash = {self.hash!r} is unknown; there are {', '.join(HASHES)}")
 
-    def column(self, key: Column, kind: Any) -> Column:
+    def column(self, key: Column, kind: T.DataType) -> Column:
         """Return the key group, an int, of a key column of the given type."""
-        return F.pmod(F.xxhash64(key), F.lit(self.count)).cast("int")
+        if self.hash == "xxhash64":
+            return F.pmod(F.xxhash64(key), F.lit(self.count)).cast("int")
+        if not isinstance(kind, T.StringType | T.IntegralType):
+            raise InputError(
+                f"hash = {self.hash!r} takes keys that are texts or whole numbers, not {kind.simpleString()}: "
+                "cast the key, or take xxhash64"
+            )
+        function, count = hashing.FUNCTIONS[self.hash], self.count
+
+        def group(keys: pd.Series) -> pd.Series:
+            return pd.Series(function(pa.Array.from_pandas(keys), count))
+
+        # A null key is refused before its group matters, and would turn whole numbers into floats on the way.
+        nothing = F.lit("" if isinstance(kind, T.StringType) else 0).cast(kind)
+        return F.pandas_udf(group, "int")(F.coalesce(key, nothing))

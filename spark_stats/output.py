@@ -20,37 +20,61 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.statistics_io import FORMAT, MANIFEST, read_manifest, windows_of
+from keyshift.models.statistics_io import FORMAT, MANIFEST, read_manifest
+from keyshift.spark_stats.acceptance import counts_by_kind
+from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.tallies import LATE
+from keyshift.spark_stats.topology import Topology
+from keyshift.spark_stats.windows import Windows
 
 if TYPE_CHECKING:
     from keyshift.spark_stats.statistics import Stats
 
+OURS = ("runs", "pending", "checkpoint")
+"""What a job killed before its first commit leaves in an otherwise empty directory."""
 
-def write(stats: Stats, target: Path, *, nodes: int | None = None, placement: str | None = None) -> None:
-    """Write the statistics of one run; see `Stats.write`."""
-    manifest = open_manifest(target, describe(stats))
+
+def write(
+    stats: Stats,
+    target: Path,
+    *,
+    nodes: int | None = None,
+    placement: str | None = None,
+    manifest: dict[str, Any] | None = None,
+    placed_only: bool = False,
+) -> None:
+    """Write the statistics of one run; see `Stats.write`.
+
+    With a `manifest`, what it says is committed in the same step. With `placed_only`, refused rows that
+    belong to no window of the run are left to the caller.
+    """
+    if manifest is None:
+        manifest = open_manifest(target, description(stats.topology, stats.windows, stats.key_groups))
     run = uuid.uuid4().hex[:12]
     write_tables(stats, target / "runs" / run)
-    about = {"windows": stats.seen, "refused": [list(row) for row in stats.refusals]}
-    commit(target, manifest, run, about, nodes=nodes, placement=placement)
+    seen = set(stats.seen)
+    refused = [list(row) for row in stats.refusals if not placed_only or (row[0] in seen and row[1] != LATE)]
+    options = {"nodes": nodes, "placement": placement}
+    manifest = {**manifest, **{name: value for name, value in options.items() if value is not None}}
+    commit(target, manifest, run, {"windows": sorted(seen), "refused": refused})
 
 
-def describe(stats: Stats) -> dict[str, Any]:
+def description(topology: Topology, windows: Windows, key_groups: KeyGroups) -> dict[str, Any]:
     """Return what must be the same for all runs of one directory."""
     return {
         "keyshift_statistics": FORMAT,
-        "topology": stats.topology.to_dict(),
-        "length": stats.windows.length,
-        "origin": stats.windows.origin,
-        "key_groups": stats.key_groups.count,
-        "hash": stats.key_groups.hash,
+        "topology": topology.to_dict(),
+        "length": windows.length,
+        "origin": windows.origin,
+        "key_groups": key_groups.count,
+        "hash": key_groups.hash,
     }
 
 
 def open_manifest(target: Path, description: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest of a directory, a fresh one where there is none; refuse one of other statistics."""
     if not (target / MANIFEST).exists():
-        if target.exists() and any(entry.name != "runs" for entry in target.iterdir()):
+        if target.exists() and any(entry.name not in OURS for entry in target.iterdir()):
             raise InputError(f"{target} exists and holds no statistics: it is not written to")
         return {**description, "runs": {}}
     manifest = read_manifest(target)
@@ -71,28 +95,31 @@ def write_tables(stats: Stats, folder: Path) -> None:
         table.select("window", start, *columns).write.partitionBy("window").parquet(str(folder / name))
 
 
-def commit(
-    target: Path,
-    manifest: dict[str, Any],
-    run: str,
-    about: dict[str, Any],
-    *,
-    nodes: int | None = None,
-    placement: str | None = None,
-) -> None:
-    """Make a finished run count, in one step, and clear what no longer does."""
-    fresh = set(about["windows"])
-    runs: dict[str, Any] = {}
-    for name, old in manifest["runs"].items():
-        kept = [number for number in old["windows"] if number not in fresh]
-        if kept:  # a run of which no window is left is forgotten, with the rows that had no window
-            refused = [row for row in old["refused"] if row[0] is None or row[0] not in fresh]
-            runs[name] = {**old, "windows": kept, "refused": refused}
-    runs[run] = about
-    options = {"nodes": nodes, "placement": placement}
-    replaced = {**manifest, **{name: value for name, value in options.items() if value is not None}, "runs": runs}
-    replace_file(target / MANIFEST, json.dumps(replaced, indent=1) + "\n")
+def commit(target: Path, manifest: dict[str, Any], run: str | None = None, about: dict[str, Any] | None = None) -> None:
+    """Make a manifest, and a finished run, count in one step; clear what no longer does."""
+    runs: dict[str, Any] = manifest["runs"]
+    if run is not None and about is not None:
+        fresh = set(about["windows"])
+        runs = {name: left for name, old in runs.items() if (left := _without(old, fresh))}
+        runs[run] = about
+    counts = rejected_counts({**manifest, "runs": runs})
+    replace_file(target / MANIFEST, json.dumps({**manifest, "runs": runs, "rejected": counts}) + "\n")
     clear(target, set(runs))
+
+
+def _without(run: dict[str, Any], fresh: set[int]) -> dict[str, Any] | None:
+    """Return a run less the windows that another has written; left without any it is forgotten, refused rows too."""
+    kept = [number for number in run["windows"] if number not in fresh]
+    refused = [row for row in run["refused"] if row[0] is None or row[0] not in fresh]
+    return {"windows": kept, "refused": refused} if kept else None
+
+
+def rejected_counts(manifest: dict[str, Any]) -> dict[str, int]:
+    """Return rows refused by kind, over all runs and the stream."""
+    topology = Topology.from_dict(manifest["topology"])
+    rows = [row for run in manifest["runs"].values() for row in run["refused"]]
+    rows += manifest.get("stream", {}).get("refused", [])
+    return dict(sorted(counts_by_kind(((code, count) for _, code, count in rows), topology).items()))
 
 
 def replace_file(file: Path, text: str) -> None:
@@ -108,9 +135,7 @@ def replace_file(file: Path, text: str) -> None:
 
 def clear(target: Path, runs: set[str]) -> None:
     """Delete the runs that the manifest does not name."""
-    for folder in (target / "runs").iterdir():
+    folders = target / "runs"
+    for folder in folders.iterdir() if folders.exists() else []:
         if folder.name not in runs:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-__all__ = ["clear", "commit", "describe", "open_manifest", "replace_file", "windows_of", "write", "write_tables"]

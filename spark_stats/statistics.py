@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cached_property, reduce
 from pathlib import Path
@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from keyshift.models import arrays
 from keyshift.models.errors import InputError
-from keyshift.models.statistics_io import DRIVER_ROWS, assemble, whole_last
+from keyshift.models.statistics_io import DRIVER_ROWS, assemble
 from keyshift.spark_stats import exact_sums, output
-from keyshift.spark_stats.acceptance import BASE, OPERATOR_REASONS, ROW_REASONS
+from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of
 from keyshift.spark_stats.facts import Facts
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
@@ -54,7 +55,8 @@ class Stats:
 
     def __init__(self, facts: Facts, topology: Topology, windows: Windows, key_groups: KeyGroups) -> None:
         self.topology, self.windows, self.key_groups = topology, windows, key_groups
-        self._facts, self._frame = facts, facts.frame.persist()
+        self._facts = facts
+        facts.frame.persist()
 
     # What the tables are made of: numbers instead of names -------------------------------------------------------
 
@@ -68,7 +70,8 @@ class Stats:
             for values, value in zip(parts, (load, *state), strict=True):
                 values.append(value)
         load, *state = (_choose(F.col("kind"), dict(enumerate(values))) for values in parts)
-        rows = self._frame.where((F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators)))
+        of_operators = (F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators))
+        rows = self._facts.rows(of_operators, self._facts.width)
         return rows.select(
             "window",
             F.col("kind").alias("operator"),
@@ -88,7 +91,7 @@ class Stats:
             if (edge[0], "bytes") in self._facts.measures:
                 columns = self._facts.sums(edge[0], "bytes") or ["tuples"]
                 size[number] = exact_sums.joined([F.col(name) for name in columns])
-        return self._frame.where(F.col("kind") >= operators).select(
+        return self._facts.rows(F.col("kind") >= operators, 2 if size else 0).select(
             "window",
             _choose(F.col("kind"), source).alias("src_operator"),
             F.col("a").cast("int").alias("src_key_group"),
@@ -100,23 +103,19 @@ class Stats:
 
     @cached_property
     def counted(self) -> pd.DataFrame:
-        """Rows of the log, in the driver: window, kind (`ARRIVED` or `REFUSED`), a (why), tuples."""
-        rows = self._frame.where(F.col("kind") < 0).select("window", "kind", "a", "tuples")
-        return rows.toPandas().astype({"window": "Int64"})
+        """Rows of the log, in the driver: window, kind (`ARRIVED` or `REFUSED`), a (why), b (1: no window), tuples."""
+        return self._facts.rows(F.col("kind") < 0).select("window", "kind", "a", "b", "tuples").toPandas()
 
     @property
     def arrived(self) -> DataFrame:
         """Rows of the log that have a window: window, tuples."""
-        return self._frame.where(F.col("kind") == ARRIVED).select("window", "tuples")
+        return self._facts.rows(F.col("kind") == ARRIVED).select("window", "tuples")
 
     @property
     def refusals(self) -> list[tuple[int | None, int, int]]:
         """Rows refused: (window, number that says why, rows), sorted; window None where the row has none."""
-        rows = self.counted[self.counted["kind"] == REFUSED]
-        windows = [
-            None if missing else int(w) for w, missing in zip(rows["window"], rows["window"].isna(), strict=True)
-        ]
-        found = list(zip(windows, map(int, rows["a"]), map(int, rows["tuples"]), strict=True))
+        rows = self.counted[self.counted["kind"] == REFUSED].to_numpy()
+        found = [(None if nowhere else int(w), int(code), int(n)) for w, _, code, nowhere, n in rows]
         return sorted(found, key=lambda row: (row[0] is not None, row))
 
     @property
@@ -203,7 +202,7 @@ class Stats:
         return [(code, rows) for _, code, rows in self.refusals]
 
     def _table(self, rows: list[Any], schema: str) -> DataFrame:
-        return self._frame.sparkSession.createDataFrame(rows, schema)
+        return self._facts.frame.sparkSession.createDataFrame(rows, schema)
 
     @property
     def _names(self) -> dict[int, Column]:
@@ -253,7 +252,7 @@ class Stats:
             When the log has no usable row, a limit is exceeded, or an argument is wrong.
         """
         first, end = self.span
-        last = whole_last(last)
+        last = arrays.whole("last", last, least=1)
         first = first if last is None else max(first, end - last + 1)
         reach = max(operator.windows for operator in self.topology.operators)
         columns = ("window", "operator", "key_group", "load", *STATE)
@@ -288,7 +287,7 @@ class Stats:
 
     def close(self) -> None:
         """Free what Spark keeps in memory; the tables can still be read, at the price of a new pass."""
-        self._frame.unpersist()
+        self._facts.frame.unpersist()
 
     def __enter__(self) -> Stats:
         return self
@@ -303,27 +302,6 @@ def rows_of(table: DataFrame, max_rows: int) -> pd.DataFrame:
     if len(rows) > max_rows:
         raise InputError(f"more than max_rows = {max_rows} rows would come to the driver: raise it, or ask for less")
     return rows
-
-
-def reasons_of(code: int, topology: Topology) -> list[tuple[str | None, str]]:
-    """Return (operator, kind) for each reason packed in a `refused` number; see `keyshift.spark_stats.acceptance`."""
-    if code < 0:
-        return [(None, ROW_REASONS[-code - 1])]
-    found: list[tuple[str | None, str]] = []
-    for name in topology.names:
-        code, reason = divmod(code, BASE)
-        if reason:
-            found.append((name, OPERATOR_REASONS[reason - 1]))
-    return found
-
-
-def counts_by_kind(codes: Iterable[tuple[int, int]], topology: Topology) -> dict[str, int]:
-    """Rows by kind; a row counts once for a kind, however many operators refused it."""
-    counts: dict[str, int] = {}
-    for code, rows in codes:
-        for kind in {kind for _, kind in reasons_of(code, topology)}:
-            counts[kind] = counts.get(kind, 0) + rows
-    return counts
 
 
 def _choose(number: Column, values: Mapping[int, Column]) -> Column:

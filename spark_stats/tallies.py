@@ -3,22 +3,26 @@
 Plain Arrow and NumPy, so that these functions can be shipped to executors that have never heard of keyshift. All sums
 are of whole numbers and exact: an overflow raises, it never wraps.
 
-One row of a tally is (window, kind, a, b, tuples, sum_0, sum_1, ...):
+A tally has rows (window, kind, a, b, tuples, sum_0, sum_1, ...):
 
 ========================  ==================================================================================
 kind                      meaning
 ========================  ==================================================================================
 ``ARRIVED``               rows that have a window; a = b = 0
-``REFUSED``               rows refused; a = the number that says why; window null where the row has none
+``REFUSED``               rows refused; a = the number that says why; b = 1 where the row has no window
 0 .. operators - 1        tuples that pass the operator; a = key group; sums: its cost, then its state
 operators + e             tuples that pass both ends of edge e; a, b = key groups; sums: the bytes
 ========================  ==================================================================================
+
+Between tasks the rows of one window and kind travel *packed*: one Spark row (window, kind, content), whose content is
+the matrix of their columns from a on, 64 bits each. Shuffling a million pairs then costs no more than copying them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,8 +37,9 @@ LATE = -3
 
 BLOCK = 4_000_000
 """Tuples that one task counts at a time: about 50 bytes each."""
-SLICE = 200_000
-"""Rows of one Arrow batch on the way back."""
+PACK = 100_000
+"""Rows in one piece of packed content, and in one Arrow batch of unpacked rows."""
+PACKED = "window bigint, kind int, content binary"
 
 
 @dataclass(frozen=True)
@@ -47,12 +52,12 @@ class Plan:
 
     @property
     def width(self) -> int:
-        """Number of sums in a row of the tally."""
+        """Largest number of sums in a row of the tally."""
         return max(map(len, self.sums))
 
 
 def count(batches: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
-    """Tally the tuples of one task, block by block."""
+    """Tally the tuples of one task, block by block; gives packed rows."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -65,38 +70,51 @@ def count(batches: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBa
         yield from _count_block(held, plan)
 
 
-def merge(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
-    """Add up the tallies of one partition, which holds all that there is of its windows."""
-    held = [batch for batch in batches if batch.num_rows]
-    if not held:
-        return
-    table = pa.Table.from_batches(held)
-    names = ["tuples", *(f"sum_{i}" for i in range(width))]
-    kinds = _array(table["kind"])
-    window = table["window"]
-    nowhere = _array(window.is_null())
-    columns = [_array(window.fill_null(0)), nowhere.astype(np.int64), _array(table["a"]), _array(table["b"])]
-    values = [_array(table[name]) for name in names]
-    for kind in np.unique(kinds):
-        own = np.flatnonzero(kinds == kind)
-        (w, missing, a, b), sums = group_sum([c[own] for c in columns], [v[own] for v in values])
-        yield from _rows(int(kind), w, a, b, sums, missing.astype(bool))
+def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Add up the packed tallies of one partition, which holds all that there is of its windows."""
+    pieces: dict[tuple[int, int], list[IntArray]] = {}
+    for batch in batches:
+        for window, kind, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            pieces.setdefault((window, kind), []).append(np.frombuffer(content, dtype=np.int64))
+    for (window, kind), contents in sorted(pieces.items()):
+        rows = np.concatenate([_matrix(content) for content in contents], axis=1)
+        if len(contents) > 1:
+            (a, b), sums = group_sum([rows[0], rows[1]], list(rows[2:]))
+            rows = np.stack([a, b, *sums])
+        yield from _packed_rows(kind, np.full(rows.shape[1], window), rows)
+
+
+def unpack(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
+    """Turn packed rows into rows (window, kind, a, b, tuples, sum_0, ...); sums that a kind lacks are nought."""
+    for batch in batches:
+        for window, kind, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            rows = _matrix(np.frombuffer(content, dtype=np.int64))
+            n = rows.shape[1]
+            sums = [*rows[3 : 3 + width], *[np.zeros(n, dtype=np.int64)] * (width + 3 - len(rows))]
+            yield pa.record_batch(
+                {
+                    "window": pa.array(np.full(n, window, dtype=np.int64)),
+                    "kind": pa.array(np.full(n, kind, dtype=np.int32)),
+                    "a": pa.array(rows[0]),
+                    "b": pa.array(rows[1].astype(np.int32)),
+                    "tuples": pa.array(rows[2]),
+                    **{f"sum_{i}": pa.array(values) for i, values in enumerate(sums)},
+                }
+            )
 
 
 def _count_block(batches: list[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
     table = pa.Table.from_batches(batches)
     window, refused = _array(table["window"]), _array(table["refused"])
-    bad = refused != 0
-    if bad.any():
-        nowhere = (refused == -1) | (refused == -2)
-        at = np.flatnonzero(bad)
-        (w, missing, code), (tuples,) = group_sum([window[at], nowhere[at].astype(np.int64), refused[at]], [None])
-        yield from _rows(REFUSED, w, code, np.zeros_like(code), [tuples], missing.astype(bool), plan.width)
-        there = ~nowhere & (refused != LATE)
-    else:
-        there = np.ones(len(window), dtype=bool)
+    there: IntArray | slice = slice(None)
+    if refused.any():
+        at = np.flatnonzero(refused)
+        nowhere = ((refused == -1) | (refused == -2)).astype(np.int64)
+        (w, code, missing), (tuples,) = group_sum([window[at], refused[at], nowhere[at]], [None])
+        yield from _packed_rows(REFUSED, w, np.stack([code, missing, tuples]))
+        there = np.flatnonzero((nowhere == 0) & (refused != LATE))
     (w,), (tuples,) = group_sum([window[there]], [None])
-    yield from _rows(ARRIVED, w, np.zeros_like(w), np.zeros_like(w), [tuples], None, plan.width)
+    yield from _packed_rows(ARRIVED, w, np.stack([np.zeros_like(w), np.zeros_like(w), tuples]))
     groups = [_array(table[f"group_{o}"]) for o in range(plan.operators)]
     for kind, sides in enumerate([*((o,) for o in range(plan.operators)), *plan.edges]):
         passes = np.logical_and.reduce([groups[o] >= 0 for o in sides])
@@ -104,7 +122,28 @@ def _count_block(batches: list[pa.RecordBatch], plan: Plan) -> Iterator[pa.Recor
         measures = [_array(table[name])[chosen] for name in plan.sums[kind]]
         found, sums = group_sum([window[chosen], *(groups[o][chosen] for o in sides)], [None, *measures])
         w, a, b = found if len(sides) == 2 else (*found, np.zeros_like(found[0]))
-        yield from _rows(kind, w, a, b, sums, None, plan.width)
+        yield from _packed_rows(kind, w, np.stack([a, b, *sums]))
+
+
+def _packed_rows(kind: int, window: IntArray, rows: IntArray) -> Iterator[pa.RecordBatch]:
+    """Pack the columns of a tally of one kind, whose windows are in order, window by window and piece by piece."""
+    starts = np.flatnonzero(np.diff(window, prepend=window[:1] - 1)) if len(window) else window
+    bounds = [*starts.tolist(), len(window)]
+    cuts = [(at, min(at + PACK, end)) for start, end in pairwise(bounds) for at in range(start, end, PACK)]
+    for start, end in cuts:
+        content = np.concatenate([[len(rows)], rows[:, start:end].ravel()]).astype(np.int64)
+        yield pa.record_batch(
+            {
+                "window": pa.array([int(window[start])], pa.int64()),
+                "kind": pa.array([kind], pa.int32()),
+                "content": pa.array([content.tobytes()], pa.binary()),
+            }
+        )
+
+
+def _matrix(content: IntArray) -> IntArray:
+    """Unpack: the first number is the number of columns."""
+    return content[1:].reshape(int(content[0]), -1)
 
 
 def group_sum(columns: Sequence[IntArray], values: Sequence[IntArray | None]) -> tuple[list[IntArray], list[IntArray]]:
@@ -191,27 +230,3 @@ def _checked(values: IntArray, add: Any) -> IntArray:
 def _array(column: pa.ChunkedArray) -> IntArray:
     made: NDArray[Any] = column.to_numpy()
     return made if made.dtype == bool else made.astype(np.int64, copy=False)
-
-
-def _rows(
-    kind: int,
-    window: IntArray,
-    a: IntArray,
-    b: IntArray,
-    sums: list[IntArray],
-    missing: NDArray[np.bool_] | None,
-    width: int | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Give back the rows of one kind; sums that the kind does not have are nought."""
-    nothing = np.zeros_like(window)
-    sums = [*sums, *[nothing] * ((len(sums) - 1 if width is None else width) + 1 - len(sums))]
-    columns = {
-        "window": pa.array(window, mask=missing),
-        "kind": pa.array(np.full(len(window), kind, dtype=np.int32)),
-        "a": pa.array(a),
-        "b": pa.array(b.astype(np.int32)),
-        "tuples": pa.array(sums[0]),
-        **{f"sum_{i}": pa.array(values) for i, values in enumerate(sums[1:])},
-    }
-    table = pa.table(columns)
-    yield from table.to_batches(max_chunksize=SLICE)

@@ -42,6 +42,10 @@ class Windows:
         """Return the instant at which a window starts."""
         return F.timestamp_micros(index * F.lit(self.length) + F.lit(self.origin))
 
+    def end(self, index: Column) -> Column:
+        """Return the end of a window in microseconds since 1970."""
+        return (index + 1) * F.lit(self.length) + F.lit(self.origin)
+
     def start_of(self, index: int) -> datetime:
         """Return the instant at which a window starts, in UTC."""
         return _EPOCH + timedelta(microseconds=index * self.length + self.origin)

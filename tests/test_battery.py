@@ -104,7 +104,7 @@ def test_same_seed_same_answer(name, method, label):
 def test_a_start_is_taken_and_never_lost(name, method, label):
     best = best_known(name, label)
     if best is None:
-        with pytest.raises(ks.InputError, match="the start is not feasible|assignment has shape"):
+        with pytest.raises(ks.InputError, match=r"the start is not feasible|assignment has shape"):
             ks.solve(problem_of(name, label), method.name, start=problem_of(name, label).workload.current)
         return
     solutions = [solved(name, label, m.name) for m in FORMULATIONS[name].methods]

@@ -14,6 +14,7 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.intervals.exact import Prefix, decimal_above, whole_numbers
 from keyshift.solvers.intervals import band_kernel
+from keyshift.solvers.intervals.lagrangian import lagrangian
 from keyshift.solvers.intervals.ssm import solve_ssm
 
 
@@ -83,6 +84,56 @@ def test_many_tiny_nodes_agree_with_the_declarative_model():
     w = workload(rng.integers(1, 9, 14), np.arange(14), 14, state=rng.integers(0, 9, 14))
     problem = ks.IntervalMigration(w, 4, "0.3")
     assert ks.solve(problem).objective == ks.solve(problem, "cp-sat").objective == oracle.single_step(problem)
+
+
+def test_a_price_on_intervals_bounds_the_state_kept():
+    """The bound never exceeds the optimum; on these instances it always attains it (no proof that it must)."""
+    rng = np.random.default_rng(6)
+    attained = solved = 0
+    for _ in range(300):
+        problem = random_problem(rng, int(rng.integers(1, 40)), int(rng.integers(1, 9)))
+        if problem.conflicts():
+            continue
+        priced, best = ks.solve(problem, "lagrangian"), ks.solve(problem)
+        solved += 1
+        assert priced.assignment is not None
+        assert priced.bound <= best.objective + 1e-9 <= priced.objective + 2e-9
+        assert priced.bound == pytest.approx(best.objective, abs=1e-6 * problem.scale)
+        attained += priced.status == "optimal"
+    assert attained > 0.8 * solved
+
+
+def test_a_pass_at_a_price_as_python(monkeypatch):
+    rng = np.random.default_rng(7)
+    for name in ("layer", "step_back"):
+        monkeypatch.setattr(band_kernel, name, getattr(band_kernel, name).py_func)
+    for _ in range(25):
+        problem = random_problem(rng, int(rng.integers(2, 9)), 3)
+        if problem.conflicts():
+            continue
+        m = problem.workload.key_groups
+        prefix = np.concatenate(([0], np.cumsum(rng.integers(0, 9, m))))
+        left, right = band_kernel.cells(problem.old_cuts, m)
+        for price in (0, 1, 5, 100):
+            runs = []
+            for run in (band_kernel.penalised, band_kernel.penalised.py_func):
+                rows = (np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64))
+                scratch = (np.empty((4, m + 1), np.int64), np.empty(m + 1, np.int64))
+                runs.append(run(problem.starts, left, right, prefix, price, *rows, *scratch))
+            assert runs[0][0] == runs[1][0]
+            np.testing.assert_array_equal(runs[0][1], runs[1][1])
+            new = tuple(runs[0][1].tolist())
+            kept = oracle.kept(tuple(problem.old_cuts.tolist()), new, np.diff(prefix))
+            assert kept - price * (len(new) - 1) == runs[0][0]
+
+
+def test_a_limit_on_the_search_for_a_price():
+    w = workload(np.ones(60), np.repeat(np.arange(20), 3), 20, state=np.arange(60))
+    problem = ks.IntervalMigration(w, 5, 1)
+    answer = lagrangian(problem, budget=Budget(0.0))
+    assert answer.bound <= ks.solve(problem).objective
+    assert answer.assignment is not None
+    assert answer.termination == "time_limit"
 
 
 # Exact load tests -------------------------------------------------------------------------------------------------

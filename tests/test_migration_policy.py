@@ -14,6 +14,7 @@ from keyshift.models.intervals.transitions import estimate_transitions, node_cou
 from keyshift.solvers.intervals.artefact import Policy
 from keyshift.solvers.intervals.mtm import PolicyIteration
 from keyshift.solvers.intervals.restricted import metric_bound
+from keyshift.solvers.intervals.sweeps import Ruler, matches
 
 TABLE_4 = {2: {2: 0.3, 3: 0.6, 4: 0.1}, 3: {2: 0.3, 3: 0.4, 4: 0.3}, 4: {2: 0.1, 3: 0.5, 4: 0.4}}
 
@@ -101,6 +102,22 @@ def test_the_linear_program_and_value_iteration_agree():
     problem = battery()["twelve"]
     values = [ks.solve(problem, method).objective for method in ("mtm", "lp", "value-iteration")]
     assert values == pytest.approx([values[0]] * 3, abs=1e-6 * problem.scale)
+
+
+def test_a_discount_near_one_does_not_overflow():
+    """Values of a bad policy can then differ by far more than all the state; they share a word with row numbers."""
+    problem = table_4(discount=0.9999, m=8)
+    mtm, naive = ks.solve(problem), ks.solve(problem, "value-iteration", tolerance=1e-7)
+    assert mtm.objective == pytest.approx(naive.objective, rel=1e-6)
+    assert mtm.bound <= naive.objective
+
+
+def test_a_partner_of_huge_value_is_never_chosen():
+    c = ks.solve(battery()["twelve"]).details["policy"].classes[3]
+    ruler = Ruler(np.ones(12), c.size)
+    value = np.full(c.size, 2**55)
+    value[3] = 0
+    assert (ruler.sweep(c, c.rows, value).partner == 3).all()
 
 
 def test_the_bound_of_any_size_is_a_bound():
@@ -229,6 +246,35 @@ def test_threads_change_nothing():
     one, two = ks.solve(problem, threads=1), ks.solve(problem, threads=2)
     assert one.objective == two.objective
     np.testing.assert_array_equal(one.assignment, two.assignment)
+
+
+def test_costs_from_one_partition_to_all_of_a_class():
+    policy = ks.solve(battery()["twelve"]).details["policy"]
+    target, cuts = policy.classes[4], policy.classes[2].cuts(0)
+    compiled, plain = matches, matches.py_func
+    for run in (compiled, plain):
+        common = run(cuts, target.rows, target.tasks, policy.prefix)
+        state = np.diff(policy.prefix)
+        expected = [
+            oracle.kept(tuple(cuts.tolist()), tuple(target.cuts(i).tolist()), state) for i in range(target.size)
+        ]
+        assert common.tolist() == expected
+
+
+@pytest.mark.parametrize("method", ["lp", "value-iteration"])
+def test_what_cannot_be_written_out_is_refused(method):
+    w = ks.Workload(load=np.ones(30), state=np.ones(30), current=np.repeat([0, 1, 2], 10), nodes=3)
+    problem = ks.MigrationPolicy(w, {3: {4: 1.0}, 4: {3: 1.0}}, 0.6, 0.5)
+    assert "use 'mtm'" in ks.solve(problem, method).message
+
+
+def test_value_iteration_hears_a_limit():
+    problem = battery()["twelve"]
+    stopped = ks.solve(problem, "value-iteration", time_limit=0.0)
+    assert stopped.termination == "time_limit"
+    assert stopped.bound <= ks.solve(problem).objective <= stopped.objective + 1e-9
+    assert ks.solve(problem, "ssm", time_limit=0.0).status == "none"
+    assert ks.solve(problem, "mtm-restricted", time_limit=0.0, partitions=3).bound is not None
 
 
 def test_limits_are_said_not_hidden():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import interval_oracle as oracle
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from instances.sequences import battery, random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.intervals import matching_kernel, sweep_kernel, tries
+from keyshift.solvers.intervals import matching_kernel, profile, profile_kernel, sweep_kernel, tries
 from keyshift.solvers.intervals.oms import metric_bound
 from keyshift.solvers.intervals.sweeps import Ruler
 
@@ -28,13 +30,56 @@ def test_oms_equals_all_partitions():
         assert solution.bound <= expected + 1e-12
 
 
+def test_two_steps_at_once_equal_all_partitions():
+    rng = np.random.default_rng(8)
+    solved = 0
+    for _ in range(150):
+        problem = random_problem(rng, int(rng.integers(1, 9)), int(rng.integers(1, 4)))
+        changed = [n for t, n in enumerate(problem.counts) if t == 0 or n != problem.counts[t - 1]]
+        if problem.conflicts() or len(changed) > 2:
+            continue
+        solution = ks.solve(problem, "profile")
+        assert solution.status == "optimal"
+        assert solution.objective == pytest.approx(oracle.sequence(problem), abs=1e-9)
+        solved += 1
+    assert solved > 40
+
+
+def test_two_steps_as_python(monkeypatch):
+    compiled = [ks.solve(p, "profile").objective for p in (battery()["tight"], battery()["empty nodes"])]
+    monkeypatch.setattr(profile_kernel, "_after_cuts", profile_kernel._after_cuts.py_func)
+    monkeypatch.setattr(profile, "two_steps", profile_kernel.two_steps.py_func)
+    assert [ks.solve(p, "profile").objective for p in (battery()["tight"], battery()["empty nodes"])] == compiled
+
+
+@pytest.mark.parametrize(("tau", "enumerable"), [(0.4, True), (0.9, False)])
+def test_two_steps_beyond_enumeration(tau, enumerable):
+    """Where the sweeps give up, the pass over the tasks still proves its optimum; where they do not, both agree."""
+    rng = np.random.default_rng(0)
+    load = rng.integers(50, 151, 48)
+    w = ks.Workload(load=load, state=rng.integers(1, 9, 48), current=np.repeat(np.arange(6), 8), nodes=6)
+    problem = ks.MigrationSequence(w, [9, 7], tau)
+    solution, swept = ks.solve(problem, "profile"), ks.solve(problem, "oms", most_partitions=2_000_000)
+    assert solution.status == "optimal"
+    assert (swept.message == "") == enumerable
+    assert swept.objective == solution.objective if enumerable else swept.objective >= solution.objective
+    assert solution.objective <= ks.solve(problem, "ssm").objective
+    assert solution.bound >= metric_bound(problem)
+
+
+def test_three_changes_are_too_many_for_two_steps_at_once():
+    w = battery()["twelve"].workload
+    solution = ks.solve(ks.MigrationSequence(w, [4, 3, 4], 0.6), "profile")
+    assert "3 changes of the node count" in solution.message
+    assert solution.bound is not None
+    large = ks.Workload(load=np.ones(2000), state=np.ones(2000), current=np.repeat(np.arange(20), 100), nodes=20)
+    assert "profiles take" in ks.solve(ks.MigrationSequence(large, [25, 20], 0.4), "profile").message
+
+
 def test_the_optimum_of_table_3_is_6():
     """Printed: 10 step by step, 9 for the "alternative". The optimum is 6; step by step, ties decide what it costs."""
     problem = battery()["table 3"]
     assert ks.solve(problem).objective == 6.0 == ks.solve(problem, "cp-sat").objective == oracle.sequence(problem)
-    alternative = np.stack([np.repeat([0, 1, 2], [8, 7, 5]), np.repeat([0, 3, 1, 2], [6, 2, 7, 5])])
-    printed = np.stack([np.repeat([0, 1, 2], [8, 7, 5]), np.repeat([0, 1, 2, 3], [6, 6, 4, 4])])
-    assert [problem.check(a).feasible for a in (alternative, printed)] == [True, True]
     now, w = oracle.cuts_of(problem.workload.current), problem.workload
     totals = {
         4 + min(20 - oracle.kept(first, then, w.state) for then in oracle.partitions(w, 4, problem.tau))
@@ -44,6 +89,25 @@ def test_the_optimum_of_table_3_is_6():
     assert min(totals) == 6.0
     assert max(totals) >= 8.0
     assert ks.solve(problem, "ssm").objective in totals
+
+
+def test_the_alternative_of_table_3_costs_10_not_9():
+    """8, 7, 5 and then 6, 6, 4, 4 tasks, in any order and with any labels: 5 + 5, as each node runs one interval."""
+    problem = battery()["table 3"]
+    now, state = oracle.cuts_of(problem.workload.current), problem.workload.state
+
+    def ways(*sizes):
+        return {(0, *itertools.accumulate(order)) for order in itertools.permutations(sizes)}
+
+    totals = {
+        40 - oracle.kept(now, first, state) - oracle.kept(first, then, state)
+        for first in ways(8, 7, 5)
+        for then in ways(6, 6, 4, 4)
+    }
+    assert min(totals) == 10.0
+    printed = np.stack([np.repeat([0, 2, 1], [8, 5, 7]), np.repeat([0, 3, 2, 1], [6, 4, 4, 6])])
+    assert problem.check(printed).feasible
+    assert problem.check(printed).objective == 10.0
 
 
 def test_the_counter_example_to_table_3_by_hand():
@@ -95,8 +159,10 @@ def test_a_bad_count_names_its_position():
     w = ks.Workload(load=[1, 1], state=[1, 1], current=[0, 1], nodes=2)
     with pytest.raises(ks.InputError, match=r"node_counts\[1\] = 0"):
         ks.MigrationSequence(w, [2, 0], 0.2)
-    with pytest.raises(ks.InputError, match="must be a sequence"):
-        ks.MigrationSequence(w, [], 0.2)
+    for empty in ([], 3, ""):
+        with pytest.raises(ks.InputError, match="node_counts"):
+            ks.MigrationSequence(w, empty, 0.2)
+    assert ks.MigrationSequence(w, "2,1", 1).counts == ks.MigrationSequence(w, np.array([2, 1]), 1).counts == (2, 1)
     with pytest.raises(ks.InputError, match=r"assignment has shape \(2,\), expected \(2, 2\)"):
         ks.MigrationSequence(w, [2, 1], 1).check([0, 1])
     with pytest.raises(ks.InputError, match=r"step 1: assignment\[0\] = 9 is no node"):

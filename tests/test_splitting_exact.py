@@ -9,6 +9,7 @@ import pytest
 from instances import placement, splitting
 
 import keyshift as ks
+from keyshift.models import Budget
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.items import Items, candidate_sets
 from keyshift.solvers.splitting import flow
@@ -97,7 +98,7 @@ def test_the_flow_keeps_its_books():
     """The shares that the flow returns add up, stay on candidates, and give the loads of the assignment."""
     problem = splitting.battery()["too many workers"]
     items = Items.of_messages(problem)
-    found = flow.whole_flow(items, ks.run.Budget())
+    found = flow.whole_flow(items, Budget())
     np.testing.assert_array_equal(found.share.sum(axis=1), items.count)
     assert (found.share[items.options < 0] == 0).all()
     sent = items.assignment(found.share)
@@ -125,6 +126,27 @@ def test_a_limit_returns_the_start_with_its_bound():
         assert 0 <= solution.bound <= ks.solve(problem).objective
 
 
+def test_no_time_at_all():
+    problem = splitting.battery()["too many workers"]
+    late = ks.solve(problem, "flow", time_limit=0.0)
+    assert (late.status, late.termination) == ("feasible", "time_limit")  # an even split of every group
+    assert late.bound == np.ceil(problem.messages / problem.workers)  # all that is known before the first flow
+    assert late.bound < ks.solve(problem).objective < late.objective
+    weighted = ks.solve(splitting.battery()["weights"], "flow", time_limit=0.0)
+    assert weighted.status == "feasible"
+    placed = placement.battery()["too many workers"]
+    assert ks.solve(placed, "flow", time_limit=0.0).bound == late.bound
+    assert ks.solve(placed, "lp", time_limit=0.0).bound is None
+    assert ks.solve(placed, "milp", time_limit=0.0).status == "none"
+
+
+def test_a_start_that_is_optimal_already_is_the_answer():
+    problem = placement.battery()["one key"]
+    known = ks.solve(problem, "hash")
+    again = ks.solve(problem, "milp", start=known)
+    assert (again.status, again.objective) == ("optimal", 10)
+
+
 def test_interruption_says_so():
     problem = splitting.battery()["too many workers"]
     solution = ks.solve(problem, "pkg", time_limit=0.0)
@@ -150,3 +172,33 @@ def test_wide_candidate_sets_are_grouped_as_narrow_ones():
     rows = candidates(keys, 200, 12)
     for k in range(300):
         assert options[number[k]][options[number[k]] >= 0].tolist() == sorted(set(rows[k].tolist()))
+
+
+@pytest.mark.parametrize("case", range(6))
+def test_rounding_a_flow_keeps_the_books_and_polishing_only_helps(case):
+    rng = np.random.default_rng(case)
+    weights = (rng.random(2000), rng.integers(1, 9, 2000) / 4)[case % 2]
+    speeds = 12 if case % 3 else rng.choice([1.0, 2.0], 12)
+    problem = ks.KeySplitting(rng.integers(0, 300, 2000), workers=speeds, weights=weights)
+    items = Items.of_messages(problem)
+    found = flow.fractional_flow(items, Budget())
+    rough = flow.rounded(items, found.share)
+    fine = flow.polished(items, rough, Budget())
+    for share in (rough, fine):
+        np.testing.assert_array_equal(share.sum(axis=1), items.count)
+        assert (share >= 0).all()
+        assert (share[items.options < 0] == 0).all()
+        np.testing.assert_allclose(problem.loads(items.assignment(share)), items.loads(share))
+    assert found.bound <= items.loads(fine).max() <= items.loads(rough).max()
+    assert items.loads(fine).max() <= found.bound + weights.max() / problem.speeds.min()
+
+
+def test_loads_that_can_occur():
+    problem = ks.KeySplitting([1, 2, 3], workers=2, weights=[0.5, 1.5, 2.0])
+    items = Items.of_messages(problem)
+    assert flow.next_possible_load(items, 2.0 - 1e-12) == 2.0
+    assert flow.next_possible_load(items, 2.1) == 2.5
+    uneven = Items.of_messages(ks.KeySplitting([1, 2, 3], workers=[1.0, 2.0], weights=[0.5, 1.5, 2.0]))
+    assert flow.next_possible_load(uneven, 2.1) == 2.1
+    odd = Items.of_messages(ks.KeySplitting([1, 2, 3], workers=2, weights=[0.1, 0.3, 0.7]))
+    assert flow.next_possible_load(odd, 0.55) == 0.55  # tenths are no exact floats: no rounding up

@@ -39,14 +39,14 @@ def flux(
     Source: paper 2, section 2.2, after Shah et al., *Flux*, 2003. Departures: a draining node may only give; a
     move that would break the migration limit or a capacity is passed over for the next smaller key group.
     """
-    state = _State(problem)
+    state = Moves(problem)
     done = 0
     while (rounds is None or done < rounds) and not budget.expired and _one_round(state):
         done += 1
     return Answer(state.assignment, termination=budget.why if budget.expired else "completed", details={"rounds": done})
 
 
-class _State:
+class Moves:
     """The assignment in the making, and what is left of the limits."""
 
     def __init__(self, problem: KeyGroupAllocation) -> None:
@@ -58,21 +58,36 @@ class _State:
             for name in problem.resource_capacity or {}
         }
 
+        self.moves, self.cost = 0, 0.0
+        w = self.workload
+        loaded = np.lexsort((-w.last_load, w.current))  # by node, the biggest first
+        loaded = loaded[w.last_load[loaded] > 0]
+        self.biggest = np.split(loaded, np.searchsorted(w.current[loaded], np.arange(1, w.nodes)))
+
+    def staying(self, i: int) -> np.ndarray:
+        """The loaded key groups of node i that have not moved, the biggest first."""
+        return self.biggest[i][self.assignment[self.biggest[i]] == i]
+
     def allowed(self, k: int, target: int) -> bool:
-        """Whether moving key group k keeps within the migration limits (2) and capacities (7)."""
-        moved = self.assignment != self.workload.current
-        moved[k] = True
+        """Whether moving key group k, which has not moved, keeps within the limits (2) and capacities (7)."""
         p = self.problem
-        if p.max_migrations is not None and moved.sum() > p.max_migrations:
+        if p.max_migrations is not None and self.moves + 1 > p.max_migrations:
             return False
-        if p.max_migration_cost is not None and p.migration_cost[moved].sum() > p.max_migration_cost * (1 + SLACK):
+        cost = self.cost + p.alpha * float(self.workload.state[k])
+        if p.max_migration_cost is not None and cost > p.max_migration_cost * (1 + SLACK):
             return False
         return all(
             self.used[name][target] + p.usage(name)[k] <= np.asarray(limit)[target] * (1 + SLACK)
             for name, limit in (p.resource_capacity or {}).items()
         )
 
+    def lowers(self, k: int, giver: int, taker: int) -> bool:
+        """Whether moving a loaded key group leaves both nodes below what the giver carries now."""
+        load, capacity = self.workload.last_load[k], self.workload.capacity[taker]
+        return bool(load > 0 and self.relative[taker] + load / capacity < self.relative[giver] * (1 - SLACK))
+
     def move(self, k: int, target: int) -> None:
+        """Move a key group and keep the sums in step."""
         source, w = self.assignment[k], self.workload
         for name, used in self.used.items():
             used[source] -= self.problem.usage(name)[k]
@@ -80,9 +95,11 @@ class _State:
         self.relative[source] -= w.last_load[k] / w.capacity[source]
         self.relative[target] += w.last_load[k] / w.capacity[target]
         self.assignment[k] = target
+        self.moves += 1
+        self.cost += self.problem.alpha * float(w.state[k])
 
 
-def _one_round(state: _State) -> bool:
+def _one_round(state: Moves) -> bool:
     """Treat every pair once; whether anything moved."""
     order = np.argsort(-state.relative, kind="stable")
     changed = False
@@ -94,12 +111,9 @@ def _one_round(state: _State) -> bool:
     return changed
 
 
-def _biggest_suitable(state: _State, giver: int, taker: int) -> int | None:
+def _biggest_suitable(state: Moves, giver: int, taker: int) -> int | None:
     """The biggest loaded key group whose move lowers the higher of the two nodes; a key group moves only once."""
-    w = state.workload
-    staying = np.flatnonzero((state.assignment == giver) & (w.current == giver) & (w.last_load > 0))
-    for k in staying[np.argsort(-w.last_load[staying], kind="stable")]:
-        after = state.relative[taker] + w.last_load[k] / w.capacity[taker]
-        if after < state.relative[giver] * (1 - SLACK) and state.allowed(int(k), taker):
+    for k in state.staying(giver):
+        if state.lowers(int(k), giver, taker) and state.allowed(int(k), taker):
             return int(k)
     return None

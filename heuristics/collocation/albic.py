@@ -223,7 +223,8 @@ def migration_weights(
         limited.append((problem.allocation.migration_cost, problem.max_migration_cost))
     left = [(np.bincount(unit, cost, units), limit - float(cost[moving].sum())) for cost, limit in limited]
     if not left:
-        weights, room = np.zeros(units), 1.0
+        weights: FloatArray = np.zeros(units)
+        room = 1.0
     elif len(left) == 1:
         weights, room = left[0]
     elif min(limit for _, limit in left) < 0:

@@ -1,1 +1,1 @@
-"""Fast algorithms for interval migration (paper 5)."""
+"""What others do when the number of nodes changes: the baselines of paper 5's experiments."""

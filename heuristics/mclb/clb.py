@@ -89,7 +89,8 @@ def clb_moment(
     split : {"cut", "threshold"}
         "threshold" is Algorithm 2's split on the corrected matrix: second moments of loads are never negative, so that
         one key group keeps its node to itself and everything else stays together. "cut" deals the set's key groups, in
-        descending order, each to the half that it shares less second moment with.
+        descending order, each to the side that it shares less second moment with, relative to the number of sets that the
+        side is to become.
     labels : {"matched", "printed"}
 
     Notes
@@ -109,30 +110,40 @@ def _split_all(weight: FloatArray, above: BoolArray | None, nodes: int) -> IntAr
     """Algorithm 2, lines 8-23: split the set of the heaviest key group until there are as many sets as nodes."""
     p = weight.shape[0]
     member = np.zeros(p, dtype=np.int64)
-    pairs = weight.copy() if above is None else np.where(above, weight, 0.0)
-    np.fill_diagonal(pairs, 0.0)
-    partners = ~np.eye(p, dtype=bool) if above is None else above & ~np.eye(p, dtype=bool)
+    parts = np.ones(nodes, dtype=np.int64)  # how many sets each one is to become; counts for "cut" only
+    parts[0] = nodes
+    off_diagonal = ~np.eye(p, dtype=bool)
+    partners = off_diagonal if above is None else above & off_diagonal
     for new in range(1, min(nodes, p)):
         together = member[:, None] == member[None, :]
-        omega = np.where(together, pairs, 0.0).sum(axis=1)  # recomputed inside the sets
+        omega = np.where(together & partners, weight, 0.0).sum(axis=1)  # recomputed inside the sets
         can_send = (together & partners).any(axis=1)
+        if above is None:
+            can_send &= parts[member] > 1
         if can_send.any():
             k = int(np.argmax(np.where(can_send, omega, -np.inf)))
             inside = np.flatnonzero(together[k])
-            sent = _lighter_half(weight, k, inside) if above is None else inside[partners[k, inside]]
-        else:  # departure: every split by threshold would be empty
+            sent = (
+                inside[partners[k, inside]]
+                if above is not None
+                else _dealt(weight, k, inside, parts, int(member[k]), new)
+            )
+        else:  # departure: every split would be empty
             sent = _one_alone(weight, member)
         member[sent] = new
     return member
 
 
-def _lighter_half(weight: FloatArray, k: int, inside: IntArray) -> IntArray:
-    """The half of a set without k when its key groups are dealt by least shared weight."""
+def _dealt(weight: FloatArray, k: int, inside: IntArray, parts: IntArray, old: int, new: int) -> IntArray:
+    """What leaves the set of k when its key groups are dealt where they share least weight, for each part to come."""
+    total = int(parts[old])
+    share = np.array([(total + 1) // 2, total // 2])
+    parts[old], parts[new] = share
     order = [k, *(int(j) for j in inside[np.argsort(-np.diag(weight)[inside], kind="stable")] if j != k)]
     shared = np.zeros((2, weight.shape[0]))
     halves: tuple[list[int], list[int]] = ([], [])
     for j in order:
-        side = 0 if shared[0, j] <= shared[1, j] else 1
+        side = 0 if shared[0, j] / share[0] <= shared[1, j] / share[1] else 1
         halves[side].append(j)
         shared[side] += weight[j]
     return np.array(halves[1], dtype=np.int64)

@@ -24,8 +24,9 @@ AIMS = 5
 def llfd_plan(problem: MixedRouting, *, everything: bool = False, keys: CompactKeys | None = None) -> Plan:
     """Phase II by load, then LLFD (algorithm 1); with ``everything``, LLFD places all keys anew.
 
-    Theorem 1 (a perfect assignment exists, no key reaches the mean): theta <= (1 - 1/n) / 3, proven for
-    ``everything``, where LLFD is Graham's LPT rule. O(p log p + |C| n).
+    Theorem 1 (equal nodes, a perfect assignment exists, no key reaches the mean): theta, one-sided, is at most the
+    larger of theta_max and (1 - 1/n) / 3. The paper proves it for ``everything``, where LLFD is Graham's LPT rule; it
+    holds from any start and for any psi, too (proof in the lesson *Hash plus exceptions*). O(p log p + |C| n).
     """
     return Planner(problem, "load", keys=keys).run(everything=everything)
 
@@ -132,9 +133,11 @@ def compact_plan(problem: MixedRouting, degree: int, make: Callable[..., Plan], 
     best: Plan | None = None
     for _ in range(AIMS):
         plan = make(problem, keys=keys, spare=spare, **options)
-        best = plan if best is None or plan.rank < best.rank else best
         over = np.where(problem.workload.kept, plan.loads - problem.upper, 0.0)
-        if plan.forced or over.max() <= problem.slack:
+        held = bool(over.max() <= problem.slack)
+        if best is None or held or plan.rank < best.rank:
+            best = plan
+        if plan.forced or held:
             break
         spare = spare + 1.1 * np.maximum(over, 0.0)
     assert best is not None

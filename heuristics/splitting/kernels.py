@@ -169,18 +169,19 @@ def head_and_tail(
     threshold, slack, refresh, all_workers, tally, out,
 ):  # fmt: skip  # pragma: no cover - compiled
     """D-Choices and W-Choices: two candidates for a key of the tail, more - or all workers - for one of the head."""
+    key, often, order, place, block, last, spare, table = sketch
     for i in range(keys.size):
         if apart and probe_every > 0 and (begun + i) % probe_every == 0:
             _probe(estimates, loads)
         s = source[i]
         row = s if apart else 0
         seen[s] += 1
-        often = space_saving.add(keys[i], s, sketch)
-        if often < threshold * seen[s]:
+        count = space_saving.add(keys[i], s, key, often, order, place, block, last, spare, table)
+        if count < threshold * seen[s]:
             w = _choose(keys[i], estimates, row, weights[i], speeds, seed, workers, 2)
         else:
             if not all_workers and (seen[s] >= 2 * chosen[s, 1] or seen[s] - chosen[s, 1] >= refresh):
-                chosen[s, 0] = space_saving.choices_for_head(s, sketch, seen[s], threshold, np.int64(workers), slack)
+                chosen[s, 0] = space_saving.choices_for_head(often[s], seen[s], threshold, np.int64(workers), slack)
                 chosen[s, 1] = seen[s]
             if all_workers or chosen[s, 0] >= np.int64(workers):
                 w = _least(estimates, row, weights[i], speeds)

@@ -64,9 +64,10 @@ class Partitioner:
     Notes
     -----
     Sources: paper 3, sections 3, 5 and 6.2; for D-Choices and W-Choices Nasir, De Francisci Morales, Kourtellis,
-    Serafini, *When Two Choices Are not Enough*, ICDE 2016 (arXiv 1510.05714), sections III and IV. Departures: with
-    workers of different speed, the least loaded is the one that would be after it took the message; D-Choices
-    computes d anew when a source's messages have doubled, or after 10,000 of them, not at every one.
+    Serafini, *When Two Choices Are not Enough*, ICDE 2016 (arXiv 1510.05714), sections III and IV, described from
+    memory (the text was not at hand): the threshold, both rules, and epsilon are theirs. Departures: with workers of
+    different speed, the least loaded is the one that would be after it took the message; D-Choices computes d anew
+    when a source's messages have doubled, or after 10,000 of them, not at every one.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Partitioner:
         self.probe_every = whole("probe_every", probe_every, least=1) or 0
         self.hash_seed = whole("hash_seed", hash_seed, optional=False) or 0
         self.messages = 0
+        self._over_time: dict[int, float] = {1: 0, 3: 0}  # sums over time of the highest and of the whole load
         self._equal = bool((self.speeds == 1.0).all())
         self._counting: bool | None = None  # known with the first chunk: counts, or sums of weights
         self._threshold = 1 / (5 * self.workers) if threshold is None else float(threshold)
@@ -128,7 +130,8 @@ class Partitioner:
         ndarray of int32, shape (messages,)
             The worker of each message.
         """
-        known = sealed(keys if _is_ready(keys) else as_keys(keys, self.messages))
+        ready = isinstance(keys, np.ndarray) and keys.dtype == np.int64 and keys.ndim == 1
+        known = sealed(np.asarray(keys) if ready else as_keys(keys, self.messages))
         if known.size == 0:
             return np.empty(0, dtype=np.int32)
         if weights is not None:
@@ -137,6 +140,9 @@ class Partitioner:
         sent = np.empty(known.size, dtype=np.int32) if out is None else out
         by = known if source_keys is None else as_keys(source_keys, self.messages)
         self._decide(known, weights, self._sources_of(by), sent)
+        for part in (1, 3):  # Python's integers do not overflow on a stream without end
+            self._over_time[part] += self._tally[part].item()
+            self._tally[part] = 0
         self.messages += known.size
         return sent
 
@@ -246,15 +252,15 @@ class Partitioner:
     @property
     def imbalance(self) -> float:
         """I(t) now: the largest load less the load per unit of speed of all workers."""
-        return float(self.loads.max() - self._mean(self.loads @ self.speeds))
+        return float(self.loads.max() - self._mean(float(self.loads @ self.speeds)))
 
     @property
     def average_imbalance(self) -> float:
         """The mean of I over all messages so far, divided by their load; 0 before the first."""
         if self.messages == 0:
             return 0.0
-        _, peaks, total, over_time = map(float, self._tally)
-        return (peaks - self._mean(over_time)) / self.messages / (total or 1.0)
+        peaks, over_time = self._over_time[1], self._over_time[3]
+        return (peaks - self._mean(over_time)) / self.messages / (float(self._tally[2]) or 1.0)
 
     @property
     def head_choices(self) -> IntArray:
@@ -263,7 +269,3 @@ class Partitioner:
 
     def _mean(self, load: float) -> float:
         return load / float(self.speeds.sum())
-
-
-def _is_ready(keys: Any) -> bool:
-    return isinstance(keys, np.ndarray) and keys.dtype == np.int64 and keys.ndim == 1 and keys.flags.c_contiguous

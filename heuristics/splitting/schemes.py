@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from keyshift.heuristics.splitting.kernels import offline_order
@@ -10,7 +12,6 @@ from keyshift.models import Answer, Budget
 from keyshift.models.arrays import whole
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.hashing import candidates
-from keyshift.models.splitting.key_index import KeyIndex
 from keyshift.models.splitting.outcome import parts
 from keyshift.models.splitting.stream import room_for_assignment
 
@@ -204,7 +205,7 @@ def w_choices(
 
 
 def _partitioned(
-    problem: KeySplitting, budget: Budget, scheme: Scheme, choices: int | None = 2, **options: object
+    problem: KeySplitting, budget: Budget, scheme: Scheme, choices: int | None = 2, **options: Any
 ) -> Answer:
     """Feed a problem's stream to a partitioner. A stream cut short by a limit is no answer: nothing was decided."""
     partitioner = Partitioner(
@@ -215,7 +216,7 @@ def _partitioned(
         feed=problem.feed,
         hash_seed=problem.hash_seed,
         **options,
-    )  # type: ignore[arg-type]
+    )
     assignment = room_for_assignment(problem.stream)
     for where, keys, weights in parts(problem):
         if budget.expired:
@@ -234,13 +235,11 @@ def _offline(problem: KeySplitting, budget: Budget, within: bool) -> Answer:
     else:
         options = np.zeros((1, 0), dtype=np.int32)
     home = offline_order(known.weight, order, options, problem.speeds)
-    index = KeyIndex()
-    index.number(known.keys)
     assignment = room_for_assignment(problem.stream)
     for where, keys, _ in parts(problem):
         if budget.expired:
             return Answer(None, termination=budget.why, message=f"stopped after {where.start} messages")
-        assignment[where] = home[index.find(keys)]
+        assignment[where] = home[problem.index.find(keys)]
     return _kept_or_relaxed(problem, assignment)
 
 

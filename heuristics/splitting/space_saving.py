@@ -1,8 +1,9 @@
 """SpaceSaving (Metwally et al. 2005), compiled: the heavy keys of a stream in a fixed number of counters.
 
-Counters hold a key and a count each. A key without a counter takes over the one of least count, and counts on from
-there; so a count is at most messages / counters too high, and never too low. A heap finds the least, a hash
-table with linear probing finds a key. One sketch for each source.
+Counters hold a key and a count each. A key without a counter takes over one of least count, and counts on from
+there; so a count is at most messages / counters too high, and never too low. The counters stand in order of their
+counts, equal ones in a block: to count, swap a counter with the last of its block and let it leave the block. A hash
+table with linear probing finds a key. Constant time a message; one sketch for each source.
 """
 
 from __future__ import annotations
@@ -17,21 +18,24 @@ class Sketch(NamedTuple):
     """The arrays of S sketches of C counters, as the kernels take them."""
 
     key: np.ndarray  # (S, C): the key of a counter
-    count: np.ndarray  # (S, C)
-    heap: np.ndarray  # (S, C): counters, least count first
-    place: np.ndarray  # (S, C): where in the heap a counter is
+    often: np.ndarray  # (S, C): its count, 0 while it is free
+    order: np.ndarray  # (S, C): counters by count, least first
+    place: np.ndarray  # (S, C): where in the order a counter is
+    block: np.ndarray  # (S, C): the block of a counter
+    last: np.ndarray  # (S, C + 1): the last place of a block
+    spare: np.ndarray  # (S, C + 2): numbers of unused blocks, and at the end how many there are
     table: np.ndarray  # (S, power of two): counters by hash of their key, -1 for none
-    size: np.ndarray  # (S,): counters in use
 
 
 def empty_sketch(sources: int, counters: int) -> Sketch:
-    """Sketches that have seen nothing."""
+    """Sketches that have seen nothing: all counters free, in one block."""
     slots = 1 << (2 * counters - 1).bit_length()
-    shape = (sources, counters)
-    return Sketch(
-        np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64),
-        np.full((sources, slots), -1, np.int64), np.zeros(sources, np.int64),
-    )  # fmt: skip
+    zeros, numbers = np.zeros((sources, counters), np.int64), np.tile(np.arange(counters), (sources, 1))
+    spare = np.tile(np.append(np.arange(1, counters + 2), counters), (sources, 1))
+    last = np.zeros((sources, counters + 1), np.int64)
+    last[:, 0] = counters - 1
+    table = np.full((sources, slots), -1, np.int64)
+    return Sketch(zeros, zeros.copy(), numbers, numbers.copy(), zeros.copy(), last, spare, table)
 
 
 @njit(inline="always")
@@ -40,92 +44,85 @@ def _home(key, mask):  # pragma: no cover - compiled
     return np.int64(mixed >> uint64(32)) & mask
 
 
-@njit(cache=True)
-def _slot_of(key, keys, table):  # pragma: no cover - compiled
-    """Where the table has the key, or the empty slot where it would be."""
-    mask = table.size - 1
-    at = _home(key, mask)
-    while table[at] >= 0 and keys[table[at]] != key:
+@njit(inline="always")
+def _slot_of(wanted, s, key, table):  # pragma: no cover - compiled
+    """Where the table of source s has the key, or the empty slot where it would be."""
+    mask = table.shape[1] - 1
+    at = _home(wanted, mask)
+    while table[s, at] >= 0 and key[s, table[s, at]] != wanted:
         at = (at + 1) & mask
     return at
 
 
-@njit(cache=True)
-def _forget(key, keys, table):  # pragma: no cover - compiled
-    """Take a key out of the table and close the gap: followers that may, move up."""
-    mask = table.size - 1
-    gap = _slot_of(key, keys, table)
-    table[gap] = -1
+@njit(inline="always")
+def _forget(gap, s, key, table):  # pragma: no cover - compiled
+    """Empty a slot of the table and close the gap: followers that may, move up."""
+    mask = table.shape[1] - 1
+    table[s, gap] = -1
     at = (gap + 1) & mask
-    while table[at] >= 0:
-        home = _home(keys[table[at]], mask)
+    while table[s, at] >= 0:
+        home = _home(key[s, table[s, at]], mask)
         if ((at - home) & mask) >= ((at - gap) & mask):
-            table[gap] = table[at]
-            table[at] = -1
+            table[s, gap] = table[s, at]
+            table[s, at] = -1
             gap = at
         at = (at + 1) & mask
 
 
-@njit(cache=True)
-def _sink(item, count, heap, place, size):  # pragma: no cover - compiled
-    """Restore the heap below a counter that grew."""
-    at = place[item]
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and count[heap[child + 1]] < count[heap[child]]:
-            child += 1
-        if count[heap[child]] >= count[item]:
-            break
-        heap[at] = heap[child]
-        place[heap[at]] = at
-        at = child
-    heap[at] = item
-    place[item] = at
+@njit(inline="always")
+def _count(item, s, often, order, place, block, last, spare):  # pragma: no cover - compiled
+    """Add one to a counter and keep the order."""
+    own = block[s, item]
+    end = last[s, own]
+    other, where = order[s, end], place[s, item]
+    order[s, where] = other
+    place[s, other] = where
+    order[s, end] = item
+    place[s, item] = end
+    often[s, item] += 1
+    alone = end == 0 or block[s, order[s, end - 1]] != own
+    if not alone:
+        last[s, own] = end - 1
+    count = order.shape[1]  # also where `spare` keeps how many there are
+    if end + 1 < count and often[s, order[s, end + 1]] == often[s, item]:
+        block[s, item] = block[s, order[s, end + 1]]
+        if alone:
+            spare[s, spare[s, count + 1]] = own
+            spare[s, count + 1] += 1
+    elif not alone:
+        spare[s, count + 1] -= 1
+        block[s, item] = spare[s, spare[s, count + 1]]
+        last[s, block[s, item]] = end
+
+
+@njit(inline="always")
+def add(wanted, s, key, often, order, place, block, last, spare, table):  # pragma: no cover - compiled
+    """Count a key at source s; returns its estimated count. The arrays are those of a `Sketch`, in order."""
+    slot = _slot_of(wanted, s, key, table)
+    item = table[s, slot]
+    if item < 0:
+        item = order[s, 0]
+        if often[s, item] > 0:
+            _forget(_slot_of(key[s, item], s, key, table), s, key, table)
+            slot = _slot_of(wanted, s, key, table)
+        key[s, item] = wanted
+        table[s, slot] = item
+    _count(item, s, often, order, place, block, last, spare)
+    return often[s, item]
 
 
 @njit(cache=True)
-def _rise(item, count, heap, place):  # pragma: no cover - compiled
-    """Restore the heap above a new counter."""
-    at = place[item]
-    while at > 0 and count[heap[(at - 1) // 2]] > count[item]:
-        heap[at] = heap[(at - 1) // 2]
-        place[heap[at]] = at
-        at = (at - 1) // 2
-    heap[at] = item
-    place[item] = at
+def add_all(keys, s, sketch, out):  # pragma: no cover - compiled
+    """Count keys at source s; `out` takes the estimated counts."""
+    key, often, order, place, block, last, spare, table = sketch
+    for i in range(keys.size):
+        out[i] = add(keys[i], s, key, often, order, place, block, last, spare, table)
 
 
 @njit(cache=True)
-def add(key, s, sketch):  # pragma: no cover - compiled
-    """Count a key at source s; returns its estimated count."""
-    keys, count, heap, place, table = sketch.key[s], sketch.count[s], sketch.heap[s], sketch.place[s], sketch.table[s]
-    at = _slot_of(key, keys, table)
-    item = table[at]
-    if item >= 0:
-        count[item] += 1
-        _sink(item, count, heap, place, sketch.size[s])
-    elif sketch.size[s] < keys.size:
-        item = sketch.size[s]
-        sketch.size[s] += 1
-        keys[item], count[item], place[item], table[at] = key, 1, item, item
-        _rise(item, count, heap, place)
-    else:
-        item = heap[0]
-        _forget(keys[item], keys, table)
-        keys[item] = key
-        table[_slot_of(key, keys, table)] = item
-        count[item] += 1
-        _sink(item, count, heap, place, sketch.size[s])
-    return count[item]
-
-
-@njit(cache=True)
-def choices_for_head(s, sketch, seen, threshold, workers, slack):  # pragma: no cover - compiled, see find_choices
-    """The d of D-Choices for what source s has seen; `workers` when none below will do."""
-    count = sketch.count[s][: sketch.size[s]]
-    head = np.sort(count[count >= threshold * seen])[::-1] / seen
+def choices_for_head(often, seen, threshold, workers, slack):  # pragma: no cover - compiled, see find_choices
+    """The d of D-Choices for the counts of a sketch; `workers` when none below will do."""
+    head = np.sort(often[often >= threshold * seen])[::-1] / seen
     return find_choices(head, workers, slack)
 
 
@@ -139,7 +136,8 @@ def find_choices(head, workers, slack):  # pragma: no cover - compiled
     .. math:: \sum_{i \le h} p_i + (b_h / n)^d \sum_{h < i \le |H|} p_i + (b_h / n)^2 \sum_{i \notin H} p_i
               \le b_h (1/n + \epsilon).
 
-    Returns `workers` if no d below does. Source: Nasir et al. 2016, section IV.
+    Returns `workers` if no d below does. Source: Nasir et al. 2016, section IV, as we remember it: the text was not at
+    hand when this was written.
     """
     if head.size == 0:
         return 2

@@ -8,6 +8,7 @@ _START = ("local-search",)
 FORMULATION = Formulation(
     name="mclb",
     entry="keyshift.models.mclb:MCLB",
+    pareto="keyshift.solvers.mclb.pareto:front",
     methods=(
         Method(
             "branch-and-bound",
@@ -37,6 +38,12 @@ FORMULATION = Formulation(
         ),
         Method(
             "local-search", "heuristic", "our own: moves and swaps", "keyshift.solvers.mclb.local_search:local_search"
+        ),
+        Method(
+            "qp",
+            "relaxation",
+            "shares in place of whole key groups, Frank, Wolfe 1956",
+            "keyshift.solvers.mclb.qp:qp_bound",
         ),
         Method("elb", "heuristic", "paper 1, Algorithm 1", "keyshift.heuristics.mclb.elb:elb"),
         Method("clb", "heuristic", "paper 1, Algorithm 2, covariance as printed", "keyshift.heuristics.mclb.clb:clb"),

@@ -18,7 +18,7 @@ FORMULATION = Formulation(
     name="key-splitting",
     entry="keyshift.models.splitting:KeySplitting",
     methods=(
-        Method("flow", "exact", "maximum flow and minimum cuts", f"{_FLOW}:solve_flow", ("greedy-d",)),
+        Method("flow", "exact", "maximum flow and minimum cuts", f"{_FLOW}:solve_flow"),
         Method("milp", "exact", "integer program; HiGHS", f"{_EXACT}:solve_milp", ("greedy-d",)),
         Method("lp", "relaxation", "messages divisible; HiGHS", f"{_EXACT}:lp_bound"),
         Method("universal", "relaxation", f"{_PAPER}, sec. 5.1: max(p1 m / d, m / W)", f"{_EXACT}:universal_bound"),

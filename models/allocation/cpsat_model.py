@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -23,13 +24,22 @@ class AllocationCpSat:
     Parameters
     ----------
     problem : KeyGroupAllocation
+    objective : {"distance", "deviation_sum"}
+        First stage (d) or second stage ((d - d_u) + (d - d_l)).
+    max_distance : float, optional
+        Upper limit on d, which the second stage takes from the first.
 
     Attributes
     ----------
     model : ortools.sat.python.cp_model.CpModel
     """
 
-    def __init__(self, problem: KeyGroupAllocation) -> None:
+    def __init__(
+        self,
+        problem: KeyGroupAllocation,
+        objective: Literal["distance", "deviation_sum"] = "distance",
+        max_distance: float | None = None,
+    ) -> None:
         self.problem = problem
         w = self.workload = problem.workload
         self.unequal = bool((w.capacity != w.capacity[0]).any())
@@ -42,13 +52,14 @@ class AllocationCpSat:
         self.mean = self._integer_mean()
         self.model = cp_model.CpModel()
         self.variables()
+        self.sides(max_distance)
         self.one_node_each()
         self.migration_limits()
         self.upper_loads()
         self.lower_loads()
         self.distance_floor()
         self.resource_capacities()
-        self.model.minimize(self.d)
+        self.model.minimize(self.d if objective == "distance" else self.upper + self.lower)
 
     def _integer_mean(self) -> int:
         """The mean in units of the distance: exactly the total load, unless rounded up as printed."""
@@ -62,6 +73,20 @@ class AllocationCpSat:
         self.x = {(int(k), int(i)): self.model.new_bool_var(f"x[{k},{i}]") for k, i in np.argwhere(allowed)}
         everything_on_the_smallest = self.kept_capacity * int(self.load.values.sum()) // int(self.capacity.values.min())
         self.d = self.model.new_int_var(0, max(everything_on_the_smallest, self.mean) + 1, "d")
+
+    def sides(self, max_distance: float | None) -> None:
+        """The two one-sided deviations d - d_u and d - d_l, neither above d; d no more than given, rounded up."""
+        largest = int(self.d.proto.domain[1]) if max_distance is None else self._units(max_distance)
+        self.model.add(self.d <= largest)
+        self.upper = self.model.new_int_var(-self.mean, largest, "upper")
+        self.lower = self.model.new_int_var(-largest, largest, "lower")
+        self.model.add(self.upper <= self.d)
+        self.model.add(self.lower <= self.d)
+
+    def _units(self, distance: float) -> int:
+        """A load distance in units of d, rounded up, and what rounding the loads can have added."""
+        rounding = 2 * self.load.error * self.workload.key_groups / float(self.workload.capacity.min())
+        return math.ceil(Fraction(distance * (1 + 1e-12) + rounding) * self.unit) + self.unequal + 1
 
     def one_node_each(self) -> None:
         """(1) Every key group runs on exactly one node."""
@@ -91,14 +116,14 @@ class AllocationCpSat:
         )
 
     def upper_loads(self) -> None:
-        """(3) No node lies more than d above the mean."""
+        """(3) No node lies more than d - d_u above the mean."""
         for i, c in enumerate(self.capacity.values):
-            self.model.add(self.node_load(i) <= int(c) * (self.mean + self.d))
+            self.model.add(self.node_load(i) <= int(c) * (self.mean + self.upper))
 
     def lower_loads(self) -> None:
-        """(4) No kept node lies more than d below the mean."""
+        """(4) No kept node lies more than d - d_l below the mean."""
         for i in np.flatnonzero(self.workload.kept):
-            self.model.add(self.node_load(int(i)) >= int(self.capacity.values[i]) * (self.mean - self.d))
+            self.model.add(self.node_load(int(i)) >= int(self.capacity.values[i]) * (self.mean - self.lower))
 
     def distance_floor(self) -> None:
         """(5) The load distance does not exceed the mean, as printed; off by default."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -40,6 +41,8 @@ class CollocationCpSat(AllocationCpSat):
         self.workload = problem.workload
         self.cost = problem.load_model.per_tuple
         together = scaled(np.concatenate([problem.remote_loads, self.cost * problem.pairs.traffic]), LOAD_BITS)
+        # Here loads alone: one scale serves loads and savings.
+        self.load: Any
         self.load, self.saving = np.split(together.values, [self.workload.key_groups])
         self.load_scale, self.load_error = together.scale, together.error
         self.traffic = scaled(problem.pairs.traffic)

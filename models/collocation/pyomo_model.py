@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyomo.environ as pyo
 
@@ -172,7 +174,7 @@ class CollocationPyomo(AllocationPyomo):
         m.together.value = float(pairs.traffic[assignment[pairs.first] == assignment[pairs.second]].sum())
 
 
-def _free(expression: object) -> object:
+def _free(expression: object) -> Any:
     from pyomo.core.expr.visitor import identify_variables
 
     return identify_variables(expression, include_fixed=False)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.errors import InputError
 from keyshift.models.intervals.problem import IntervalMigration
 from keyshift.models.intervals.pyomo_model import open_nodes, steps_of
 from keyshift.models.intervals.sequence import MigrationSequence
@@ -23,11 +24,6 @@ class IntervalCpSat:
     state : ndarray of int64, shape (m,)
         State of the tasks in whole units.
 
-    Raises
-    ------
-    InputError
-        If the loads, as exact whole numbers, do not fit 64 bits.
-
     Attributes
     ----------
     model : ortools.sat.python.cp_model.CpModel
@@ -40,9 +36,6 @@ class IntervalCpSat:
         self.tasks = range(problem.workload.key_groups)
         self.steps = steps_of(problem)
         self.nodes = open_nodes(problem)
-        if problem.prefix.total > LARGEST:
-            raise InputError(f"loads that sum to {problem.prefix.total} exact units do not fit CP-SAT's 64 bits")
-        self.load = np.diff(np.asarray(problem.prefix.sums)).tolist()
         self.model = cp_model.CpModel()
         self.variables()
         self.one_node_each()
@@ -75,10 +68,20 @@ class IntervalCpSat:
                 self.model.add_at_most_one(self.b[t, i, k] for k in self.tasks)
 
     def loads(self) -> None:
-        """(3) No node carries more than its limit, in whole units."""
+        """(3) No node carries more than its limit, in whole units.
+
+        Loads that do not fit 64 bits exactly are replaced by pairs of tasks that no interval holds, as in Pyomo's rows.
+        """
+        sums = self.problem.prefix.sums
         for t, (_, limit) in enumerate(self.steps):
-            for i in self.nodes:
-                self.model.add(sum(self.load[k] * self.x[t, i, k] for k in self.tasks) <= limit)
+            if self.problem.prefix.total <= LARGEST:
+                load = np.diff(np.asarray(sums)).tolist()
+                for i in self.nodes:
+                    self.model.add(sum(load[k] * self.x[t, i, k] for k in self.tasks) <= limit)
+                continue
+            for end, start in enumerate(self.problem.prefix.starts(limit).tolist()):
+                for i in self.nodes if start > 0 else ():
+                    self.model.add(self.x[t, i, start - 1] + self.x[t, i, end - 1] <= 1)
 
     def node_counts(self) -> None:
         """(4) At most so many nodes carry tasks."""
@@ -109,3 +112,23 @@ class IntervalCpSat:
             if value(x):  # type: ignore[operator]
                 rows[t, k] = i
         return rows if isinstance(self.problem, MigrationSequence) else rows[0]
+
+
+class FreeCpSat(IntervalCpSat):
+    """The same without contiguity, for one step: any task may go to any node. Its optimum is the price of intervals."""
+
+    def one_interval_each(self) -> None:
+        """In place of (2): a node that carries tasks counts once in (4)."""
+        for t, i, k in self.x:
+            self.model.add_implication(self.x[t, i, k], self.b[t, i, 0])
+            if k > 0:
+                self.model.add(self.b[t, i, k] == 0)
+
+    def loads(self) -> None:
+        """(3); loads that do not fit 64 bits are rounded down and the limit up, which only relaxes it."""
+        spare = max(0, self.problem.prefix.total.bit_length() - LARGEST.bit_length() + 1)
+        sums = [int(s) for s in self.problem.prefix.sums]
+        load = [(b - a) >> spare for a, b in pairwise(sums)]
+        for t, (_, limit) in enumerate(self.steps):
+            for i in self.nodes:
+                self.model.add(sum(load[k] * self.x[t, i, k] for k in self.tasks) <= -(-limit >> spare))

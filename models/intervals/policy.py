@@ -274,7 +274,8 @@ class PolicyTable:
             after = expected + gamma * (step @ value)
             low, high = float((after - value).min()), float((after - value).max())
             value = after + shift * (low + high) / 2
-            if gamma * (high - low) <= PRECISION * (1 - gamma) * self.problem.scale:
+            reachable = 1e-15 * float(np.abs(value).max())  # what rounding leaves of the difference
+            if gamma * (high - low) <= max(PRECISION * (1 - gamma) * self.problem.scale, reachable):
                 break
         return float(value[0])
 

@@ -34,7 +34,7 @@ class MCLBCpSat:
     def __init__(self, problem: MCLB) -> None:
         self.problem, self.core = problem, problem.core
         self.scaled = scaled(self.core.load.ravel(), bits=BITS)
-        self.load = self.scaled.values.reshape(self.core.load.shape)
+        self.load: IntArray = self.scaled.values.reshape(self.core.load.shape)
         self.order = np.argsort(-np.square(self.core.load).sum(axis=1), kind="stable").tolist()
         self.model = cp_model.CpModel()
         self.variables()
@@ -82,7 +82,7 @@ class MCLBCpSat:
             cost.error * float(cost.scale) * core.state.size
         )
         costly = [(k, int(core.current[k])) for k in np.flatnonzero(core.state > 0)]
-        self.model.add(sum(int(cost.values[k]) * (1 - self.x[k, i]) for k, i in costly) <= limit)
+        self.model.add(sum(int(cost.values[k]) * (1 - self.x[int(k), i]) for k, i in costly) <= limit)
 
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""

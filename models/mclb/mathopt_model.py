@@ -68,7 +68,7 @@ class MCLBMathOpt:
         core = self.core
         if core.limited:
             costly = [(k, int(core.current[k])) for k in np.flatnonzero(core.state > 0)]
-            moved = mathopt.fast_sum(float(core.state[k]) * (1 - self.x[k, i]) for k, i in costly)
+            moved = mathopt.fast_sum(float(core.state[k]) * (1 - self.x[int(k), i]) for k, i in costly)
             self.model.add_linear_constraint(moved <= core.budget, name="budget")
 
     def first_come_first_node(self) -> None:

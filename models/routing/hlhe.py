@@ -13,10 +13,10 @@ from keyshift.models.workload import FloatArray, Workload
 def hlhe(values: FloatArray, degree: int) -> FloatArray:
     r"""Replace each value by a representative, so that the sum over all of them hardly changes.
 
-    Representatives are :math:`sR, \dots, 2R, R, R/2, \dots, 2, 1` with :math:`s = \lfloor \max / R \rfloor`, in units of
-    the smallest positive value. In descending order, each value takes one of its two neighbours (the largest
+    Representatives are :math:`sR, \dots, 2R, R, R/2, \dots, 2, 1` with :math:`s = \lfloor \max / R \rfloor`, in units
+    of the smallest positive value. In descending order, each value takes one of its two neighbours (the largest
     representative <= it, and the next larger one), whichever leaves the smaller accumulated deviation; ties go to the
-    smaller representative. A value above the largest representative takes that one. O(p log p).
+    smaller one. A value above the largest representative takes that one. O(p log p).
 
     Departures from the print: zeros (keys without load in the last window) stay zeros; and when the largest value is
     below R, so that s = 0, R itself is the first representative - as printed, everything above R/2 would become R/2.

@@ -34,7 +34,7 @@ class MixedRouting(Problem):
 
         (1) \quad & \sum_d x_{td} = m_t                                        && \text{for every class } t \\
         (2) \quad & \sum_t c_t\, x_{td} \le (1 + \theta_{max})\, \bar L q_d    && \text{for every kept node } d \\
-        (3) \quad & \sum_t c_t\, x_{td} \ge (1 - \theta_{max})\, \bar L q_d    && \text{likewise, only with sides "both"} \\
+        (3) \quad & \sum_t c_t\, x_{td} \ge (1 - \theta_{max})\, \bar L q_d    && \text{likewise, for sides "both"} \\
         (4) \quad & \sum_t \sum_{d \ne h_t} x_{td} \le A_{max}                 && \text{the table's size} \\
         (5) \quad & x_{td} = 0                                                 && \text{for every draining node } d
 
@@ -139,7 +139,7 @@ class MixedRouting(Problem):
         return metrics.state_moved(self.workload, assignment)
 
     def theta(self, assignment: np.ndarray) -> float:
-        """The largest balance factor over kept nodes, one- or two-sided as the problem asks; 0 when nothing is loaded."""
+        """The largest balance factor over kept nodes, one- or two-sided as the problem asks; 0 without any load."""
         w, fair = self.workload, self._fair
         if metrics.mean_load(w) == 0:
             return 0.0

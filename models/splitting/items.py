@@ -74,7 +74,8 @@ class Groups:
     @property
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Every group with every one of its candidates: group and position in `options`, shape (pairs,) each."""
-        return np.nonzero(self.options >= 0)
+        group, at = np.nonzero(self.options >= 0)
+        return group, at
 
     def inside(self, workers: np.ndarray) -> np.ndarray:
         """Which groups have all their candidates among some workers (a mask), shape (groups,) bool."""
@@ -109,8 +110,7 @@ class Items(Groups):
     @classmethod
     def of_messages(cls, problem: KeySplitting) -> Items:
         """The messages of a stream, for keys that may be split."""
-        known, index = problem.histogram, KeyIndex()
-        index.number(known.keys)
+        known, index = problem.histogram, problem.index
         options, set_of_key = candidate_sets(known.keys, problem.workers, problem.choices, problem.hash_seed)
         if problem.weights is None:
             count = np.bincount(set_of_key, weights=known.messages, minlength=len(options)).astype(np.int64)
@@ -120,7 +120,7 @@ class Items(Groups):
         weights = np.unique(problem.weights)
         code, count = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         for _, keys, weight in parts(problem):
-            codes = set_of_key[index.find(keys)] * weights.size + np.searchsorted(weights, weight)
+            codes = set_of_key[index.find(keys)] * weights.size + np.searchsorted(weights, np.asarray(weight))
             more, many = np.unique(codes, return_counts=True)
             code, where = np.unique(np.concatenate([code, more]), return_inverse=True)
             count = np.bincount(where, weights=np.concatenate([count, many])).astype(np.int64)
@@ -131,8 +131,7 @@ class Items(Groups):
     @classmethod
     def of_keys(cls, problem: KeySplitting) -> Items:
         """The keys of a stream, each in one place."""
-        known, index = problem.histogram, KeyIndex()
-        index.number(known.keys)
+        known, index = problem.histogram, problem.index
         options, set_of_key = candidate_sets(known.keys, problem.workers, problem.choices, problem.hash_seed)
         weights, which = np.unique(known.weight, return_inverse=True)
         code, group_of_key, count = np.unique(

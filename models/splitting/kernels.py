@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit, uint64
 
 from keyshift.models.splitting.hashing import hash_word, worker_of
@@ -85,8 +84,3 @@ def spread(numbers, options, share, given, seen, out):  # pragma: no cover - com
                     best, most = j, behind
         given[c, best] += 1
         out[i] = options[c, best]
-
-
-def as_seed(seed: int) -> np.uint64:
-    """A seed as the kernels take it."""
-    return np.uint64(seed)

@@ -25,8 +25,8 @@ def parts(problem: KeySplitting) -> Iterator[tuple[slice, IntArray, FloatArray |
         begin += keys.size
 
 
-def histogram(problem: KeySplitting) -> Histogram:
-    """Count the messages of each key, and add up their weights."""
+def histogram(problem: KeySplitting) -> tuple[Histogram, KeyIndex]:
+    """Count the messages of each key, and add up their weights; and the index that knows their numbers."""
     from keyshift.models.splitting.problem import Histogram
 
     index = KeyIndex()
@@ -40,8 +40,8 @@ def histogram(problem: KeySplitting) -> Histogram:
             kernels.add_counts(numbers, weights, weight)
     messages = messages[: index.count].copy()
     if problem.weights is None:
-        return Histogram(index.keys, messages, messages.astype(np.float64))
-    return Histogram(index.keys, messages, weight[: index.count].copy())
+        return Histogram(index.keys, messages, messages.astype(np.float64)), index
+    return Histogram(index.keys, messages, weight[: index.count].copy()), index
 
 
 def grown(array: np.ndarray, size: int, fill: int = 0) -> np.ndarray:
@@ -129,19 +129,21 @@ class _Memory:
 
     def __init__(self, problem: KeySplitting) -> None:
         self._workers, self._period = problem.workers, problem.aggregation_period
+        self._known = problem.index if problem.counted else None  # else one pass over the stream less
         self._keys, self._pairs = KeyIndex(), KeyIndex()
         self._last = np.zeros(0, dtype=np.int64)
         self.flushed = None if self._period is None else 0
 
     def add(self, keys: IntArray, sent: np.ndarray, begun: int) -> None:
-        pairs = self._pairs.number(self._keys.number(keys) * self._workers + sent)
+        numbers = self._keys.number(keys) if self._known is None else self._known.find(keys)
+        pairs = self._pairs.number(numbers * self._workers + sent)
         if self._period is not None and self.flushed is not None:
             self._last = grown(self._last, self._pairs.count, fill=-1)
             self.flushed += kernels.count_flushes(pairs, self._last, self._period, begun)
 
     @property
     def keys(self) -> int:
-        return self._keys.count
+        return (self._known or self._keys).count
 
     @property
     def counters(self) -> IntArray:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +20,7 @@ from keyshift.models.splitting.stream import CHUNK, Stream, as_keys, room_for_as
 from keyshift.models.workload import FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from keyshift.models.splitting.key_index import KeyIndex
     from keyshift.models.splitting.outcome import Outcome
 
 MOST_CHOICES = 1 << 10
@@ -135,6 +139,16 @@ class KeySplitting(Problem):
             if self.source_keys.size != self.messages:
                 raise InputError(f"source_keys has {self.source_keys.size} entries, expected {self.messages}")
 
+    @classmethod
+    def from_path(cls, path: str | Path, **parameters: Any) -> Self:
+        """Build the problem from a stream on disk: Parquet, or a text file (.txt) with one key, a text, a line."""
+        source = Path(path)
+        if source.suffix != ".txt":
+            return cls(source, **parameters)
+        if not source.is_file():
+            raise InputError(f"stream = {str(path)!r}: there is no such file")
+        return cls(lambda: _lines(source), **parameters)
+
     # Data of the formulation ------------------------------------------------------------------------------------
 
     @property
@@ -157,9 +171,23 @@ class KeySplitting(Problem):
         """Whether loads are numbers of messages: no weights, and equal workers of speed 1."""
         return self.weights is None and self.equal_speeds
 
-    @cached_property
+    @property
     def histogram(self) -> Histogram:
         """How often each key occurs; one pass over the stream, memory for each different key."""
+        return self._counted[0]
+
+    @property
+    def counted(self) -> bool:
+        """Whether the histogram has been asked for before, and is at hand."""
+        return "_counted" in self.__dict__
+
+    @property
+    def index(self) -> KeyIndex:
+        """The number of each key in the histogram."""
+        return self._counted[1]
+
+    @cached_property
+    def _counted(self) -> tuple[Histogram, KeyIndex]:
         from keyshift.models.splitting.outcome import histogram
 
         return histogram(self)
@@ -291,6 +319,13 @@ class KeyPlacement(KeySplitting):
             return less
         given = {f.name: getattr(less, f.name) for f in dataclasses.fields(less) if f.init}
         return KeySplitting(**{**given, "workers": self.speeds})
+
+
+def _lines(path: Path) -> Iterator[list[str]]:
+    """The lines of a text file, without their ends, a chunk at a time."""
+    with path.open(encoding="utf-8") as file:
+        while chunk := [line.rstrip("\n") for line in itertools.islice(file, CHUNK)]:
+            yield chunk
 
 
 def read_speeds(workers: int | ArrayLike) -> FloatArray:

@@ -42,6 +42,9 @@ class Stream:
         self.messages = messages
         self.in_memory = in_memory
 
+    def __repr__(self) -> str:
+        return f"Stream({self.messages:,} messages{'' if self.in_memory else ', read by chunks'})"
+
     def chunks(self) -> Iterator[IntArray]:
         """The keys from the first to the last, at most `CHUNK` at a time."""
         for part in self._read():
@@ -111,25 +114,38 @@ def _hashed_texts(array: np.ndarray, offset: int) -> IntArray:
     """The first half of the Murmur hash of each text's UTF-8 bytes."""
     from keyshift.models.splitting.hashing import murmur_texts
 
-    parts = []
-    for at, text in enumerate(array.tolist()):
-        if isinstance(text, str):
-            parts.append(text.encode())
-        elif isinstance(text, bytes):
-            parts.append(text)
-        elif isinstance(text, int) and not isinstance(text, bool) and not parts and -(2**63) <= text < 2**63:
-            return _integers_of_objects(array, offset)
-        else:
-            raise InputError(f"stream[{offset + at}] = {text!r} is no key: keys are all whole numbers or all texts")
-    data = np.frombuffer(b"".join(parts) or b"\0", dtype=np.uint8)
-    offsets = np.zeros(len(parts) + 1, dtype=np.int64)
-    np.cumsum([len(part) for part in parts], out=offsets[1:])
-    return frozen(murmur_texts(data, offsets)[:, 0].copy().view(np.int64))
+    laid_out = _end_to_end(array)
+    if laid_out is not None:
+        return frozen(murmur_texts(*laid_out)[:, 0].copy().view(np.int64))
+    if isinstance(array[0], int | np.integer):
+        return _integers_of_objects(array, offset)
+    wrong = [at for at, text in enumerate(array.tolist()) if not isinstance(text, type(array[0]))]
+    at = wrong[0] if wrong and isinstance(array[0], str | bytes) else 0
+    raise InputError(f"stream[{offset + at}] = {array[at]!r} is no key: keys are all whole numbers or all texts")
+
+
+def _end_to_end(array: np.ndarray) -> tuple[np.ndarray, IntArray] | None:
+    """The bytes of many texts and where each begins, by pyarrow; None if they are not all texts, or all bytes."""
+    import pyarrow as pa
+
+    if array.dtype.kind == "S":
+        array = array.astype(object)  # pyarrow would take the padding for part of the text
+    for kind in (pa.large_string(), pa.large_binary()):
+        try:
+            texts = pa.array(array, type=kind, from_pandas=False)
+        except (pa.ArrowException, TypeError, ValueError):
+            continue
+        if texts.null_count:
+            return None
+        _, offsets, data = texts.buffers()
+        where = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        return np.frombuffer(data, dtype=np.uint8) if data.size else np.zeros(1, dtype=np.uint8), where
+    return None
 
 
 def _integers_of_objects(array: np.ndarray, offset: int) -> IntArray:
     for at, value in enumerate(array.tolist()):
-        if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
             raise InputError(f"stream[{offset + at}] = {value!r} is no key: keys are all whole numbers or all texts")
     return frozen(array.astype(np.int64))
 

@@ -37,7 +37,7 @@ def subset_sums(values, count):
                 sums[at] = values[i] + values[j]
                 at += 1
             else:
-                for l in range(j + 1, size):  # noqa: E741
+                for l in range(j + 1, size):
                     sums[at] = values[i] + values[j] + values[l]
                     at += 1
     return np.sort(sums)

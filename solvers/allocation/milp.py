@@ -1,4 +1,4 @@
-"""Key-group allocation, exactly and anytime: our own search and bounds first, a MILP engine for what they leave open."""
+"""Key-group allocation, exactly and anytime: our own search and bounds first, then an engine for the rest."""
 
 from __future__ import annotations
 
@@ -14,13 +14,22 @@ from keyshift.models.workload import IntArray
 
 if TYPE_CHECKING:
     from keyshift.solvers.allocation.instance import Instance
+    from keyshift.solvers.allocation.planning import Planner
 
 PROVEN = 5e-7
 """An objective within so much of the mean of the bound is optimal; half of what `Problem.tolerance` grants."""
+SECOND_STAGE_PAIRS = 3_000
+"""The second stage is solved for so many (key group, node) pairs at most."""
+SECOND_STAGE_EFFORT = 5.0
+"""Deterministic seconds for it."""
 SMALL = 300
 """Instances of so few (key group, node) pairs go to CP-SAT at once."""
-ROUNDS = 400
-"""Rounds of our own search before the engine takes over."""
+ROUNDS = (20, 400, 50)
+"""Rounds of our own search before the engine takes over: at least, at most, and one for so many pairs."""
+CPSAT_EFFORT = 20.0
+"""Deterministic seconds that CP-SAT gets before HiGHS takes over."""
+TARGETS = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
+"""Where between the bound and the best distance the plans aim, in turns."""
 ENGINE_PAIRS = 20_000
 """Beyond so many pairs the engine takes over only when there is no time limit: the search uses the time better."""
 
@@ -32,14 +41,15 @@ def solve_milp(
     seed: int = 0,
     start: np.ndarray | None = None,
     threads: int = 1,
+    second_stage: bool = True,
 ) -> Answer:
-    """Minimise the load distance, prove it where possible, and keep the best answer at any time.
+    """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 
     1. A lower bound by counting departures and arrivals (`keyshift.solvers.allocation.counts`), in milliseconds.
     2. Rounds of search: plan the counts of every node for a target distance and realise them
        (`keyshift.solvers.allocation.planning`), in turns with an annealed descent over moves, swaps and ejection chains
        (`keyshift.solvers.allocation.search`).
-    3. CP-SAT on the declarative statement, from the best answer and above the best bound, until it is proven.
+    3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
 
     Every phase ends early when objective and bound meet. No Pyomo model is built.
 
@@ -47,6 +57,10 @@ def solve_milp(
     ----------
     threads : int, default 1
         Threads for the third phase; more than one may return another of several optima from run to run.
+    second_stage : bool, default True
+        Among assignments of the least load distance look for the least ``deviation_sum``: proven by CP-SAT where
+        the first stage is proven on at most `SECOND_STAGE_PAIRS` (key group, node) pairs, as
+        ``details["second_stage"]`` says; otherwise only ties among the answers found are broken by it.
 
     Notes
     -----
@@ -59,6 +73,8 @@ def solve_milp(
         run.search()
     if not run.done:
         run.engine(threads)
+    if second_stage and (run.proven or run.stopped) and not budget.expired:
+        run.second_stage()
     return run.answer()
 
 
@@ -71,9 +87,11 @@ class _Run:
     seed: int
     best: IntArray | None = None
     objective: float = math.inf
+    deviation_sum: float = math.inf
     bound: float = 0.0
     infeasible: str = ""
-    details: dict[str, float] = field(default_factory=dict)
+    stopped: bool = False  # HiGHS ended by proof, within its tolerances
+    details: dict[str, object] = field(default_factory=dict)
 
     @property
     def proven(self) -> bool:
@@ -90,9 +108,11 @@ class _Run:
         if assignment is None:
             return False
         report = self.problem.check(assignment)
-        if not report.feasible or report.objective >= self.objective:
+        rank = (report.objective, report.metrics["deviation_sum"])
+        if not report.feasible or rank >= (self.objective, self.deviation_sum):
             return False
-        self.best, self.objective = np.asarray(assignment).copy(), report.objective
+        self.best = np.asarray(assignment).copy()
+        self.objective, self.deviation_sum = rank
         self.budget.report(objective=self.objective, note=note)
         return True
 
@@ -119,12 +139,14 @@ class _Run:
         if self.done:
             return
         planner = Planner(instance, counts, self.seed)
+        least, most, for_each = ROUNDS
+        rounds = min(most, least + int(self.problem.allowed.sum()) // for_each)
         endless = math.isfinite(self.budget.time_limit) and self.problem.allowed.sum() > ENGINE_PAIRS
-        share, turn = 0.5, 0
-        while not self.done and (turn < ROUNDS or endless):
+        turn = 0
+        while not self.done and (turn < rounds or endless):
             turn += 1
             if planner.useful and turn % 8:
-                share = self._plan_once(instance, planner, share, turn)
+                self._plan_once(instance, planner, turn)
             else:
                 self._anneal_once(instance, turn)
         self.details["rounds"] = turn
@@ -132,20 +154,18 @@ class _Run:
     def _value(self, instance: Instance) -> float:
         return math.inf if self.best is None else instance.distance(self.best)
 
-    def _plan_once(self, instance: Instance, planner: object, share: float, turn: int) -> float:
-        """Aim between the bound and the best distance; the higher after each miss. Returns the next share."""
-        from keyshift.solvers.allocation.planning import Planner
-
-        assert isinstance(planner, Planner)
+    def _plan_once(self, instance: Instance, planner: Planner, turn: int) -> None:
+        """Aim between the bound and the best distance, and realise the plan; now and then with more effort."""
         low = self.bound / self.problem.scale
-        value = self._value(instance) if self.best is not None else instance.distance(instance.home)
-        target = low + (value - low) * share
+        high = instance.distance(instance.home if self.best is None else self.best)
+        target = low + (high - low) * TARGETS[turn % len(TARGETS)]
         pairs = planner.pairs(target, np.random.default_rng([self.seed, turn]))
         if pairs is None:
-            return min(0.97, share + 0.1)
-        if self.offer(planner.realise(pairs, target, 200_000, turn), "planned"):
-            return 0.5
-        return min(0.97, share + 0.25 * (1 - share))
+            return
+        if turn % 3 == 0 and pairs[:, 0].any():  # arrivals are the departures of plans, not of everybody
+            planner.sample(planner.pool_of(pairs), turn)
+        effort = (100_000 + 3_000 * int(pairs[:, 0].sum())) * (1, 1, 1, 4)[turn // len(TARGETS) % 4]
+        self.offer(planner.realise(pairs, target, effort, turn), "planned")
 
     def _anneal_once(self, instance: Instance, turn: int) -> None:
         """Anneal from the best assignment, now hot and now cold."""
@@ -166,7 +186,7 @@ class _Run:
         self.offer(found, "annealed")
 
     def engine(self, threads: int) -> None:
-        """Phase 3: CP-SAT from the best answer."""
+        """Phase 3: CP-SAT for a while from the best answer, then HiGHS."""
         from keyshift.models.allocation.cpsat_model import AllocationCpSat
         from keyshift.solvers import cpsat
 
@@ -177,7 +197,10 @@ class _Run:
         def report(objective: float, bound: float) -> None:
             self.budget.report(objective / float(statement.unit), max(self.bound, bound / float(statement.unit)))
 
-        outcome = cpsat.minimise(statement.model, self.budget, seed=self.seed, threads=threads, report=report)
+        outcome = cpsat.minimise(
+            statement.model, self.budget, seed=self.seed, threads=threads, report=report,
+            max_deterministic_time=CPSAT_EFFORT,
+        )  # fmt: skip
         if outcome.termination == "infeasible":
             self.infeasible = "CP-SAT proves that no assignment meets all limits"
             return
@@ -185,10 +208,46 @@ class _Run:
         if outcome.found:
             self.offer(statement.assignment(outcome.solver.boolean_value), "CP-SAT")
         self.details["branches"] = outcome.solver.num_branches
+        if not self.done:
+            self._highs(threads)
+
+    def _highs(self, threads: int) -> None:
+        """The same by HiGHS, which now and then proves what CP-SAT cannot."""
+        from keyshift.solvers.allocation.statements import solve_highs
+
+        answer = solve_highs(self.problem, budget=self.budget, seed=self.seed, start=self.best, threads=threads)
+        if answer.termination == "infeasible":
+            self.infeasible = answer.message
+            return
+        self.offer(answer.assignment, "HiGHS")
+        if answer.bound is not None:
+            self.raise_bound(answer.bound, "HiGHS")
+        self.stopped = answer.termination == "optimal"
+
+    def second_stage(self) -> None:
+        """Among the assignments of this load distance, one of least deviation_sum."""
+        if self.best is None or self.problem.allowed.sum() > SECOND_STAGE_PAIRS:
+            return
+        from keyshift.models.allocation.cpsat_model import AllocationCpSat
+        from keyshift.solvers import cpsat
+
+        statement = AllocationCpSat(self.problem, "deviation_sum", max_distance=self.objective)
+        statement.set_start(self.best)
+        outcome = cpsat.minimise(
+            statement.model, self.budget, seed=self.seed, max_deterministic_time=SECOND_STAGE_EFFORT
+        )
+        if not outcome.found:
+            return
+        other = statement.assignment(outcome.solver.boolean_value)
+        report = self.problem.check(other)
+        within = report.feasible and report.objective <= self.objective + 1e-9 * self.problem.scale
+        if within and report.metrics["deviation_sum"] < self.deviation_sum - 1e-9 * self.problem.scale:
+            self.best, self.deviation_sum = other, report.metrics["deviation_sum"]
+        self.details["second_stage"] = "optimal" if outcome.termination == "optimal" and within else "feasible"
 
     def answer(self) -> Answer:
         """What the run is worth."""
         if self.infeasible and self.best is None:
             return Answer(None, termination="infeasible", message=self.infeasible)
-        termination = "optimal" if self.proven else self.budget.why
+        termination = "optimal" if self.proven or self.stopped else self.budget.why
         return Answer(self.best, self.bound, termination, details=self.details)

@@ -11,8 +11,8 @@ NEVER = 1e9
 
 
 @njit(cache=True)
-def sample_distances(rng, load, order, starts, excess, weight, upward_only, table):
-    """table[i, a, b] = sorted deviations of node i after a random departures and b random arrivals."""
+def sample_distances(rng, load, pool, order, starts, excess, weight, upward_only, table):
+    """table[i, a, b] = deviations of node i after a random departures, and b random arrivals from the pool."""
     samples = table.shape[3]
     for i in range(table.shape[0]):
         own = order[starts[i] : starts[i + 1]].copy()
@@ -30,10 +30,7 @@ def sample_distances(rng, load, order, starts, excess, weight, upward_only, tabl
                 for b in range(table.shape[2]):
                     deviation = value * weight[i]
                     table[i, a, b, s] = max(deviation, 0.0) if upward_only[i] else abs(deviation)
-                    value += load[int(draw(rng) * load.size)]
-        for a in range(table.shape[1]):
-            for b in range(table.shape[2]):
-                table[i, a, b] = np.sort(table[i, a, b])
+                    value += load[pool[int(draw(rng) * pool.size)]]
 
 
 @njit(cache=True)

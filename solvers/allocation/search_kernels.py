@@ -152,7 +152,7 @@ def anneal(
     cooling = (cold / hot) ** (1.0 / max(1, iterations))
     temperature = hot
     fresh = 0
-    for step in range(iterations):
+    for _ in range(iterations):
         if fresh == 0:  # sum anew: rounding drifts, and the reference has moved
             reference = max(best_value, 1e-12)
             total, above = 0.0, 0
@@ -200,14 +200,14 @@ def anneal(
                 after += power(new / reference, doublings) - power(old / reference, doublings)
                 over += int(new >= best_value) - int(old >= best_value)
                 value[i] = new
-        if legal and tally[0] <= max_moves and tally[1] <= max_cost:
-            if after <= total * (1.0 - temperature * np.log(1.0 - draw(rng))):
-                total, above = after, over
-                if above == 0:
-                    best_value = value.max()
-                    best[:] = place
-                    fresh = 0
-                continue
+        legal = legal and tally[0] <= max_moves and tally[1] <= max_cost
+        if legal and after <= total * (1.0 - temperature * np.log(1.0 - draw(rng))):
+            total, above = after, over
+            if above == 0:
+                best_value = value.max()
+                best[:] = place
+                fresh = 0
+            continue
         for s in range(done - 1, -1, -1):
             k, source = keys[s], place[keys[s]]
             shift(

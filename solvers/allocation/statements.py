@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.solvers import cpsat, highs
+
+if TYPE_CHECKING:
+    from keyshift.models.allocation.pyomo_model import Objective
 
 MIP_DOUBT = 5e-7
 """HiGHS proves its bound within feasibility tolerances; so much of the mean load is taken off it."""
@@ -19,34 +24,70 @@ def solve_highs(
     seed: int = 0,
     start: np.ndarray | None = None,
     threads: int = 1,
+    second_stage: bool = False,
+    weights: tuple[float, float] | None = None,
 ) -> Answer:
-    """The mixed-integer program by HiGHS, from a warm start.
+    """Solve the plain Pyomo statement by HiGHS, from a warm start.
 
     Parameters
     ----------
     threads : int, default 1
         More than one may return another of several optima from run to run.
+    second_stage : bool, default False
+        Then minimise the two one-sided deviations, the load distance kept at its least.
+    weights : (w1, w2), optional
+        Minimise ``w1 * d - w2 * (d_u + d_l)`` as printed instead, in one stage.
 
     Notes
     -----
-    The bound is HiGHS's dual bound less `MIP_DOUBT` times the mean load.
+    The bound is HiGHS's dual bound less `MIP_DOUBT` times the mean load. With weights it is that bound over w1, since
+    d_u and d_l are not negative.
     """
+    first, bound = _stage(problem, weights or "distance", None, start, budget, seed, threads)
+    if first.termination == "infeasible":
+        return first
+    if weights is not None:
+        bound = None if bound is None or weights[0] <= 0 else bound / weights[0]
+    if bound is not None:
+        first.bound = max(0.0, bound - MIP_DOUBT * problem.scale)  # a distance is never negative
+    if not second_stage or weights is not None or first.termination != "optimal" or first.assignment is None:
+        return first
+    least = problem.objective(first.assignment)
+    second, _ = _stage(problem, "deviation_sum", least + 1e-9 * problem.scale, first.assignment, budget, seed, threads)
+    if second.assignment is not None and problem.objective(second.assignment) <= least + problem.tolerance / 2:
+        first.assignment = second.assignment
+        first.details["second_stage"] = second.termination
+    return first
+
+
+def _stage(
+    problem: KeyGroupAllocation,
+    objective: Objective,
+    max_distance: float | None,
+    start: np.ndarray | None,
+    budget: Budget,
+    seed: int,
+    threads: int,
+) -> tuple[Answer, float | None]:
+    """Run HiGHS once on the statement with one objective; its answer and its own dual bound."""
     from keyshift.models.allocation.pyomo_model import AllocationPyomo
 
-    statement = AllocationPyomo(problem)
+    statement = AllocationPyomo(problem, objective, max_distance)
     program, columns = highs.compile_model(statement.model)
     if start is not None:
         statement.set_start(start)
     values = None if start is None else np.array([v.value for v in columns], dtype=float)
-    result = highs.minimise(program, budget, seed=seed, start=values, threads=threads, report=budget.report)
+    report = budget.report if objective == "distance" else None
+    result = highs.minimise(program, budget, seed=seed, start=values, threads=threads, report=report)
     if result.termination == "infeasible":
-        return Answer(None, termination="infeasible", message="HiGHS proves that no assignment meets all limits")
-    bound = max(0.0, result.bound - MIP_DOUBT * problem.scale)  # a distance is never negative
+        why = "HiGHS proves that no assignment meets all limits"
+        return Answer(None, termination="infeasible", message=why), None
+    bound = result.bound if np.isfinite(result.bound) else None
     if result.values is None:
-        return Answer(start, bound, result.termination)
+        return Answer(start, None, result.termination), bound
     for column, value in zip(columns, result.values, strict=True):
         column.set_value(value, skip_validation=True)
-    return Answer(statement.assignment(), bound, result.termination, details={"nodes": result.nodes})
+    return Answer(statement.assignment(), None, result.termination, details={"nodes": result.nodes}), bound
 
 
 def solve_cpsat(

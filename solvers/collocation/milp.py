@@ -110,7 +110,7 @@ def _finish(
     details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
     # Where z weighs on loads, no pair can be left out.
     if (room < 0 and np.isfinite(budget.remaining)) or (left_out and data.cost > 0):
-        why = "time_limit" if np.isfinite(budget.remaining) else "gap"
+        why: Termination = "time_limit" if np.isfinite(budget.remaining) else "gap"
         return Answer(best, answer.bound, why, "what the bound leaves open is too large to be solved exactly", details)
     outside = (None, None) if left_out == 0 else (explicit, lagrangian.beyond(explicit) * data.traffic_unit)
     rest = run_highs(problem, budget, seed, best, threads, None if best is None else open_to, *outside)

@@ -53,14 +53,17 @@ def bands(starts: np.ndarray, intervals: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @njit(cache=True, nogil=True)
-def layer(  # noqa: C901 - one pass, compiled
+def layer(
     starts: np.ndarray, left: np.ndarray, right: np.ndarray, prefix: np.ndarray,
     before0: np.ndarray, before1: np.ndarray, low_before: int, high_before: int,
     now0: np.ndarray, now1: np.ndarray, low: int, high: int, front: np.ndarray, queue: np.ndarray,
+    penalty: int, in_place: bool,
 ) -> None:  # fmt: skip
     """One more interval: F0 and F1 on [low, high] from those on [low_before, high_before].
 
     Rows are indexed from their band's low end. `front`, shape (4, m + 1), and `queue`, shape (m + 1,), are scratch.
+    Every interval costs `penalty`. With `in_place` the rows before and now are the same, so that intervals are not
+    counted at all: one pass for any number of them.
     """
     o = low_before
     cell = -1
@@ -73,8 +76,6 @@ def layer(  # noqa: C901 - one pass, compiled
             continue
         first, edge = starts[x], left[x]
         v0 = v1 = NEVER
-        if x <= high_before:  # no interval more
-            v0, v1 = before0[x - o], before1[x - o]
         a = max(first, edge)
         if edge != cell:
             cell, head, tail, pushed = edge, 0, 0, a
@@ -117,6 +118,9 @@ def layer(  # noqa: C901 - one pass, compiled
             fg_all = max(max(front[2, first], back_fg), front[0, first] + back_g)
             v0 = max(v0, max(fg_all, max(front[3, first], back_p)))
             v1 = max(v1, prefix[x] - prefix[edge] + f_all)
+        v0, v1 = v0 - penalty, v1 - penalty
+        if x <= high_before and not in_place:  # no interval more
+            v0, v1 = max(v0, before0[x - o]), max(v1, before1[x - o])
         v1 = max(v1, v0)
         if x == right[x]:
             v0 = v1
@@ -124,7 +128,7 @@ def layer(  # noqa: C901 - one pass, compiled
 
 
 @njit(cache=True, nogil=True)
-def step_back(  # noqa: C901 - one pass, compiled
+def step_back(
     starts: np.ndarray, left: np.ndarray, right: np.ndarray, prefix: np.ndarray,
     before0: np.ndarray, before1: np.ndarray, o: int, high: int, x: int, taken: int, value: int,
 ) -> tuple[int, int]:  # fmt: skip
@@ -156,7 +160,7 @@ def step_back(  # noqa: C901 - one pass, compiled
 
 
 @njit(cache=True, nogil=True)
-def band_cuts(  # noqa: C901 - one pass, compiled
+def band_cuts(
     starts: np.ndarray, cuts: np.ndarray, prefix: np.ndarray, intervals: int, trace: bool
 ) -> tuple[int, np.ndarray]:
     """The largest state kept by at most so many intervals, and cuts that keep it.
@@ -205,7 +209,7 @@ def band_cuts(  # noqa: C901 - one pass, compiled
         for r in range(1, last + 1):
             k = base + r
             layer(starts, left, right, prefix, rows0[r - 1], rows1[r - 1], low[k - 1], high[k - 1],
-                  rows0[r], rows1[r], low[k], high[k], front, queue)  # fmt: skip
+                  rows0[r], rows1[r], low[k], high[k], front, queue, 0, False)  # fmt: skip
         if b < blocks - 1:
             rows0[0], rows1[0] = rows0[last].copy(), rows1[last].copy()
     value = rows1[intervals - base, tasks - low[intervals]]
@@ -222,7 +226,7 @@ def band_cuts(  # noqa: C901 - one pass, compiled
             rows0[0], rows1[0] = kept0[b], kept1[b]
             for r in range(1, block + 1):
                 layer(starts, left, right, prefix, rows0[r - 1], rows1[r - 1], low[base + r - 1], high[base + r - 1],
-                      rows0[r], rows1[r], low[base + r], high[base + r], front, queue)  # fmt: skip
+                      rows0[r], rows1[r], low[base + r], high[base + r], front, queue, 0, False)  # fmt: skip
         before0, before1 = rows0[k - base - 1], rows1[k - base - 1]
         if x == right[x]:
             taken = 1
@@ -235,6 +239,34 @@ def band_cuts(  # noqa: C901 - one pass, compiled
             y, t = step_back(starts, left, right, prefix, before0, before1, low[k - 1], high[k - 1], x, 0, value)
         x, taken, k = y, t, k - 1
         value = (before1 if taken else before0)[x - low[k]]
+        found[count] = x
+        count += 1
+    return best, found[:count][::-1].copy()
+
+
+@njit(cache=True, nogil=True)
+def penalised(
+    starts: np.ndarray, left: np.ndarray, right: np.ndarray, prefix: np.ndarray, penalty: int,
+    row0: np.ndarray, row1: np.ndarray, front: np.ndarray, queue: np.ndarray,
+) -> tuple[int, np.ndarray]:  # fmt: skip
+    """Largest state kept less a penalty for every interval, however many there are, and cuts that attain it.
+
+    O(m) time and memory. `row0`, `row1`, shape (m + 1,), `front` and `queue` are scratch.
+    """
+    tasks = starts.size - 1
+    layer(starts, left, right, prefix, row0, row1, 0, tasks, row0, row1, 0, tasks, front, queue, penalty, True)
+    best = row1[tasks]
+    found = np.empty(tasks + 1, np.int64)
+    found[0] = tasks
+    count, x, taken = 1, tasks, 1
+    while x > 0:
+        if x == right[x]:
+            taken = 1
+        value = (row1[x] if taken else row0[x]) + penalty
+        y, t = step_back(starts, left, right, prefix, row0, row1, 0, tasks, x, taken, value)
+        if y < 0 and taken == 1:
+            y, t = step_back(starts, left, right, prefix, row0, row1, 0, tasks, x, 0, value)
+        x, taken = y, t
         found[count] = x
         count += 1
     return best, found[:count][::-1].copy()

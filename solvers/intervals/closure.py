@@ -39,7 +39,7 @@ def close(
     column = {n: j for j, n in enumerate(problem.counts)}
     states: list[tuple[int, IntArray]] = [(problem.nodes_now, cuts_of(w.current))]
     met: set[tuple[int, bytes]] = set()
-    table = []
+    table: list[np.ndarray] = []
     while len(table) < len(states):
         if len(states) > most or budget.expired:
             return None

@@ -72,3 +72,32 @@ def solve_cpsat(
     if not outcome.found:
         return Answer(start, bound, outcome.termination)
     return Answer(statement.assignment(outcome.solver.boolean_value), bound, outcome.termination)
+
+
+def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, seconds: float = 5.0) -> Answer:
+    """Least state moved when any task may go to any node, by CP-SAT: a lower bound, and the price of contiguity.
+
+    The assignment is in ``details["assignment"]``, its state moved in ``details["state_moved"]``; it is no answer to
+    the problem unless it happens to lie in intervals.
+
+    Parameters
+    ----------
+    seconds : float
+        Stop the search after so many seconds with the bound it has.
+    """
+    from keyshift.models.intervals.cpsat_model import FreeCpSat
+
+    if refused := _too_large(problem, None):
+        return refused
+    state = weights(problem.workload.state, bits=40)
+    statement = FreeCpSat(problem, state.whole)
+    share = 1.0 if math.isinf(budget.remaining) else min(1.0, seconds / max(budget.remaining, 1e-9))
+    own = Budget(seconds) if math.isinf(budget.remaining) else budget.part(share)
+    outcome = cpsat.minimise(statement.model, own, seed=seed)
+    if outcome.termination == "infeasible":
+        return Answer(None, termination="infeasible", message="CP-SAT proves that no assignment keeps the load limit")
+    bound = state.lower(max(0, math.ceil(outcome.solver.best_objective_bound - 1e-6)))
+    if not outcome.found:
+        return Answer(None, bound, "completed")
+    found = statement.assignment(outcome.solver.boolean_value)
+    return Answer(None, bound, "completed", details={"assignment": found, "state_moved": problem.objective(found)})

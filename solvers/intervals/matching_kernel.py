@@ -57,7 +57,7 @@ def match(old: np.ndarray, new: np.ndarray, prefix: np.ndarray) -> tuple[int, np
         value[:] = after
         i, j, start, t = i + next_old, j + next_new, end, t + 1
     partner = np.full(new.size - 1, -1, np.int64)
-    state = np.argmax(value)
+    state = int(np.argmax(value))
     best = value[state]
     for piece in range(t - 1, -1, -1):
         state = came_from[piece, state]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -14,12 +15,14 @@ from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.artefact import Policy
 from keyshift.solvers.intervals.closure import close
-from keyshift.solvers.intervals.sweeps import Ruler
+from keyshift.solvers.intervals.sweeps import Best, Ruler
 from keyshift.solvers.intervals.tries import PartitionClass, count_partitions, enumerate_class
 
 MOST_PARTITIONS = 12_000_000
-MOST_STATES = 300_000
+MOST_STATES = 100_000
 TOLERANCE = 1e-7
+STALLED = 5
+"""Rounds without progress, when rounding keeps a very high discount from being certain."""
 
 
 def census(problem: MigrationPolicy) -> dict[int, int]:
@@ -64,34 +67,19 @@ class PolicyIteration:
     def round(self, budget: Budget) -> bool:
         """One sweep over all pairs, then evaluation; False if the budget ended in between, and nothing is changed."""
         gamma, unit = self.problem.discount, self.ruler.unit
-        target = {n: self.ruler.whole(gamma * v) for n, v in self.value.items()}
+        base = min(float(v.min()) for v in self.value.values())  # what all share needs no room in whole numbers
+        target = {n: self.ruler.whole(gamma * (v - base)) for n, v in self.value.items()}
         swept = {n: np.zeros(c.size) for n, c in self.classes.items()}
         expected = {n: np.zeros(c.size) for n, c in self.classes.items()}
         choice: dict[tuple[int, int], np.ndarray] = {}
 
-        def work(n: int) -> None:
-            slots: np.ndarray | None = None
-            mine = [after for before, after in self.pairs if before == n]
-            need = max((self._need(n, after) for after in mine), default=0)
-            for after in mine:
-                if budget.expired:
-                    return
-                slots = np.empty((need, 4), dtype=np.int64) if slots is None else slots
-                best = self.ruler.sweep(self.classes[n], self.classes[after].rows, target[after], slots)
-                chance = self.problem.transitions[n][after]
-                swept[n] += chance * (best.total * unit)
-                expected[n] += chance * (best.cost * unit)
-                choice[n, after] = best.partner
-            stay = self.problem.transitions[n].get(n, 0.0)
-            swept[n] += stay * gamma * self.value[n]
-
-        largest_first = sorted(self.classes, key=lambda n: -self.classes[n].size)
-        if self.threads == 1:
-            for n in largest_first:
-                work(n)
-        else:
-            with ThreadPoolExecutor(self.threads) as pool:
-                list(pool.map(work, largest_first))
+        for (n, after), best in self.sweeps(target, budget):
+            chance = self.problem.transitions[n][after]
+            swept[n] += chance * (best.total * unit + gamma * base)
+            expected[n] += chance * (best.cost * unit)
+            choice[n, after] = best.partner
+        for n, row in self.problem.transitions.items():
+            swept[n] += row.get(n, 0.0) * gamma * self.value[n]
         if len(choice) < len(self.pairs):
             return False
         changes = [(swept[n] - v) for n, v in self.value.items()]
@@ -102,6 +90,25 @@ class PolicyIteration:
         self.value, self.choice, self.expected = swept, choice, expected
         self.rounds += 1
         return True
+
+    def sweeps(self, target: dict[int, IntArray], budget: Budget) -> Iterator[tuple[tuple[int, int], Best]]:
+        """The sweeps of one round, pair by pair in a fixed order; fewer if the budget ends."""
+        largest_first = sorted(self.classes, key=lambda n: -self.classes[n].size)
+        if self.threads == 1:
+            for n in largest_first:
+                yield from self._sweeps_of(n, target, budget)
+            return
+        with ThreadPoolExecutor(self.threads) as pool:
+            for done in pool.map(lambda n: list(self._sweeps_of(n, target, budget)), largest_first):
+                yield from done
+
+    def _sweeps_of(self, n: int, target: dict[int, IntArray], budget: Budget) -> Iterator[tuple[tuple[int, int], Best]]:
+        mine = [after for before, after in self.pairs if before == n]
+        slots = np.empty((max((self._need(n, after) for after in mine), default=0), 4), dtype=np.int64)
+        for after in mine:
+            if budget.expired:
+                return
+            yield (n, after), self.ruler.sweep(self.classes[n], self.classes[after].rows, target[after], slots)
 
     def _need(self, n: int, after: int) -> int:
         if (n, after) not in self._needs:
@@ -132,9 +139,11 @@ class PolicyIteration:
     def run(self, budget: Budget, tolerance: float) -> None:
         """Iterate until the certified interval is narrower than `tolerance` times all the state."""
         goal = tolerance * self.problem.scale
+        least, stalled = math.inf, 0
         while self.round(budget):
             budget.report(note=f"round {self.rounds}: values certain within {self.gap:.3g}")
-            if self.gap <= goal or budget.expired:
+            least, stalled = min(least, self.gap), 0 if self.gap < 0.99 * least else stalled + 1
+            if self.gap <= goal or stalled == STALLED or budget.expired:
                 return
             self.evaluate(0.1 * goal)
 
@@ -213,14 +222,19 @@ def solve_mtm(
             f"{sum(sizes.values())} partitions ({sizes[largest]} with {largest} nodes) are more than {most_partitions}"
         )
         return Answer(None, message=f"{said}; 'mtm-restricted' answers with a bound")
-    iteration = PolicyIteration(problem, threads)
+    return answer_of_iteration(PolicyIteration(problem, threads), budget, tolerance, most_states)
+
+
+def answer_of_iteration(iteration: PolicyIteration, budget: Budget, tolerance: float, most_states: int) -> Answer:
+    """Iterate, and turn what is found into an answer."""
+    problem = iteration.problem
     iteration.run(budget, tolerance)
     if iteration.rounds == 0:
         return Answer(None, None, budget.why, "the limit came before the first sweep over all pairs ended")
     answer = answer_of(problem, iteration.policy(), budget, iteration.ruler.error + iteration.ruler.unit, most_states)
     answer.details["rounds"] = iteration.rounds
     if iteration.gap > tolerance * problem.scale:
-        answer.termination = budget.why
+        answer.termination = budget.why if budget.expired else "gap"
     elif answer.assignment is not None:
         answer.termination = "optimal"
     return answer

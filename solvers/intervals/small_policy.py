@@ -12,7 +12,7 @@ from keyshift.solvers import highs
 from keyshift.solvers.intervals.closure import close
 from keyshift.solvers.intervals.mtm import census
 
-MOST_PAIRS = 400_000
+MOST_PAIRS = 60_000
 """Pairs of partitions whose costs are written out."""
 
 

@@ -67,7 +67,7 @@ def _advance(
 
 
 @njit(cache=True, nogil=True)
-def sweep(  # noqa: C901 - one pass, compiled
+def sweep(
     parent: np.ndarray, first: np.ndarray, starts: np.ndarray, prefix: np.ndarray,
     rows: np.ndarray, value: np.ndarray, out: np.ndarray, slots: np.ndarray,
 ) -> None:  # fmt: skip

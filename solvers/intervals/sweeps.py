@@ -66,13 +66,14 @@ class Ruler:
     def sweep(self, source: PartitionClass, rows: np.ndarray, value: IntArray, slots: np.ndarray | None = None) -> Best:
         """The best partner among the rows for every partition of the source class.
 
-        `value` has one whole number for each row; their spread must not exceed the total state by much, which holds
-        for the values of a class, since they differ by at most what it costs to move from one to the other.
+        `value` has one whole number for each row. A row whose value exceeds the least by more than all the state can be
+        nobody's best partner, whatever its cost, and is capped there: so values of any spread fit beside row numbers.
         """
         if slots is None:
             slots = np.empty((self.need(source, rows), 4), dtype=np.int64)
         base = int(value.min())
-        packed = ((base - value) << self.row_bits) + np.arange(value.size)
+        capped = np.minimum(value, base + self.total + 1)
+        packed = ((base - capped) << self.row_bits) + np.arange(value.size)
         out = np.empty(source.size, dtype=np.int64)
         sweep(source.parent, source.first, source.starts, self.prefix << self.row_bits, rows, packed, out, slots)
         partner = (out & ((1 << self.row_bits) - 1)).astype(np.int32)

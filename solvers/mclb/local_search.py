@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb import search_kernels as kernels
+from keyshift.solvers.mclb.bounds import window_bound
+from keyshift.solvers.threads import one_blas_thread
 
 ANNEALED = 1500
 """Up to so many key groups the second-moment matrix serves the annealing; above, loads are swept instead."""
-CHUNK = 2_000_000
-"""Annealing steps between two looks at the clock."""
+STEPS_PER_KEY_GROUP, LONGEST_RUN = 10_000, 2_000_000
+"""Annealing steps of one run; between two runs the clock is looked at."""
+SMALL = 12
+"""Up to so many key groups the softened runs are left out."""
+SOFTENED, REHEATED = 9, 3
+"""Runs of either kind, by default."""
+SOFTNESS = (1.0, 3.0, 8.0)
+"""Where the eigenvalues are capped at first, in turn, in units of the ninth decile times 1.5."""
+STAGES = 15
+"""Steps in which the cap rises."""
+REHEATS = (10.0, 3.0, 30.0)
+"""Heats from which the reheated runs cool, in turn, in units of what is left to gain for each key group."""
 
 
 def local_search(
@@ -58,7 +68,8 @@ def compressed(load: FloatArray) -> FloatArray:
     p, m = load.shape
     if m <= p:
         return load
-    return np.ascontiguousarray(np.linalg.qr(load.T, mode="r").T)
+    triangle: FloatArray = np.linalg.qr(load.T, mode="r")  # type: ignore[assignment]  # mode "r" gives R alone
+    return np.ascontiguousarray(triangle.T)
 
 
 def _starting_point(core: Core, load: FloatArray, start: IntArray | None) -> IntArray:
@@ -76,34 +87,72 @@ def _starting_point(core: Core, load: FloatArray, start: IntArray | None) -> Int
 def _annealed(
     core: Core, load: FloatArray, chosen: IntArray, budget: Budget, rng: np.random.Generator, effort: float
 ) -> IntArray:
-    """Runs of simulated annealing from the best so far, first hot, then reheated less and less."""
-    moment = load @ load.T
-    p = chosen.size
-    typical = 2.0 * float(np.diag(moment).mean())
-    if typical == 0.0:
-        return chosen
+    """One long cooling from a heat at which everything moves, then softened runs, then reheats from the best so far."""
+    with one_blas_thread():
+        annealing = _Annealing(core, load, rng)
     best, value = chosen, core.squares(chosen)
-    runs = 4 if p > 12 else 1
-    steps = int(effort * min(40_000 * p, 12_000_000) / runs)
-    for run in range(runs):
-        hot = 2.0 * typical if run < 2 else min(2.0 * typical, 4.0 * value / p)
-        cold = max(1e-4 * value / p, 1e-13 * typical * p)
-        if hot <= cold or budget.expired:
+    if annealing.typical == 0.0:
+        return chosen
+    large = chosen.size > SMALL
+    plan = ["cool", *["soften"] * round(effort * SOFTENED * large), *["reheat"] * max(1, round(effort * REHEATED))]
+    for number, kind in enumerate(plan):
+        rest = max(value - annealing.floor, 1e-9 * value) / chosen.size
+        if rest == 0.0 or budget.expired:
             break
-        found = best
-        pieces = max(1, math.ceil(steps / CHUNK))
-        for piece in range(pieces):
-            ends = [hot * (cold / hot) ** (e / pieces) for e in (piece, piece + 1)]
-            current = found if piece else (chosen if run == 1 else best)
-            found, _ = kernels.anneal(
-                moment, current, core.nodes, core.state, core.current, core.budget, *ends, steps // pieces, rng
-            )
-            if budget.expired:
-                break
-        if (now := core.squares(found)) < value:
+        if kind == "cool":
+            found = annealing.run(best, annealing.moment, 2.0 * annealing.typical, 0.1 * rest)
+        elif kind == "reheat":
+            found = annealing.run(best, annealing.moment, REHEATS[number % len(REHEATS)] * rest, 0.2 * rest)
+        else:
+            found = annealing.softened(best, SOFTNESS[number % len(SOFTNESS)], budget)
+        if (now := core.squares(found)) < value and core.moved(found) <= core.budget:
             best, value = found, now
             budget.report(objective=value / core.nodes, note="local search")
     return best
+
+
+class _Annealing:
+    """Simulated annealing on the second-moment matrix, as it is or softened."""
+
+    def __init__(self, core: Core, load: FloatArray, rng: np.random.Generator) -> None:
+        self.core, self.rng = core, rng
+        self.moment = load @ load.T
+        self.typical = 2.0 * float(np.diag(self.moment).mean())
+        self.floor = window_bound(core.load.T, core.nodes)
+        self.values, self.vectors = np.linalg.eigh(self.moment)
+        self.steps = min(STEPS_PER_KEY_GROUP * load.shape[0], LONGEST_RUN)
+
+    def run(self, start: IntArray, moment: FloatArray, hot: float, cold: float, share: float = 1.0) -> IntArray:
+        """Cool from one heat to another."""
+        core = self.core
+        found, _ = kernels.anneal(
+            moment, start, core.nodes, core.state, core.current, core.budget, hot, min(cold, hot / 2),
+            max(1, int(self.steps * share)), self.rng,
+        )  # fmt: skip
+        return found
+
+    def softened(self, start: IntArray, softness: float, budget: Budget) -> IntArray:
+        """Cool while the few large eigenvalues of the second moment, capped at first, come back.
+
+        Those few, the mean load above all, dwarf the rest: at a heat where the others are still to be arranged, hardly
+        any swap keeps the means level, and a plain annealing freezes with the others in disorder. Capped, they let the
+        fluctuations be arranged first; as the cap rises, the small key groups level the means.
+        """
+        positive = self.values[self.values > 1e-9 * self.values[-1]]
+        cap = 1.5 * softness * float(np.quantile(positive, 0.9))
+        rest = 0.5 * float(np.minimum(positive, cap).sum()) / start.size
+        rise = max(1.0, float(self.values[-1]) / cap)
+        found = start
+        for stage in range(STAGES + 1):
+            done = stage / STAGES
+            limit = cap * rise ** min(1.0, done / 0.8)
+            whole = limit >= 0.999 * self.values[-1]
+            moment = self.moment if whole else (self.vectors * np.minimum(self.values, limit)) @ self.vectors.T
+            heats = [0.4 * rest * 0.1 ** (d / STAGES) for d in (stage, stage + 1)]
+            found = self.run(found, moment, heats[0], heats[1], share=1.0 / STAGES)
+            if budget.expired:
+                break
+        return found
 
 
 def _swept(

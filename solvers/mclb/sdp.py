@@ -36,6 +36,7 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb import search_kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.safe_bounds import EPSILON
+from keyshift.solvers.threads import one_blas_thread
 
 SMOOTHINGS = (1e-1, 1e-2, 1e-3, 1e-4)
 """Widths of the smoothed dual, from coarse to fine, in units of the reference value per key group."""
@@ -91,7 +92,13 @@ def semidefinite_squares(
     enough : float
         Stop once the bound is as high as that.
     """
-    dual = _Dual(core, reference if reference is not None else _quick_value(core))
+    with one_blas_thread():
+        dual = _Dual(core, reference if reference is not None else _quick_value(core))
+        return _climb(dual, budget, triangles, enough)
+
+
+def _climb(dual: _Dual, budget: Budget, triangles: bool, enough: float) -> float:
+    """Lead the dual up, finer and finer, with more and more triangles; the best safe value on the way."""
     best = 0.0
     for stage, smoothing in enumerate(SMOOTHINGS):
         for _ in range(6):

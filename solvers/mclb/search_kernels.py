@@ -70,6 +70,35 @@ def _shift(moment: F, rows: F, chosen: Z, k: int, target: int) -> None:
 
 
 @njit(cache=True)
+def _propose(chosen: Z, current: Z, nodes: int, limited: bool, rng: np.random.Generator) -> tuple[int, int, int, int]:
+    """Draw key group k for node b, and q for node d (q = -1: k alone): a move, a swap, or a move against a return."""
+    p = chosen.size
+    k = int(rng.random() * p)
+    draw = rng.random()
+    if draw < 0.3:
+        return k, int(rng.random() * nodes), -1, -1
+    q = int(rng.random() * p)
+    if limited and draw < 0.6:
+        return k, int(rng.random() * nodes), q, current[q]  # q returns, which frees budget
+    return k, chosen[q], q, chosen[k]
+
+
+@njit(cache=True)
+def pair_change(moment: F, rows: F, chosen: Z, k: int, b: int, q: int, d: int) -> float:
+    """Change of the sum of squares when k goes to node b and, unless q is -1, q to node d."""
+    a = chosen[k]
+    change = 0.0
+    if b != a:
+        change = 2.0 * (rows[b, k] - rows[a, k] + moment[k, k])
+    if q >= 0 and d != chosen[q]:
+        c = chosen[q]
+        change += 2.0 * (rows[d, q] - rows[c, q] + moment[q, q])
+        if b != a:  # each was reckoned with the other still in its place
+            change += 2.0 * moment[k, q] * (1.0 * (b == d) - 1.0 * (b == c) - 1.0 * (a == d) + 1.0 * (a == c))
+    return change
+
+
+@njit(cache=True, nogil=True)
 def anneal(
     moment: F, chosen: Z, nodes: int, state: F, current: Z, budget: float,
     hot: float, cold: float, steps: int, rng: np.random.Generator,
@@ -82,41 +111,32 @@ def anneal(
     p = chosen.size
     chosen = chosen.copy()
     rows = second_moment_rows(moment, chosen, nodes)
-    spent = 0.0
+    spent, total = 0.0, 0.0
     for k in range(p):
+        total += state[k]
         if chosen[k] != current[k]:
             spent += state[k]
+    limited = budget < total
     best, gained, least = chosen.copy(), 0.0, 0.0
     factor = (cold / hot) ** (1.0 / max(steps, 1))
     heat = hot
     for _ in range(steps):
         heat *= factor
-        k = int(rng.random() * p)
-        a = chosen[k]
-        if rng.random() < 0.4:
-            q = -1
-            b = int(rng.random() * nodes)
-            if b == a:
-                continue
-            change = 2.0 * (rows[b, k] - rows[a, k] + moment[k, k])
-            cost = state[k] * ((b != current[k]) - 1.0 * (a != current[k]))
-        else:
-            q = int(rng.random() * p)
-            b = chosen[q]
-            if b == a:
-                continue
-            change = 2.0 * (
-                rows[b, k] - rows[a, k] - rows[b, q] + rows[a, q] + moment[k, k] + moment[q, q] - 2.0 * moment[k, q]
-            )
-            cost = state[k] * ((b != current[k]) - 1.0 * (a != current[k]))
-            cost += state[q] * ((a != current[q]) - 1.0 * (b != current[q]))
-        if spent + cost > budget and cost > 0:
+        k, b, q, d = _propose(chosen, current, nodes, limited, rng)
+        if q == k or b < 0 or (q >= 0 and d < 0) or (b == chosen[k] and (q < 0 or d == chosen[q])):
             continue
+        cost = state[k] * (1.0 * (b != current[k]) - 1.0 * (chosen[k] != current[k]))
+        if q >= 0:
+            cost += state[q] * (1.0 * (d != current[q]) - 1.0 * (chosen[q] != current[q]))
+        if cost > 0 and spent + cost > budget:
+            continue
+        change = pair_change(moment, rows, chosen, k, b, q, d)
         if change > 0 and rng.random() >= np.exp(-change / heat):
             continue
-        _shift(moment, rows, chosen, k, b)
-        if q >= 0:
-            _shift(moment, rows, chosen, q, a)
+        if b != chosen[k]:
+            _shift(moment, rows, chosen, k, b)
+        if q >= 0 and d != chosen[q]:
+            _shift(moment, rows, chosen, q, d)
         spent += cost
         gained += change
         if gained < least - 1e-12 * abs(least):
@@ -125,7 +145,7 @@ def anneal(
     return best, least
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def descend(
     load: F, chosen: Z, sums: F, state: F, current: Z, spent: float, budget: float, order: Z
 ) -> tuple[float, float]:
@@ -155,7 +175,7 @@ def descend(
     return fall, spent
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def swap_alike(
     load: F, chosen: Z, sums: F, state: F, current: Z, spent: float, budget: float, ranked: Z, reach: int,
     tries: int, rng: np.random.Generator,

@@ -39,7 +39,7 @@ def completion_bound(sums: F, rest: F) -> float:
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def explore(
     load: F, rest: F, state: F, current: Z, free: BoolArray, budget: float, limit: float,
     choice: Z, tried: BoolArray, sums: F, count: Z, frame: F, best: Z, max_nodes: int, margin: float,

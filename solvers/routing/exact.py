@@ -174,7 +174,10 @@ class _Search:
         left = self.relaxation.count_open(dual.prices, allowance)
         self.details["open_pairs"] = left
         if left > self.largest:
-            said = f"{left} (key class, node) pairs stay open, more than largest = {self.largest}: the bound is the Lagrangian one"
+            said = (
+                f"{left} (key class, node) pairs stay open, more than largest = {self.largest}: "
+                "the bound is the Lagrangian one"
+            )
             return self._answer(bound, "gap", said)
         choices = self.relaxation.open_choices(dual.prices, allowance)
         known = None if self.best is None else choices.units(self.best)
@@ -236,7 +239,7 @@ def _cpsat(
     statement = RoutingCpSat(choices)
     if known is not None:
         statement.set_start(known)
-    limits = {} if nodes is None else {"max_number_of_conflicts": 10 * nodes}
+    limits: dict[str, Any] = {} if nodes is None else {"max_number_of_conflicts": 10 * nodes}
     outcome = cpsat.minimise(statement.model, budget, seed=seed, threads=threads, **limits)
     if outcome.termination == "infeasible":
         return _Outcome(None, 0.0, "infeasible")

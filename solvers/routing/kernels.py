@@ -109,7 +109,7 @@ def spread(records, load, count, current, home, price, by_price, limit, used, sh
 
 @njit(cache=True)
 def list_few(records, current, home, price, kept, by_price, others, record, node):
-    """Write for each record its current node, its hash, and some others of least price, of which equal ones take turns."""
+    """Write for each record its current node, its hash, and some others of least price; equal ones take turns."""
     at, equal = 0, 0
     while equal < by_price.size and price[by_price[equal]] <= price[by_price[0]] + 1e-9:
         equal += 1

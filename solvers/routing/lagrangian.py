@@ -45,7 +45,8 @@ class Prices:
 class Relaxation:
     r"""The Lagrangian relaxation of (2), (3), (4): each record by itself, in O(r) for n nodes.
 
-    .. math:: g(\lambda, \nu, \mu) = \sum_t m_t \min_d \bigl( S_t [d \ne F_t] + (\lambda_d - \nu_d) c_t + \mu [d \ne h_t] \bigr)
+    .. math:: g(\lambda, \nu, \mu) = \sum_t m_t \min_d
+              \bigl( S_t [d \ne F_t] + (\lambda_d - \nu_d) c_t + \mu [d \ne h_t] \bigr)
               - \lambda^T U + \nu^T B - \mu A_{max}
 
     is a lower bound for every :math:`\lambda, \nu, \mu \ge 0`, with U and B the right sides of (2) and (3). Its
@@ -192,7 +193,7 @@ class Dual:
 
 
 def first_prices(relaxation: Relaxation) -> Prices:
-    """Prices at which every overloaded node alone would shed its excess: the critical ratio of a fractional knapsack."""
+    """Prices at which each overloaded node alone sheds its excess: the critical ratio of a fractional knapsack."""
     keys, n = relaxation.keys, relaxation.upper.size
     load, state = relaxation.load * keys.count, relaxation.state
     used = np.bincount(keys.current, weights=load, minlength=n)

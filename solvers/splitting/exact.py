@@ -7,13 +7,17 @@ import math
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import Termination
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Items
 from keyshift.solvers import highs
-from keyshift.solvers.splitting.flow import DOUBT, fractional_flow, whole_flow
+from keyshift.solvers.splitting.flow import DOUBT, fractional_flow, next_possible_load, whole_flow
 
 MIP_DOUBT = 5e-7
 """HiGHS proves its bound within tolerances; so much of the mean load is taken off it."""
+
+PAIRS_PER_SECOND = 10_000
+"""So many variables the model must be able to take up in the time left, or it is not begun."""
 
 
 def items_of(problem: KeySplitting) -> Items:
@@ -36,7 +40,7 @@ def solve_milp(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less `MIP_DOUBT` times the mean load, rounded up where loads are whole numbers.
+    The bound is HiGHS's dual bound less `MIP_DOUBT` times the mean load, rounded up to a load that can occur.
     """
     least = 0.0
     if problem.one_place and not budget.expired:
@@ -51,7 +55,7 @@ def search(
     items: Items, start: np.ndarray | None, least: float, budget: Budget, seed: int = 0, threads: int = 1
 ) -> Answer:
     """Run HiGHS on the model of some items, knowing a feasible assignment and a lower bound."""
-    if budget.expired:
+    if budget.expired or items.pairs[0].size > PAIRS_PER_SECOND * budget.remaining:
         return Answer(start, least, budget.why)
     from keyshift.models.splitting.pyomo_model import SplittingPyomo
 
@@ -62,7 +66,8 @@ def search(
     program, columns = highs.compile_model(statement.model)
     values = None if start is None else np.array([v.value for v in columns], dtype=float)
     result = highs.minimise(program, budget, seed=seed, start=values, threads=threads, report=budget.report)
-    bound = max(least, whole_bound(problem, result.bound - MIP_DOUBT * problem.scale))
+    bound = result.bound - MIP_DOUBT * problem.scale
+    bound = max(least, next_possible_load(items, bound) if math.isfinite(bound) else bound)
     if result.values is None:
         return Answer(start, bound, result.termination)
     for column, value in zip(columns, result.values, strict=True):
@@ -73,20 +78,17 @@ def search(
     return Answer(found, bound, result.termination, details={"nodes": result.nodes})
 
 
-def whole_bound(problem: KeySplitting, bound: float) -> float:
-    """The bound, rounded up where loads are numbers of messages."""
-    return float(math.ceil(bound)) if problem.counts and math.isfinite(bound) else bound
-
-
 def lp_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
     """The linear relaxation's value, made safe: a bound, no assignment. It may divide messages, and split keys."""
     from keyshift.models.splitting.pyomo_model import SplittingPyomo
 
-    program, _ = highs.compile_model(SplittingPyomo(Items.of_messages(problem)).model)
+    items = Items.of_messages(problem)
+    program, _ = highs.compile_model(SplittingPyomo(items).model)
     bound, termination = highs.relaxation_bound(program, budget, seed)
     if bound is None:
         return Answer(None, None, budget.why)
-    return Answer(None, whole_bound(problem, max(0.0, bound)), "completed" if termination == "optimal" else budget.why)
+    ended: Termination = "completed" if termination == "optimal" else budget.why
+    return Answer(None, next_possible_load(items, max(0.0, bound)), ended)
 
 
 def universal_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
@@ -105,4 +107,4 @@ def universal_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> 
         heaviest / float(speeds[0]),
     )
     bound = max(parts) * (1 - DOUBT)
-    return Answer(None, whole_bound(problem, bound))
+    return Answer(None, float(math.ceil(bound)) if problem.counts else bound)

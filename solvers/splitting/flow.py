@@ -10,7 +10,8 @@ lower bound by that set alone, so the first T that fits is the optimum, and B it
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 import numpy as np
 from ortools.graph.python.max_flow import SimpleMaxFlow
@@ -23,6 +24,8 @@ from keyshift.models.workload import FloatArray, IntArray
 
 DOUBT = 1e-12
 """Relative rounding taken off a bound that is a quotient of sums of floats."""
+POLISHING_MOVES = 1_000
+"""At most so many single items are moved after rounding a flow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +135,8 @@ def least_level(need: int, weight: float, speeds: FloatArray) -> float:
 def fractional_flow(items: Groups, budget: Budget) -> Flow:
     """Find the least largest load for items that may be divided; the bound holds for whole ones as well."""
     speeds, total = items.speeds, items.total
-    supply = scaled(total, bits=50)
+    supply = scaled(total, bits=50).finer(50)  # fine units: what rounding adds to a worker's room is next to nothing
+    spare = 0 if supply.exact else len(total)
     unit, everything = float(supply.scale), int(supply.values.sum())
     network = _Network(items, supply.values)
     binding = np.ones(speeds.size, dtype=bool)
@@ -140,7 +144,7 @@ def fractional_flow(items: Groups, budget: Budget) -> Flow:
     rounds = 0
     while not budget.expired:
         rounds += 1
-        room = np.ceil(level * speeds * unit * (1 + DOUBT)).astype(np.int64) + len(total)
+        room = np.ceil(level * speeds * unit * (1 + DOUBT)).astype(np.int64) + spare
         if network.fill(room) == everything:
             return Flow(level * (1 - DOUBT), network.share() / unit, binding, rounds)
         crowded = network.crowded()
@@ -157,8 +161,8 @@ def solve_flow(
 ) -> Answer:
     """The least possible largest load with splitting: exact, by maximum flow.
 
-    Where messages weigh differently, a flow may divide a message; the divided ones are placed greedily, and what gap is
-    left is closed by the integer program of "milp".
+    Where messages weigh differently, a flow may divide a message; the divided ones are placed greedily, single moves
+    lower the largest load, and what gap is left is closed by the integer program of "milp".
 
     Parameters
     ----------
@@ -176,10 +180,13 @@ def solve_flow(
         share = flow.share
     else:
         flow = fractional_flow(items, budget)
-        share = None if flow.share is None else rounded(items, flow.share)
+        flow = replace(flow, bound=next_possible_load(items, flow.bound))
+        share = None if flow.share is None else polished(items, rounded(items, flow.share), budget)
     details = {"rounds": flow.rounds, "binding_workers": int(flow.binding.sum())}
     if share is None:
-        return Answer(start, flow.bound, budget.why, details=details)
+        return Answer(
+            items.assignment(even(items)) if start is None else start, flow.bound, budget.why, details=details
+        )
     found = items.assignment(share)
     if start is not None and problem.objective(start) < problem.objective(found):
         found = start
@@ -210,6 +217,24 @@ def _weightless(items: Groups) -> Flow:
     return Flow(0.0, share, np.ones(items.speeds.size, dtype=bool), 0)
 
 
+def next_possible_load(items: Groups, bound: float) -> float:
+    """The bound, rounded up to a load that can occur: on equal workers, a multiple of what divides all weights."""
+    weights = scaled(np.unique(items.weight))
+    divisor = int(np.gcd.reduce(weights.values))
+    if not weights.exact or divisor == 0 or (items.speeds != 1.0).any():
+        return bound
+    unit = Fraction(divisor) / weights.scale
+    return float(math.ceil(Fraction(bound) / unit) * unit)
+
+
+def even(items: Groups) -> IntArray:
+    """Every group in equal parts on all its options: an answer when there is no time for a better one."""
+    width = (items.options >= 0).sum(axis=1)[:, None]
+    first = np.arange(items.options.shape[1])[None, :]
+    share = items.count[:, None] // width + (first < items.count[:, None] % width)
+    return np.where(items.options >= 0, share, 0)
+
+
 def rounded(items: Groups, divided: np.ndarray) -> IntArray:
     """Whole items near a flow of weight: rounded down, and the rest - heaviest first - where least is loaded."""
     weight = np.where(items.weight > 0, items.weight, 1.0)[:, None]
@@ -225,4 +250,27 @@ def rounded(items: Groups, divided: np.ndarray) -> IntArray:
             at = int(np.argmin((loads[options] + items.weight[g]) / speeds[options]))
             share[g, at] += 1
             loads[options[at]] += items.weight[g]
+    return share
+
+
+def polished(items: Groups, share: IntArray, budget: Budget) -> IntArray:
+    """Move single items off the most loaded worker while that lowers the larger of the two loads."""
+    share, speeds = share.copy(), items.speeds
+    loads = items.loads(share) * speeds
+    for _ in range(POLISHING_MOVES):
+        worst = int(np.argmax(loads / speeds))
+        group, at = np.nonzero((items.options == worst) & (share > 0))
+        weight, others = items.weight[group][:, None], items.options[group]
+        after = (loads[others] + weight) / speeds[others]
+        larger = np.where(
+            (others < 0) | (others == worst), np.inf, np.maximum(after, (loads[worst] - weight) / speeds[worst])
+        )
+        move, to = np.unravel_index(int(np.argmin(larger)), larger.shape) if larger.size else (0, 0)
+        if budget.expired or not larger.size or larger[move, to] >= loads[worst] / speeds[worst]:
+            break
+        g = group[move]
+        share[g, at[move]] -= 1
+        share[g, to] += 1
+        loads[worst] -= items.weight[g]
+        loads[items.options[g, to]] += items.weight[g]
     return share

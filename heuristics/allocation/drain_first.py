@@ -1,0 +1,69 @@
+"""The non-integrated scale-in that paper 2 compares with: drain the nodes first, balance afterwards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keyshift.heuristics.allocation.flux import Moves
+from keyshift.models import Answer, Budget
+from keyshift.models.allocation import KeyGroupAllocation
+
+
+def drain_first(
+    problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None
+) -> Answer:
+    """Spend the migration limit on emptying the draining nodes, and only what is left on balance.
+
+    The key groups of the draining nodes go, the most loaded first, each to the kept node that carries least. When all
+    of them are gone, "milp" balances with what the limits still allow. No guarantee on the objective.
+
+    Parameters
+    ----------
+    problem : KeyGroupAllocation
+    budget : Budget
+    seed : int
+        For the second step.
+    start : ndarray, optional
+        Unused: it starts from the current nodes.
+
+    Notes
+    -----
+    Source: paper 2, section 5.1, "a non-integrated approach, which first performs scale-in as an independent process
+    and then tries to move the key groups from the to-be-removed nodes to the other nodes evenly".
+    """
+    w, state = problem.workload, Moves(problem)
+    kept = np.flatnonzero(w.kept)
+    leaving = np.flatnonzero(w.draining[w.current])
+    drained = 0
+    for k in leaving[np.lexsort((leaving, -w.last_load[leaving]))]:
+        for target in kept[np.argsort(state.relative[kept], kind="stable")]:
+            if state.allowed(int(k), int(target)):
+                state.move(int(k), int(target))
+                drained += 1
+                break
+    details = {"drained": drained, "left": int(leaving.size) - drained}
+    if details["left"] or budget.expired:
+        return Answer(state.assignment, termination="completed", details=details)
+    return Answer(_balanced(problem, state, budget, seed), termination="completed", details=details)
+
+
+def _balanced(problem: KeyGroupAllocation, state: Moves, budget: Budget, seed: int) -> np.ndarray:
+    """Balance from the drained assignment with the moves and the cost that are left."""
+    from dataclasses import replace
+
+    from keyshift.solvers.allocation.milp import solve_milp
+
+    moves, cost = problem.max_migrations, problem.max_migration_cost
+    rest = replace(
+        problem,
+        workload=problem.workload.replace(current=state.assignment),
+        max_migrations=None if moves is None else moves - state.moves,
+        max_migration_cost=None if cost is None else max(0.0, cost - state.cost),
+    )
+    limited = budget if np.isfinite(budget.remaining) else Budget(SECONDS)
+    found = solve_milp(rest, budget=limited, seed=seed).assignment
+    return state.assignment if found is None else found
+
+
+SECONDS = 10.0
+"""For balancing when the caller sets no limit: a heuristic should end."""

@@ -1,0 +1,43 @@
+"""keyshift pareto: the trade-off between a problem's two objectives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keyshift.commands import common
+
+
+def pareto(
+    context: typer.Context,
+    path: common.PathArgument,
+    problem: common.ProblemOption = "mclb",
+    points: Annotated[int, typer.Option(help="Number of points, the extremes among them; 0: the whole front.")] = 10,
+    time_limit: Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds for the whole front.")] = None,
+    seed: common.SeedOption = 0,
+    workers: Annotated[int, typer.Option(help="Points solved at a time.")] = 1,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A .json file to write finished points to and resume from.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also write a figure (.png, .svg, .pdf).")] = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Trace the front of imbalance against state moved, with a bound at every point."""
+    from keyshift.front import pareto as trace
+    from keyshift.plots import figure_path
+
+    target = None if plot is None else figure_path(plot)  # before the work, not after it
+    posed = common.read_problem(path, problem, context.args)
+    with common.progress(f"{posed.name}: tracing the front") as watch:
+        front = trace(
+            posed, points or None, time_limit=time_limit, seed=seed, workers=workers, checkpoint=checkpoint, watch=watch
+        )
+    if target is not None:
+        front.plot(target)
+    if as_json:
+        common.print_json([common.as_record(s) for s in front])
+    else:
+        common.console().print(front.to_table())
+    raise typer.Exit(0 if len(front) else 1)

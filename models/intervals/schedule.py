@@ -1,0 +1,152 @@
+"""A migration in phases (paper 5, section 3): what moves when, and the check of everything in between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from keyshift.models.errors import InputError
+from keyshift.models.problem import CheckReport, Problem, Violation, read_assignment
+from keyshift.models.workload import FloatArray, IntArray, Workload
+
+
+@dataclass(frozen=True, eq=False)
+class InTransit(Problem):
+    r"""An assignment on the way from one to another: every task is where it was or where it goes.
+
+    With :math:`q_k` and :math:`t_k` the node of task k before and after:
+
+    .. math:: (1) \quad x_k \in \{q_k, t_k\} \qquad \text{for every } k
+
+    `objective` is the state still to move. Contiguity and load limits hold at the ends of a migration; in between
+    they cannot hold in general, since two nodes that exchange tasks would have to do so at once.
+
+    Parameters
+    ----------
+    workload : Workload
+    target : array_like of int, shape (m,)
+        The assignment to reach; numbers from `workload.nodes` on are new nodes.
+    """
+
+    name: ClassVar[str] = "interval-migration-in-transit"
+    objective_name: ClassVar[str] = "state still to move"
+
+    workload: Workload
+    target: IntArray
+
+    def __post_init__(self) -> None:
+        most = self.workload.nodes + self.workload.key_groups
+        object.__setattr__(self, "target", read_assignment(self.target, self.workload.key_groups, most))
+
+    @property
+    def nodes(self) -> int:
+        """Node numbers in use before or after."""
+        return max(self.workload.nodes, int(self.target.max()) + 1)
+
+    @property
+    def scale(self) -> float:
+        return float(self.workload.state.sum()) or 1.0
+
+    def canonical(self, assignment: Any) -> np.ndarray:
+        return read_assignment(assignment, self.workload.key_groups, self.nodes)
+
+    def objective(self, assignment: np.ndarray) -> float:
+        return float(self.workload.state[assignment != self.target].sum())
+
+    def metrics(self, assignment: np.ndarray) -> dict[str, float]:
+        loads = np.bincount(assignment, weights=self.workload.last_load)
+        return {
+            "state_moved": float(self.workload.state[assignment != self.workload.current].sum()),
+            "tasks_to_move": float((assignment != self.target).sum()),
+            "max_load": float(loads.max()),
+        }
+
+    def violations(self, assignment: np.ndarray) -> list[Violation]:
+        astray = (assignment != self.workload.current) & (assignment != self.target)  # (1)
+        return [
+            Violation("in_transit", f"task {k} is on node {assignment[k]}, on its way from none to none", int(k))
+            for k in np.flatnonzero(astray)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class MigrationSchedule:
+    """Phases of a migration, each a set of tasks that move at the same time.
+
+    Attributes
+    ----------
+    workload : Workload
+    target : ndarray of int, shape (m,)
+    phases : tuple of ndarray of int
+        Tasks that move in each phase.
+    least : int
+        No schedule under the same limits has fewer phases.
+    per_link : int
+        Tasks that a node sends, and that it receives, at most in one phase.
+    max_tasks : int or None
+    max_state : float or None
+        Limits on one phase.
+    """
+
+    workload: Workload
+    target: IntArray
+    phases: tuple[IntArray, ...]
+    least: int
+    per_link: int
+    max_tasks: int | None
+    max_state: float | None
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the number of phases is proven to be the least."""
+        return len(self.phases) == self.least
+
+    def assignments(self) -> list[IntArray]:
+        """The assignment after each phase; the last one is the target."""
+        now, made = self.workload.current.copy(), []
+        for phase in self.phases:
+            now = now.copy()
+            now[phase] = self.target[phase]
+            made.append(now)
+        return made
+
+    def link_use(self) -> FloatArray:
+        """Tasks that each node sends and receives in each phase, shape (phases, 2, nodes)."""
+        nodes = max(self.workload.nodes, int(self.target.max()) + 1)
+        use = np.zeros((len(self.phases), 2, nodes))
+        for row, phase in zip(use, self.phases, strict=True):
+            row[0] = np.bincount(self.workload.current[phase], minlength=nodes)
+            row[1] = np.bincount(self.target[phase], minlength=nodes)
+        return use
+
+    def violations(self) -> list[Violation]:
+        """What breaks a limit, moves twice or never, or stands where it has no business."""
+        broken = []
+        for i, phase in enumerate(self.phases):
+            state = float(self.workload.state[phase].sum())
+            most_on_a_link = int(self.link_use()[i].max(initial=0))
+            if self.max_tasks is not None and phase.size > self.max_tasks:
+                broken.append(Violation("max_tasks", f"phase {i} moves {phase.size} tasks", i))
+            if self.max_state is not None and state > self.max_state * (1 + 1e-9):
+                broken.append(Violation("max_state", f"phase {i} moves {state:g} of state", i))
+            if most_on_a_link > self.per_link:
+                broken.append(Violation("per_link", f"phase {i} sends {most_on_a_link} tasks over one link", i))
+        moved = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *self.phases]))
+        if not np.array_equal(moved, np.flatnonzero(self.workload.current != self.target)):
+            broken.append(Violation("moves", "some task moves twice, or not at all, or without need"))
+        return broken
+
+    def check(self) -> list[CheckReport]:
+        """A report for the assignment after each phase.
+
+        Raises
+        ------
+        InputError
+            If the phases themselves break a rule.
+        """
+        if broken := self.violations():
+            raise InputError(f"not a schedule: {broken[0]}")
+        transit = InTransit(self.workload, self.target)
+        return [transit.check(a) for a in self.assignments()]

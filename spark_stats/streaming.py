@@ -1,0 +1,176 @@
+"""Statistics of a log that never ends: Structured Streaming, one window after the other.
+
+Each micro-batch is tallied like a whole log. The tallies of windows that are still open wait, packed, under
+``pending/`` in the output directory; a window closes when the watermark - the latest time seen so far, less the allowed
+delay - reaches its end, and is then written like any other window. A tuple whose window was closed before its batch
+began is late: refused and counted.
+
+Restarts are exact. One replacement of ``statistics.json`` commits a batch: its number, the watermark, what is pending
+and the windows that it closed. A batch that Spark hands over again after a crash is recognised by its number.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from keyshift.models.errors import InputError
+from keyshift.models.statistics_io import read_statistics
+from keyshift.spark_stats import output
+from keyshift.spark_stats.acceptance import instant_of, read_tuples
+from keyshift.spark_stats.facts import Facts, gather, merged, plan_of
+from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.statistics import Stats
+from keyshift.spark_stats.tallies import LATE, PACKED, REFUSED
+from keyshift.spark_stats.topology import Topology
+from keyshift.spark_stats.windows import Windows, microseconds
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+    from keyshift.models.workload import Workload
+
+
+class StatsStream:
+    """Statistics of a stream, written window by window to a directory.
+
+    Parameters
+    ----------
+    events : DataFrame
+        A streaming DataFrame: files, or Kafka where the connector is on Spark's class path.
+    topology, time, window, origin, key_groups, hash
+        As for `keyshift.spark_stats.collect`.
+    path : str or Path
+        The output directory, see `keyshift.models.statistics_io`; also keeps the stream's place (``checkpoint/``,
+        ``pending/``). Start again on the same directory to go on.
+    watermark : str or timedelta, default "0 seconds"
+        How late a tuple may come: a window closes when a tuple has been seen that is so much later than its end.
+    on_window : callable, optional
+        Called with the `Workload` of each window that closes, in order; needs `nodes`.
+    nodes : int or array_like, optional
+        Nodes of these workloads.
+
+    Raises
+    ------
+    InputError
+        Before the stream starts: as `collect`, or a directory of other statistics.
+    """
+
+    def __init__(
+        self,
+        events: DataFrame,
+        topology: Topology,
+        path: str | Path,
+        *,
+        time: str,
+        window: str | timedelta,
+        origin: str | datetime | None = None,
+        key_groups: int = 128,
+        hash: str = "xxhash64",
+        watermark: str | timedelta = "0 seconds",
+        on_window: Callable[[Workload], None] | None = None,
+        nodes: int | ArrayLike | None = None,
+    ) -> None:
+        if on_window is not None and nodes is None:
+            raise InputError("on_window is given a workload of every window: say how many nodes it has (nodes)")
+        self._events, self._topology, self._time = events, topology, time
+        self._windows, self._key_groups = Windows.of(window, origin), KeyGroups(key_groups, hash)
+        self._delay = 0 if str(watermark).split()[:1] == ["0"] else microseconds("watermark", watermark)
+        self._path, self._on_window, self._nodes = Path(path), on_window, nodes
+        checked = read_tuples(events, topology, time, self._windows, self._key_groups)
+        self._measures, self._width = checked.measures, plan_of(topology, checked.measures).width
+        self._manifest()  # refuses a directory of other statistics
+
+    def start(self, **trigger: Any) -> StreamingQuery:
+        """Start the query; `trigger` as for Spark's `DataStreamWriter.trigger`, by default ``availableNow=True``."""
+        writer = self._events.writeStream.foreachBatch(self.batch)
+        writer = writer.option("checkpointLocation", str(self._path / "checkpoint"))
+        return writer.trigger(**(trigger or {"availableNow": True})).start()
+
+    def batch(self, rows: DataFrame, number: int) -> None:
+        """Count one micro-batch, once, and close the windows that the watermark has passed."""
+        manifest = self._manifest()
+        stream = manifest["stream"]
+        if number <= stream["batch"]:
+            return  # handed over again after a crash: it counts already
+        closed_until = stream["watermark"]
+        tuples = read_tuples(rows, self._topology, self._time, self._windows, self._key_groups, closed_until)
+        folder = self._path / "pending" / str(number)
+        gather(tuples, self._topology).frame.write.mode("overwrite").parquet(str(folder))
+        latest = rows.agg(F.max(F.unix_micros(instant_of(rows, self._time)))).collect()[0][0]
+        marks = [mark for mark in (closed_until, None if latest is None else latest - self._delay) if mark is not None]
+        stream = {**stream, "batch": number, "watermark": max(marks, default=None)}
+        tallied = rows.sparkSession.read.schema(PACKED).parquet(str(folder))
+        here = tallied.where(F.col("kind") != REFUSED).select("window").distinct().collect()
+        stream["pending"] = {**stream["pending"], str(number): sorted(row["window"] for row in here)}
+        stream["refused"] = _add(stream["refused"], self._unplaced(tallied))
+        self._close(rows.sparkSession, manifest, stream)
+
+    def finish(self) -> None:
+        """Close all windows: the stream has ended."""
+        manifest = self._manifest()
+        self._close(self._events.sparkSession, manifest, dict(manifest["stream"]), everything=True)
+
+    def _manifest(self) -> dict[str, Any]:
+        description = output.description(self._topology, self._windows, self._key_groups)
+        manifest = output.open_manifest(self._path, description)
+        manifest.setdefault("stream", {"batch": -1, "watermark": None, "pending": {}, "refused": []})
+        return manifest
+
+    def _unplaced(self, tallied: DataFrame) -> list[list[int | None]]:
+        """Rows refused for good with this batch: they have no window, or one that was closed already."""
+        refused = self._facts(tallied).rows(F.col("kind") == REFUSED).where(f"b = 1 or a = {LATE}").collect()
+        return [[None if row["b"] else row["window"], row["a"], row["tuples"]] for row in refused]
+
+    def _close(
+        self, spark: SparkSession, manifest: dict[str, Any], stream: dict[str, Any], everything: bool = False
+    ) -> None:
+        """Write the windows that end at or before the watermark, and commit."""
+        waiting: dict[str, list[int]] = stream["pending"]
+        mark = stream["watermark"]
+        held = sorted({window for windows in waiting.values() for window in windows})
+        ends = [window for window in held if everything or (mark is not None and self._end(window) <= mark)]
+        left = {number: [w for w in windows if w not in ends] for number, windows in waiting.items()}
+        manifest = {**manifest, "stream": {**stream, "pending": {n: windows for n, windows in left.items() if windows}}}
+        if ends:
+            folders = [str(self._path / "pending" / n) for n, windows in waiting.items() if set(windows) & set(ends)]
+            tallied = spark.read.schema(PACKED).parquet(*folders).where(F.col("window").isin(ends))
+            with Stats(self._facts(merged(tallied)), self._topology, self._windows, self._key_groups) as stats:
+                output.write(stats, self._path, manifest=manifest, placed_only=True)
+        else:
+            output.commit(self._path, manifest)
+        self._clear(manifest["stream"]["pending"])
+        if self._on_window is not None and self._nodes is not None:
+            for window in ends:
+                self._on_window(read_statistics(self._path, self._nodes, end=window, last=1))
+
+    def _end(self, window: int) -> int:
+        return (window + 1) * self._windows.length + self._windows.origin
+
+    def _facts(self, frame: DataFrame) -> Facts:
+        return Facts(frame, self._measures, self._width)
+
+    def _clear(self, pending: Mapping[str, list[int]]) -> None:
+        folder = self._path / "pending"
+        for entry in folder.iterdir() if folder.exists() else []:
+            if entry.name not in pending:
+                shutil.rmtree(entry, ignore_errors=True)
+
+
+def _add(known: list[list[Any]], more: list[list[int | None]]) -> list[list[Any]]:
+    """Add up rows (window, number that says why, rows)."""
+
+    def count(sums: dict[Any, int], row: list[Any]) -> dict[Any, int]:
+        key = (row[0], row[1])
+        return {**sums, key: sums.get(key, 0) + row[2]}
+
+    sums: dict[Any, int] = reduce(count, [*known, *more], {})
+    return [[*key, rows] for key, rows in sorted(sums.items(), key=lambda item: (item[0][0] is not None, item))]

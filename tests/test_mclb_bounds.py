@@ -1,0 +1,193 @@
+"""Bounds for MCLB: safe whatever the multipliers, the rounding or the moment they are asked for."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from enumeration import optimum
+from hypothesis import given
+from hypothesis import strategies as st
+from instances.mclb import random_problem
+
+import keyshift as ks
+from keyshift.models import Budget
+from keyshift.solvers.mclb import bounds, qp, sdp
+
+
+def problem(load, current, nodes, limit=None, **fields):
+    state = fields.pop("state", np.ones(np.shape(load)[-1]))
+    return ks.MCLB(ks.Workload(load=load, state=state, current=current, nodes=nodes, **fields), max_state_moved=limit)
+
+
+# Combinatorial ------------------------------------------------------------------------------------------------------
+
+
+def test_a_giant_sits_alone_and_the_rest_levels():
+    # 12 against a mean of 6: the others share 6 on two nodes, (12, 3, 3).
+    assert bounds.window_bounds(np.array([[12.0, 2.0, 2.0, 2.0]]), 3)[0] == 36 + 9 + 9
+
+
+def test_one_key_group_too_many_shares_a_node():
+    # Four equal ones on three nodes: two share, (2, 1, 1) against a mean of 4/3.
+    assert bounds.window_bounds(np.ones((1, 4)), 3)[0] == pytest.approx(2 / 3)
+    # Seven on three: three share, (3, 2, 2).
+    assert bounds.window_bounds(np.ones((1, 7)), 3)[0] == pytest.approx(2 / 3)
+
+
+def test_fewer_key_groups_than_nodes_leave_nodes_empty():
+    assert bounds.window_bounds(np.array([[3.0]]), 3)[0] == 4 + 1 + 1
+
+
+@given(
+    st.lists(st.integers(0, 30), min_size=1, max_size=6),
+    st.integers(1, 3),
+)
+def test_no_placement_of_one_window_is_below(loads, nodes):
+    p = problem([loads], [0] * len(loads), nodes)
+    assert bounds.window_bound(np.array([loads], dtype=float), nodes) / nodes <= optimum(p)
+
+
+# Semidefinite -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_multipliers_give_a_bound(seed):
+    rng = np.random.default_rng(seed)
+    p = random_problem(rng, 6, 3)
+    core = p.core
+    best = None if p.conflicts() else optimum(p)
+    if best is None or core.nodes == 1:
+        p = problem(rng.random((2, 6)), rng.integers(0, 3, 6), 3, limit=2.0)
+        core, best = p.core, optimum(p)
+    dual = sdp._Dual(core, 1.0)
+    dual.ascend(0.1, 5, Budget())
+    dual.add_triangles(0.1)
+    for spread in (0.0, 0.1, 10.0):
+        noise = rng.normal(0, spread, dual.v.size) * float(np.abs(dual.cost).max())
+        dual.v = dual.v + noise
+        dual.v[dual.size :] = np.where(dual.v[dual.size :] < 0, 0.0, dual.v[dual.size :])
+        assert dual.safe_value() / core.nodes <= best + 1e-12 * best
+
+
+def test_the_unshifted_dual_value_is_no_bound_and_the_shifted_one_is():
+    # What a first-order method holds before it has converged: the value without the shift by the least eigenvalue
+    # lies above the optimum, and would be caught as a bound above a checked assignment.
+    p = problem([[90, 40, 3, 3, 2, 2, 2]], [0] * 7, 4)
+    best = ks.solve(p)
+    dual = sdp._Dual(p.core, best.objective * 4)
+    dual.ascend(1.0, 30, Budget())
+    unsafe = dual.linear(dual.v) * dual.unit / 4
+    assert unsafe > best.objective * 1.01
+    assert dual.safe_value() / 4 <= best.objective
+    with pytest.raises(ks.BoundError):
+        ks.Solution.of(p, "sdp", ks.models.answer.Answer(best.assignment, unsafe), 0.0)
+
+
+def test_the_gradient_of_the_smoothed_dual_is_its_slope():
+    rng = np.random.default_rng(0)
+    p = problem(rng.random((3, 6)), rng.integers(0, 3, 6), 3, limit=2.0)
+    dual = sdp._Dual(p.core, 1.0)
+    dual.triangles = np.array([[0, 1, 2], [3, 4, 5]])
+    dual.v = rng.random(dual.v.size + 2)
+    value, slope = dual.smoothed(dual.v, 0.5)
+    for j in range(0, dual.v.size, 3):
+        step = np.zeros(dual.v.size)
+        step[j] = 1e-6
+        rise = (dual.smoothed(dual.v + step, 0.5)[0] - dual.smoothed(dual.v - step, 0.5)[0]) / 2e-6
+        assert rise == pytest.approx(slope[j], rel=1e-4, abs=1e-5)
+    assert np.isfinite(value)
+
+
+@given(st.integers(0, 10_000))
+def test_the_least_eigenvalue_is_never_overstated(seed):
+    # Gram matrices of integers have a least eigenvalue of exactly 0 when they are rank-deficient.
+    rng = np.random.default_rng(seed)
+    factor = rng.integers(-9, 10, (8, 5)).astype(float)
+    shift = float(rng.integers(-3, 4))
+    found = sdp.least_eigenvalue(factor @ factor.T + shift * np.eye(8))
+    assert found <= shift
+    assert found >= shift - 1e-9 * max(1.0, np.abs(factor @ factor.T).sum())
+
+
+def test_triangles_hold_for_every_placement_and_are_found_where_they_do_not():
+    chosen = np.array([0, 0, 1, 2, 1])
+    X = (chosen[:, None] == chosen[None, :]) - 1 / 3
+    assert sdp.violated_triangles(X, 2 / 3, 10, 1e-9).size == 0
+    X[0, 1] = X[1, 0] = X[0, 2] = X[2, 0] = 2 / 3  # 0 with 1 and with 2, which are apart
+    assert [0, 1, 2] in sdp.violated_triangles(X, 2 / 3, 10, 1e-9).tolist()
+
+
+def test_triangles_help_and_isolated_giants_make_the_bound_tight():
+    rng = np.random.default_rng(4)
+    p = problem(rng.integers(1, 40, (5, 12)), rng.integers(0, 3, 12), 3)
+    plain = ks.solve(p, "sdp", triangles=False).bound
+    cut = ks.solve(p, "sdp").bound
+    best = ks.solve(p).objective
+    assert plain * 1.001 < cut <= best
+    giants = problem([[90, 40, 3, 3, 2, 2, 2]], [0] * 7, 4)
+    assert ks.solve(giants, "sdp").bound == pytest.approx(ks.solve(giants).objective, rel=1e-2)
+
+
+def test_the_anchors_feel_the_budget():
+    rng = np.random.default_rng(8)
+    load, current = rng.integers(1, 40, (3, 9)), np.zeros(9, dtype=int)
+    tight = problem(load, current, 3, limit=1.0)
+    loose = problem(load, current, 3, limit=6.0)
+    values = [ks.solve(q).objective for q in (tight, loose)]
+    found = [ks.solve(q, "sdp").bound for q in (tight, loose)]
+    assert found[0] > values[1] > found[1]  # the tight budget's bound tells the two apart
+    assert found[0] <= values[0]
+
+
+def test_a_limit_returns_the_bound_so_far():
+    rng = np.random.default_rng(9)
+    p = problem(rng.random((20, 40)), rng.integers(0, 4, 40), 4)
+    s = ks.solve(p, "sdp", time_limit=0.0)
+    assert s.bound is not None
+    assert s.termination == "time_limit"
+
+
+# Continuous ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_knapsack_takes_the_best_gain_per_state_and_splits_the_last():
+    p = problem([[1, 1, 1]], [0, 0, 0], 2, limit=3, state=[2, 2, 4])
+    slope = np.array([[5.0, 1.0], [3.0, 1.0], [9.0, 1.0]])  # gains 4, 2, 8; per state 2, 1, 2
+    shares, least = qp.knapsack(p.core, slope)
+    np.testing.assert_allclose(shares[:, 1], [1.0, 0.0, 0.25], atol=1e-8)
+    assert least == pytest.approx(float((shares * slope).sum()))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_tangent_bound_holds_after_any_number_of_steps(seed):
+    rng = np.random.default_rng(seed)
+    p = problem(rng.random((3, 6)), rng.integers(0, 3, 6), 3, limit=1.5)
+    best = optimum(p)
+    last = 0.0
+    for steps in (1, 3, 30):
+        bound = qp.shared_squares(p.core, Budget(), steps=steps) / 3
+        assert last - 1e-9 <= bound <= best
+        last = bound
+
+
+def test_rounding_is_taken_off_the_integer_bound():
+    from keyshift.models.mclb.cpsat_model import MCLBCpSat
+
+    p = problem([[0.1, 0.2, 0.3]], [0, 0, 1], 2)
+    statement = MCLBCpSat(p)
+    scale = statement.scaled.scale
+    exact = min(
+        sum((sum((Fraction(float(y)) for y, i in zip(p.workload.load[0], a, strict=True) if i == node), Fraction(0))) ** 2
+            for node in range(2))
+        for a in np.ndindex(2, 2, 2)
+    )  # fmt: skip
+    constant = sum(Fraction(float(y)) for y in p.workload.load[0]) ** 2
+    true = (exact - constant / 2) / 2
+    whole = min(
+        sum(int(statement.load[np.array(a) == node, 0].sum()) ** 2 for node in range(2)) for a in np.ndindex(2, 2, 2)
+    )
+    assert statement.bound(whole) <= true
+    assert statement.bound(whole) == pytest.approx(float(true), abs=1e-7)
+    assert scale > 1

@@ -1,0 +1,155 @@
+"""The front: exact against enumeration, no dominated point, resumed, parallel, measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from enumeration import whole_front
+from instances.mclb import random_problem
+
+import keyshift as ks
+
+
+def workload(seed=1, key_groups=7, nodes=3):
+    rng = np.random.default_rng(seed)
+    return ks.Workload(
+        load=rng.integers(1, 30, (3, key_groups)),
+        state=rng.integers(1, 9, key_groups),
+        current=rng.integers(0, nodes, key_groups),
+        nodes=nodes,
+    )
+
+
+def pairs(front):
+    return [(s.metrics["state_moved"], s.objective) for s in front]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_whole_front_equals_enumeration(seed):
+    p = ks.MCLB(workload(seed))
+    front = ks.pareto(p, None)
+    np.testing.assert_allclose(pairs(front), whole_front(p), atol=p.tolerance)
+    assert {s.status for s in front} == {"optimal"}
+
+
+def test_the_whole_front_equals_enumeration_on_hard_cases():
+    for seed in range(8):
+        p = dataclasses.replace(random_problem(np.random.default_rng(seed), 5, 3), max_state_moved=None)
+        np.testing.assert_allclose(pairs(ks.pareto(p, None)), whole_front(p), atol=p.tolerance)
+
+
+def test_a_few_points_lie_on_the_front_extremes_included():
+    p = ks.MCLB(workload())
+    front, every = ks.pareto(p, 4), whole_front(p)
+    assert len(front) <= 4
+    for moved, value in pairs(front):
+        assert any(abs(moved - x) < 1e-9 and abs(value - y) < p.tolerance for x, y in every)
+    assert pairs(front)[0] == pytest.approx(every[0])
+    assert pairs(front)[-1] == pytest.approx(every[-1])
+
+
+def test_a_budget_of_its_own_ends_the_front():
+    w = workload()
+    front = ks.pareto(ks.MCLB(w, max_state_moved=6), None)
+    every = [point for point in whole_front(ks.MCLB(w)) if point[0] <= 6]
+    np.testing.assert_allclose(pairs(front), every)
+
+
+def test_without_proofs_no_point_is_dominated_and_every_one_has_its_gap():
+    rng = np.random.default_rng(0)
+    w = ks.Workload(load=rng.gamma(2.0, 20.0, (10, 24)), state=rng.random(24), current=np.arange(24) % 4, nodes=4)
+    known = ks.solve(ks.MCLB(w), "elb")
+    front = ks.pareto(ks.MCLB(w), 4, time_limit=6, starts=[known])
+    assert (np.diff(front.state_moved) > 0).all()
+    assert (np.diff(front.imbalance) < 0).all()
+    assert all(s.bound is not None and s.bound <= s.objective for s in front)
+    assert all(np.diff([s.bound for s in front]) <= 0)
+    assert front.distance(known).imbalance >= 0  # a start never beats the front
+
+
+def test_workers_find_the_same_front():
+    p = ks.MCLB(workload(2))
+    assert pairs(ks.pareto(p, 5, workers=2)) == pairs(ks.pareto(p, 5))
+
+
+def test_a_front_is_resumed_from_its_checkpoint(tmp_path):
+    p, file = ks.MCLB(workload()), tmp_path / "front.json"
+    whole = pairs(ks.pareto(p, 4, checkpoint=file))
+    content = json.loads(file.read_text())
+    assert len(content["points"]) == 4
+    content["points"] = content["points"][:2]  # as if interrupted after two
+    file.write_text(json.dumps(content))
+    reports = []
+    assert pairs(ks.pareto(p, 4, checkpoint=file, watch=lambda now: reports.append(now))) == whole
+    assert len(json.loads(file.read_text())["points"]) == 4
+    with pytest.raises(ks.InputError, match="another points"):
+        ks.pareto(p, 5, checkpoint=file)
+    with pytest.raises(ks.InputError, match="another workload"):
+        ks.pareto(ks.MCLB(workload(3)), 4, checkpoint=file)
+    file.write_text("{")
+    with pytest.raises(ks.InputError, match="no front's checkpoint"):
+        ks.pareto(p, 4, checkpoint=file)
+
+
+def test_problems_without_a_second_objective_are_refused():
+    w = workload()
+    with pytest.raises(ks.InputError, match="has no front to trace; mclb has"):
+        ks.pareto(ks.KeyGroupAllocation(w))
+    with pytest.raises(ks.InputError, match="points = 1 must be at least 2"):
+        ks.pareto(ks.MCLB(w), 1)
+
+
+def test_an_impossible_budget_gives_an_empty_front():
+    w = ks.Workload(load=[1, 1], state=[1, 3], current=[0, 1], nodes=2, draining=[False, True])
+    front = ks.pareto(ks.MCLB(w, max_state_moved=2), 3)
+    assert len(front) == 0
+    assert front.hypervolume() == 0
+
+
+def staircase():
+    """Points (0, 8), (2, 4), (6, 0) on one window of two nodes."""
+    w = ks.Workload(load=[[4.0, 2.0, 2.0, 0.0]], state=[6, 2, 2, 1], current=[0, 0, 1, 1], nodes=2)
+    return ks.pareto(ks.MCLB(w), None)
+
+
+def test_hypervolume_and_distances_by_hand():
+    front = staircase()
+    assert pairs(front) == [(0.0, 4.0), (2.0, 0.0)]  # loads 6, 2; moving key group 1 levels them
+    assert front.hypervolume() == 0  # the extremes themselves are the reference
+    assert front.hypervolume((3.0, 5.0)) == 2 * 1 + 1 * 5
+    assert front.hypervolume((1.0, 5.0)) == 1
+    behind = ks.solve(front.problem, "uhlb", seed=1)
+    d = front.distance(behind)
+    cheaper = front.imbalance[front.state_moved <= behind.metrics["state_moved"]].min()
+    assert d.imbalance == behind.objective - cheaper
+    on_it = front.distance(front[1])
+    assert (on_it.imbalance, on_it.state_moved, on_it.relative) == (0, 0, 0)
+    assert front.knee() is front[1]
+
+
+def test_the_front_prints_tabulates_and_draws(tmp_path):
+    front = ks.pareto(ks.MCLB(workload()), None)
+    frame = front.to_frame()
+    assert frame["imbalance"].tolist() == front.imbalance.tolist()
+    assert "state moved" in str(front)
+    figure = front.plot(tmp_path / "front.png", [ks.solve(front.problem, m) for m in ("elb", "pkg")])
+    assert (tmp_path / "front.png").stat().st_size > 5000
+    labels = figure.axes[0].get_legend_handles_labels()[1]
+    assert {"front", "lower bound", "elb", "pkg"} <= set(labels)
+    x, y = front._scaled(front.state_moved, front.imbalance)
+    assert front.knee() is front[int(np.argmin(x + y))]
+
+
+def test_the_shell_traces_a_front(tmp_path, capsys):
+    from keyshift.cli import main
+
+    ks.write_workload(workload(), tmp_path / "w.json")
+    assert main(["pareto", str(tmp_path / "w.json"), "--points", "3", "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)
+    assert [r["method"] for r in records] == ["pareto"] * len(records)
+    assert main(["pareto", str(tmp_path / "w.json"), "--points", "3", "--plot", str(tmp_path / "f.png")]) == 0
+    assert (tmp_path / "f.png").exists()
+    assert main(["pareto", str(tmp_path / "w.json"), "-p", "key-group-allocation"]) == 2
