@@ -54,7 +54,8 @@ def improve(
         found, infeasible = anneal(
             a, record, data.current, data.allowed, data.remote_load, data.cost, data.indptr, data.neighbour,
             data.weight, data.first, data.second, data.upper_share, data.upper_extra, data.lower_share,
-            data.lower_extra, data.max_moves, data.move_cost, data.use, data.capacity, rng, min(steps, CHUNK), hot, hot / 100, penalty,
+            data.lower_extra, data.max_moves, data.move_cost, data.use, data.capacity, rng, min(steps, CHUNK),
+            hot, hot / 100, penalty,
         )  # fmt: skip
         penalty *= 2.0 if found < 0 or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
         feasible = found >= 0 and not problem.violations(record)
