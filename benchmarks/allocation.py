@@ -2,8 +2,8 @@
 
     python benchmarks/allocation.py --out docs/benchmarks/0.1.0 [--quick] [--rebalancer PYTHON] [--seconds 60]
 
-Every run writes one line to allocation.csv (runs that are there already are not repeated); the table and the figures are drawn
-from it. "milp" stops when it has a proof. Rebalancer runs in the given Python (>= 3.12, with `rebalancer` installed)
+Every run writes one line to allocation.csv (runs that are there already are not repeated); the table and the
+figures are drawn from it. "milp" stops when it has a proof. Rebalancer runs in the given Python (>= 3.12, with `rebalancer` installed)
 with single and swap moves, under each of its four balance formulas; the best of the four counts, with its own time, and
 "milp" is then given that much time for the comparison at equal time.
 """

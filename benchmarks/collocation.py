@@ -2,8 +2,9 @@
 
 python benchmarks/collocation.py [--quick] [--only PART ...] --out docs/benchmarks/0.1.0/collocation
 
-Parts: synthetic (figures 10, 11), job1 (figures 6 to 9), job2, job3, job4 (figures 12 to 14), gap (ALBIC against the optimum,
-period by period), speed (one invocation at 40 / 800 and 60 / 1200), hundred (100 periods, four methods). Each writes a
+Parts: synthetic (figures 10, 11), job1 (figures 6 to 9), job2, job3, job4 (figures 12 to 14), gap (ALBIC against the
+optimum, period by period), speed (one invocation at 40 / 800 and 60 / 1200),
+hundred (100 periods, four methods). Each writes a
 table ``<part>.csv`` and a figure ``<part>.png``.
 """
 
@@ -46,12 +47,15 @@ def main() -> None:
         table.to_csv(given.out / f"{part}.csv", index=False, float_format="%.5g")
         if figure is not None:
             figure.savefig(given.out / f"{part}.png", dpi=110)
-        print(f"\n== {part} ({time.perf_counter() - began:.0f} s)\n{table.to_string(index=False, float_format='%.4g')}", flush=True)
+        print(
+            f"\n== {part} ({time.perf_counter() - began:.0f} s)\n{table.to_string(index=False, float_format='%.4g')}",
+            flush=True,
+        )
 
 
 WIDE = {"max_partition_load": 50.0, "step_partition_load": 10.0}
-"""maxPL and stepPL are 25 and 5 points of a node's capacity in the paper. Loads here are relative to the mean: for nodes
-that are half busy 25 points are 50 % of it."""
+"""maxPL and stepPL are 25 and 5 points of a node's capacity in the paper. Loads here are relative to the mean: for
+nodes that are half busy 25 points are 50 % of it."""
 
 
 def planner(name: str) -> ks.Planner:
@@ -90,7 +94,9 @@ def synthetic(quick: bool) -> tuple[pd.DataFrame, Figure]:
         for number, (method, mine) in enumerate(part.groupby("method", sort=False)):
             mine = mine.sort_values(x)
             axes.plot(mine[x], mine[metric], color=COLOURS[number], marker=MARKERS[number], label=method)
-        axes.set_xlabel("key groups that send one to one (%)" if x == "most_collocation" else "nodes (20 key groups each)")
+        axes.set_xlabel(
+            "key groups that send one to one (%)" if x == "most_collocation" else "nodes (20 key groups each)"
+        )
         axes.set_ylabel(metric.replace("_percent", " (%)").replace("_", " "))
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
@@ -111,7 +117,8 @@ def _steady(setting: tuple[int, int, int, float], periods: int) -> Iterator[dict
     for method, part in frame[frame["period"] > 0].groupby("method", sort=False):
         yield {
             "nodes": nodes, "key_groups": key_groups, "most_collocation": 100 * share, "method": method,
-            "collocation_percent": 100 * part["collocation_factor"].mean(), "load_distance_percent": part["load_distance_percent"].mean(),
+            "collocation_percent": 100 * part["collocation_factor"].mean(),
+            "load_distance_percent": part["load_distance_percent"].mean(),
             "migrations": part["migrations"].mean(), "straight_back": part["oscillations"].sum(),
         }  # fmt: skip
 
@@ -126,7 +133,9 @@ def job1(quick: bool) -> tuple[pd.DataFrame, Figure]:
     methods = [
         ks.Planner("flux", options={"max_migrations": 13}, **balance),
         *(
-            ks.Planner("allocation-milp", label=f"milp, {m or 'all'}", options={"max_migrations": m, "max_load_distance": None})
+            ks.Planner(
+                "allocation-milp", label=f"milp, {m or 'all'}", options={"max_migrations": m, "max_load_distance": None}
+            )
             for m in (10, 13, 20, None)
         ),
     ]
@@ -153,7 +162,9 @@ def _power_of_two(periods: int) -> pd.DataFrame:
     for period, w in enumerate(streams.edits(periods)):
         loads = split_loads(w, merge_cost=1.0)
         distance = 100 * np.abs(loads - loads.mean()).max() / loads.mean()
-        rows.append({"period": period, "method": "PoTC", "load_distance_percent": distance, "migrations": 0, "oscillations": 0})
+        rows.append(
+            {"period": period, "method": "PoTC", "load_distance_percent": distance, "migrations": 0, "oscillations": 0}
+        )
     return pd.DataFrame(rows)
 
 
@@ -168,7 +179,14 @@ def real_job(job: int, periods: int, methods: tuple[str, ...]) -> Callable[[bool
         frame = ks.replay(stream, [planner(name) for name in methods], load_model=streams.SERVICE).to_frame()
         figure = Figure(figsize=(11, 9), layout="constrained")
         grid = figure.subplots(3, 2).ravel()
-        shown = ("collocation_factor", "load_distance_percent", "load_index_same_input", "load_index", "migrations", "oscillations")
+        shown = (
+            "collocation_factor",
+            "load_distance_percent",
+            "load_index_same_input",
+            "load_index",
+            "migrations",
+            "oscillations",
+        )
         for axes, metric in zip(grid, shown, strict=True):
             draw(axes, frame, metric)
         grid[0].legend(fontsize=8)
@@ -179,7 +197,7 @@ def real_job(job: int, periods: int, methods: tuple[str, ...]) -> Callable[[bool
 
 
 def _job_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """Means over the last tenth of the periods, and sums over all; COLA's distance against ALBIC's, period by period."""
+    """Means over the last tenth of the periods, and sums over all; how often a distance is below COLA's."""
     rows = []
     last = frame["period"].max() - max(1, frame["period"].nunique() // 10) + 1
     cola = frame[frame["method"] == "cola"].set_index("period")["load_distance_percent"]
@@ -233,7 +251,15 @@ def gap(quick: bool) -> tuple[pd.DataFrame, Figure]:
         names = (("albic_gain", "ALBIC"), ("exact_gain", "exact, incumbent"), ("most_gain", "exact, bound"))
         for number, (column, label) in enumerate(names):
             style = "--" if column == "most_gain" else "-"
-            axes.plot(part["period"], part[column], style, color=COLOURS[number], marker=MARKERS[number], label=label, markersize=4)
+            axes.plot(
+                part["period"],
+                part[column],
+                style,
+                color=COLOURS[number],
+                marker=MARKERS[number],
+                label=label,
+                markersize=4,
+            )
         axes.set_title(case, fontsize=10)
         axes.set_xlabel("period of ALBIC's replay")
         axes.set_ylabel("traffic newly collocated\nin the period (% of all)", fontsize=9)
@@ -252,14 +278,18 @@ def _gaps(case: str, stream: Iterator[ks.Workload], periods: int, seconds: float
         albic = ks.solve(problem, "albic", seed=period)
         start = albic if albic.assignment is not None else None
         exact = ks.solve(problem, "milp", start=start, time_limit=seconds, seed=period)
-        balanced = albic if albic.assignment is not None else ks.solve(ks.KeyGroupAllocation(w, max_migrations=10), "flux")
+        balanced = (
+            albic if albic.assignment is not None else ks.solve(ks.KeyGroupAllocation(w, max_migrations=10), "flux")
+        )
         place = balanced.assignment
         before, whole = problem.objective(w.current), problem.scale
         share = lambda value: np.nan if value is None else 100 * (before - value) / whole  # noqa: B023, E731
         yield {
             "case": case, "period": period, "before": 100 * before / whole,
             "albic_gain": share(albic.objective), "exact_gain": share(exact.objective), "most_gain": share(exact.bound),
-            "albic_over_optimum_percent": 100 * (albic.objective / exact.objective - 1) if albic.objective and exact.objective else np.nan,
+            "albic_over_optimum_percent": 100 * (albic.objective / exact.objective - 1)
+            if albic.objective and exact.objective
+            else np.nan,
             "exact_gap_percent": 100 * (exact.gap or 0) if exact.objective else np.nan, "exact_status": exact.status,
             "albic_seconds": albic.seconds, "exact_seconds": exact.seconds,
         }  # fmt: skip
@@ -272,7 +302,9 @@ def speed(quick: bool) -> tuple[pd.DataFrame, None]:
     """One invocation from a spread start: ALBIC's time, and the exact model's incumbent after 10 s of its own."""
     rows = []
     sizes = [(20, 400, 10)] if quick else [(20, 400, 10), (40, 800, 20), (60, 1200, 30)]
-    ks.solve(ks.CollocatedAllocation(next(streams.synthetic(4, 40, 2, 1.0, 1)), max_migrations=2), time_limit=5)  # compile
+    ks.solve(
+        ks.CollocatedAllocation(next(streams.synthetic(4, 40, 2, 1.0, 1)), max_migrations=2), time_limit=5
+    )  # compile
     for nodes, key_groups, operators in sizes:
         for share in (0.5, 1.0):
             w = next(streams.synthetic(nodes, key_groups, operators, share, 1, seed=7))
@@ -284,7 +316,8 @@ def speed(quick: bool) -> tuple[pd.DataFrame, None]:
             rows.append(
                 {
                     "nodes": nodes, "key_groups": key_groups, "one_to_one_percent": 100 * share,
-                    "albic_seconds": albic.seconds, "albic_cpu_seconds": cpu, "albic_remote_percent": 100 * albic.objective / problem.scale,
+                    "albic_seconds": albic.seconds, "albic_cpu_seconds": cpu,
+                    "albic_remote_percent": 100 * albic.objective / problem.scale,
                     "exact_seconds": exact.seconds, "exact_remote_percent": 100 * exact.objective / problem.scale,
                     "bound_percent": 100 * (exact.bound or 0) / problem.scale, "exact_status": exact.status,
                 }
@@ -298,7 +331,9 @@ def hundred(quick: bool) -> tuple[pd.DataFrame, Figure]:
     model = ks.LoadModel.for_share(next(streams.synthetic(20, 400, 10, 0.5, 1)), 0.3)
     began, cpu = time.perf_counter(), time.process_time()
     names = ("albic", "cola", "flux", "allocation-milp")
-    result = ks.replay(streams.synthetic(20, 400, 10, 0.5, periods), [planner(name) for name in names], load_model=model)
+    result = ks.replay(
+        streams.synthetic(20, 400, 10, 0.5, periods), [planner(name) for name in names], load_model=model
+    )
     table = _job_table(result.to_frame())
     table["wall_seconds_all"] = time.perf_counter() - began
     table["cpu_seconds_all"] = time.process_time() - cpu

@@ -182,8 +182,8 @@ def _job_four(
 def edits(periods: int, scale: float = 100.0) -> Iterator[ks.Workload]:
     """Real Job 1: GeoHash (even, by row) -> TopK by page -> global TopK by page; equal numbers of edits a period.
 
-    Needs the folder of test data (the environment variable KEYSHIFT_TEST_DATA, or ``../shared/data``). As in the paper the
-    input is scaled up, its distribution kept. The third operator gets each updated page once a minute.
+    Needs the folder of test data (the environment variable KEYSHIFT_TEST_DATA, or ``../shared/data``). As in the paper
+    the input is scaled up, its distribution kept. The third operator gets each updated page once a minute.
     """
     with gzip.open(data_folder() / "wikiticker-2015-09-12-sampled.json.gz", "rt", encoding="utf-8") as lines:
         log = pd.DataFrame([(row["time"], row["page"]) for row in map(json.loads, lines)], columns=["time", "page"])

@@ -1,7 +1,7 @@
 """Run Meta's Rebalancer on one allocation instance: a process of its own, because it needs its own Python (>= 3.12).
 
-Reads a JSON object (load, current, nodes, max_migrations, formula, seconds) from standard input; writes the seconds taken
-and the node of every key group to the file named on the command line.
+Reads a JSON object (load, current, nodes, max_migrations, formula, seconds) from standard input; writes the
+seconds taken and the node of every key group to the file named on the command line.
 """
 
 import json

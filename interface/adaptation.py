@@ -329,9 +329,7 @@ class _Loop:
         seed = self.seed + period
         posed = planner.pose(workload, self.load_model)
         start = workload.current if planner.from_current and not posed.violations(workload.current) else None
-        found = solve(
-            posed, planner.method, seed=seed, time_limit=self.time_limit, start=start, **planner.settings
-        )
+        found = solve(posed, planner.method, seed=seed, time_limit=self.time_limit, start=start, **planner.settings)
         if found.termination == "interrupted":
             return None
         if found.assignment is not None:

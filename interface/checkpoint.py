@@ -22,7 +22,7 @@ RESULTS = "results.parquet"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A directory of ``replay.json`` (what is being replayed), ``period-000012.json`` and, at the end, ``results.parquet``.
+    """A directory of ``replay.json`` (what is replayed), ``period-000012.json`` and, at the end, ``results.parquet``.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import typer
 from rich.console import Console
 
-from keyshift.commands import check, compare, demo, generate, methods, pareto, replay, solve
+from keyshift.commands import check, compare, demo, generate, methods, pareto, replay, solve, stats
 from keyshift.models.errors import KeyshiftError
 from keyshift.version import __version__
 
@@ -25,6 +25,7 @@ PROBLEM_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app.command("demo")(demo.demo)
 app.command("generate", context_settings=PROBLEM_OPTIONS)(generate.generate)
+app.command("stats")(stats.stats)
 app.command("solve", context_settings=PROBLEM_OPTIONS)(solve.solve)
 app.command("compare", context_settings=PROBLEM_OPTIONS)(compare.compare)
 app.command("pareto", context_settings=PROBLEM_OPTIONS)(pareto.pareto)

@@ -34,7 +34,8 @@ class Distance:
     Attributes
     ----------
     imbalance : float
-        Its imbalance less that of the best front point that moves no more; >= 0 unless it improves on the front.
+        Its imbalance less that of the best front point that moves no more. Negative only where it lies between two points
+        of a coarse front and beats the cheaper one: give it among the `starts`.
     state_moved : float or None
         What it moves more than the cheapest front point that is no less balanced; None when no point is as balanced.
     relative : float
@@ -189,14 +190,15 @@ def pareto(
     problem : Problem
         One that trades two objectives: `MCLB`. A budget of its own ends the front.
     points : int or None, default 10
-        At most so many points, evenly spaced in the second objective, the extremes among them; None: every point of the front.
+        At most so many points, evenly spaced in the second objective, the extremes among them; None: every point of
+        the front.
     time_limit : float, optional
         Seconds for the whole front. What was not finished carries the bound it has.
     seed : int, default 0
     workers : int, default 1
         Points solved at a time. With a time limit, more than one may change what is found.
     starts : sequence of array_like or Solution
-        Known placements that no point need be worse than.
+        Known placements, heuristics' answers: what each of them moves is a budget too, so that none beats the front.
     checkpoint : str or Path, optional
         A .json file that each finished point is written to, and from which an interrupted run goes on.
     watch : callable, optional

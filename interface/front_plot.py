@@ -37,7 +37,15 @@ def front_figure(front: Front, path: str | Path | None = None, others: Sequence[
             axes.plot([x, x], [low, high], color=BEFORE, linewidth=0.8, zorder=1)
     for i, s in enumerate(o for o in others if o.assignment is not None):
         x, colour = 100 * s.metrics["state_moved"] / total, COLOURS[i % len(COLOURS)]
-        axes.plot([x], [float(s.objective or 0.0)], MARKERS[i % len(MARKERS)], color=colour, markersize=8, label=s.method, zorder=4)
+        axes.plot(
+            [x],
+            [float(s.objective or 0.0)],
+            MARKERS[i % len(MARKERS)],
+            color=colour,
+            markersize=8,
+            label=s.method,
+            zorder=4,
+        )
     if front.imbalance.min() > 0:
         axes.set_yscale("log")
     axes.set_xlabel("state moved (% of all state)")

@@ -52,7 +52,7 @@ class Cluster:
         return asdict(self)
 
     def workload(self, statistics: Workload) -> Workload:
-        """This period's statistics on this cluster."""
+        """Put a period's statistics on the cluster."""
         return statistics.replace(
             nodes=np.array(self.capacity), draining=np.array(self.draining), current=np.array(self.place), home=None
         )

@@ -24,7 +24,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Scaling:
-    """A decision: nodes to add (of capacity 1), nodes to drain (numbers of the plan's workload), nodes to keep after all."""
+    """A decision: how many nodes to add (of capacity 1), and which nodes of the plan's workload to drain."""
 
     add: int = 0
     drain: tuple[int, ...] = ()

@@ -17,18 +17,40 @@ from keyshift.spark_stats.topology import Operator, Topology
 
 if TYPE_CHECKING:
     from keyshift.spark_stats.collect import collect
+    from keyshift.spark_stats.keys import collect_keys
     from keyshift.spark_stats.session import local_session
+    from keyshift.spark_stats.sources import read_log, read_log_stream
     from keyshift.spark_stats.statistics import Stats
     from keyshift.spark_stats.streaming import StatsStream
+    from keyshift.spark_stats.transitions import node_counts, transition_matrix, transitions_of
 
 _LAZY = {
     "Stats": "keyshift.spark_stats.statistics",
     "StatsStream": "keyshift.spark_stats.streaming",
     "collect": "keyshift.spark_stats.collect",
+    "collect_keys": "keyshift.spark_stats.keys",
+    "node_counts": "keyshift.spark_stats.transitions",
+    "transition_matrix": "keyshift.spark_stats.transitions",
+    "transitions_of": "keyshift.spark_stats.transitions",
+    "read_log": "keyshift.spark_stats.sources",
+    "read_log_stream": "keyshift.spark_stats.sources",
     "local_session": "keyshift.spark_stats.session",
 }
 
-__all__ = ["Operator", "Stats", "StatsStream", "Topology", "collect", "local_session"]
+__all__ = [
+    "Operator",
+    "Stats",
+    "StatsStream",
+    "Topology",
+    "collect",
+    "collect_keys",
+    "local_session",
+    "node_counts",
+    "read_log",
+    "read_log_stream",
+    "transition_matrix",
+    "transitions_of",
+]
 
 
 def __getattr__(name: str) -> Any:

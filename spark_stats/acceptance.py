@@ -7,7 +7,7 @@ aggregation as the statistics. Nought: accepted wherever a filter lets it pass. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, or_
@@ -22,6 +22,9 @@ from keyshift.spark_stats import exact_sums, tallies
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.topology import Operator, Topology
 from keyshift.spark_stats.windows import Windows
+
+CORRUPT = "_corrupt_record"
+"""The column in which Spark's readers leave a row that they cannot parse."""
 
 ROW_REASONS = ("malformed row", "no time", "late")
 OPERATOR_REASONS = (
@@ -64,17 +67,18 @@ def read_tuples(
     windows: Windows,
     key_groups: KeyGroups,
     closed_until: int | None = None,
+    keep: Sequence[str] = (),
 ) -> Tuples:
     """Evaluate the topology's expressions on every row of the log.
 
-    A row is late when its window ends at or before `closed_until` (microseconds since 1970).
+    A row is late when its window ends at or before `closed_until` (microseconds since 1970). Columns to `keep` stay.
 
     Raises
     ------
     InputError
         When an expression does not fit the log's columns or has the wrong type; no job has started then.
     """
-    corrupt = F.col("_corrupt_record").isNotNull() if "_corrupt_record" in events.columns else F.lit(False)
+    corrupt = F.col(CORRUPT).isNotNull() if CORRUPT in events.columns else F.lit(False)
     instant = None if time is None else instant_of(events, time)
     columns: dict[str, Column] = {"window": windows.index(instant)}
     reasons: list[Column] = []
@@ -96,7 +100,7 @@ def read_tuples(
     packed = reduce(add, (reason.cast("long") * F.lit(BASE**o) for o, reason in enumerate(reasons)))
     columns["refused"] = F.coalesce(row_reason.cast("long"), packed)
     columns["window"] = F.coalesce(columns["window"], F.lit(0))
-    return Tuples(events.select(*(column.alias(name) for name, column in columns.items())), measures)
+    return Tuples(events.select(*keep, *(column.alias(name) for name, column in columns.items())), measures)
 
 
 @dataclass(frozen=True)

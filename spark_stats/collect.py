@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from pyspark.sql import DataFrame
@@ -24,6 +25,7 @@ def collect(
     origin: str | datetime | None = None,
     key_groups: int = 128,
     hash: str = "xxhash64",
+    strict: bool = False,
 ) -> Stats:
     """Gather load, state and traffic of a topology from the log of its tuples.
 
@@ -45,19 +47,33 @@ def collect(
     hash : str, default "xxhash64"
         Key -> key group; see `keyshift.spark_stats.key_groups.KeyGroups`.
 
+    strict : bool, default False
+        Read the log at once, and raise if a single row had to be refused.
+
     Returns
     -------
     Stats
-        Lazy: Spark reads the log when the first table is asked for, and only once.
+        Lazy (unless strict): Spark reads the log when the first table is asked for, and only once.
 
     Raises
     ------
     InputError
-        Before any job starts: an expression that does not fit the log, a wrong length, origin or hash.
+        Before any job starts: an expression that does not fit the log, a wrong length, origin or hash. With `strict`,
+        for refused rows: how many of which kind.
     """
     if time is None and window is not None:
         raise InputError(f"window = {window!r} needs the time of a tuple: give time")
     windows = Windows.of(window, origin)
     groups = KeyGroups(key_groups, hash)
     tuples = read_tuples(events, topology, time, windows, groups)
-    return Stats(gather(tuples, topology), topology, windows, groups)
+    stats = Stats(gather(tuples, topology), topology, windows, groups)
+    if strict:
+        refuse(stats.rejected_counts())
+    return stats
+
+
+def refuse(rejected: Mapping[str, int]) -> None:
+    """Raise if rows were refused."""
+    if rejected:
+        counts = ", ".join(f"{kind}: {rows}" for kind, rows in rejected.items())
+        raise InputError(f"the log is not clean, and strict was asked for ({counts})")

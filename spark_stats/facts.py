@@ -30,11 +30,11 @@ class Facts:
     measures: dict[tuple[int, str], Measure]
     width: int
 
-    def rows(self, condition: Column) -> DataFrame:
-        """Unpack those for which a condition on window and kind holds: window, kind, a, b, tuples, sum_0, ..."""
+    def rows(self, condition: Column, sums: int = 0) -> DataFrame:
+        """Unpack those for which a condition on window and kind holds: window, kind, a, b, tuples, and so many sums."""
         schema = "window bigint, kind int, a bigint, b int, tuples bigint"
-        schema += "".join(f", sum_{i} bigint" for i in range(self.width))
-        return self.frame.where(condition).mapInArrow(partial(tallies.unpack, width=self.width), schema)
+        schema += "".join(f", sum_{i} bigint" for i in range(sums))
+        return self.frame.where(condition).mapInArrow(partial(tallies.unpack, width=sums), schema)
 
     def sums(self, operator: int, name: str) -> list[str]:
         """Columns that hold the sums of a measure; none where every tuple counts 1."""

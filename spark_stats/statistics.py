@@ -70,7 +70,8 @@ class Stats:
             for values, value in zip(parts, (load, *state), strict=True):
                 values.append(value)
         load, *state = (_choose(F.col("kind"), dict(enumerate(values))) for values in parts)
-        rows = self._facts.rows((F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators)))
+        of_operators = (F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators))
+        rows = self._facts.rows(of_operators, self._facts.width)
         return rows.select(
             "window",
             F.col("kind").alias("operator"),
@@ -90,7 +91,7 @@ class Stats:
             if (edge[0], "bytes") in self._facts.measures:
                 columns = self._facts.sums(edge[0], "bytes") or ["tuples"]
                 size[number] = exact_sums.joined([F.col(name) for name in columns])
-        return self._facts.rows(F.col("kind") >= operators).select(
+        return self._facts.rows(F.col("kind") >= operators, 2 if size else 0).select(
             "window",
             _choose(F.col("kind"), source).alias("src_operator"),
             F.col("a").cast("int").alias("src_key_group"),

@@ -90,7 +90,7 @@ def unpack(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordB
         for window, kind, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             rows = _matrix(np.frombuffer(content, dtype=np.int64))
             n = rows.shape[1]
-            sums = [*rows[3:], *[np.zeros(n, dtype=np.int64)] * (width + 3 - len(rows))]
+            sums = [*rows[3 : 3 + width], *[np.zeros(n, dtype=np.int64)] * (width + 3 - len(rows))]
             yield pa.record_batch(
                 {
                     "window": pa.array(np.full(n, window, dtype=np.int64)),

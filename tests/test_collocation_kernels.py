@@ -135,6 +135,7 @@ def test_even_traffic_is_cut_by_spectrum():
     # every node holds 4 of 12: 8 of 11 partners are elsewhere, and the bound knows it
     assert spectral_cut(arrays_of(problem)) == pytest.approx(8 / 11, rel=1e-5)
     assert ks.solve(problem, "cut").bound == pytest.approx(problem.scale * 8 / 11, rel=1e-5)
+    assert ks.solve(problem, "lp").bound == pytest.approx(0, abs=1e-3)  # a third of everything on every node
 
 
 def test_largest_and_arrivals():

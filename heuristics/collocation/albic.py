@@ -66,7 +66,8 @@ def albic(
     -----
     Source: paper 2, Algorithm 2; maxLD is the problem's `max_load_distance`. Departures: balancing sees the
     measured load (processing plus today's remote traffic), as in the paper's engine, while the answer is judged by
-    the load it will really have (`anticipate` brings the two nearer); a program without an answer counts as one that breaks maxLD; see also
+    the load it will really have (`anticipate` brings the two nearer); a program without an answer counts as one that
+    breaks maxLD; see also
     `target_nodes` and `migration_weights`.
     """
     measured = problem.load_model.measured(problem.workload)
@@ -168,7 +169,7 @@ def plan_under(
     seed: int,
     rounds: int,
 ) -> IntArray | None:
-    """Step 4: the allocation program in which every partition moves as one and the demand is met; None if it has no answer."""
+    """Step 4: the allocation program in which partitions move as one and the demand is met; None without an answer."""
     p = problem
     unit = units_of(measured.key_groups, partitions, demand)
     weights, limit = migration_weights(problem, measured, unit, demand)
@@ -183,7 +184,8 @@ def plan_under(
         return np.bincount(unit, of, weights.size)
 
     merged = Workload(
-        load=total(measured.last_load), state=weights, current=place, nodes=measured.capacity, draining=measured.draining,
+        load=total(measured.last_load), state=weights, current=place, nodes=measured.capacity,
+        draining=measured.draining,
         resources={name: total(use) for name, use in measured.resources.items()},
     )  # fmt: skip
     program = KeyGroupAllocation(

@@ -20,7 +20,9 @@ def cola(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, relabe
     It begins with one part. While the parts, dealt out to the nodes, break the load distance, the heaviest part is cut
     in two. Parts are dealt out heaviest first, each to the node that is least loaded.
 
-    A cut that METIS cannot make (all in one half) falls back to halves by number. A static optimizer: it knows nothing of where key groups run now, so nearly all of them move and a migration limit
+    A cut that METIS cannot make (all in one half) falls back to halves by number.
+
+    A static optimizer: it knows nothing of where key groups run now, so nearly all of them move and a migration limit
     is mostly broken; `solve` then refuses its plan. No guarantee. At most p - 1 cuts by METIS, each followed
     by a deal in O(parts log parts + parts log n).
 
@@ -96,7 +98,7 @@ def deal(parts: list[IntArray], load: FloatArray, capacity: FloatArray, kept: In
 
 
 def fewest_moves(plan: IntArray, workload: Workload) -> IntArray:
-    """The same groups on other nodes of the same capacity, such that the fewest key groups move: an assignment problem."""
+    """The same groups on other nodes of the same capacity, so that the fewest key groups move."""
     n = workload.nodes
     stay = np.zeros((n, n))
     np.add.at(stay, (plan, workload.current), 1.0)  # group i, were it on node j

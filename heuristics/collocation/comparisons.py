@@ -28,7 +28,7 @@ def balancing_problem(problem: CollocatedAllocation) -> KeyGroupAllocation:
 
 
 def flux(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, rounds: int | None = None) -> Answer:
-    """Flux on the measured loads; see `keyshift.heuristics.allocation.flux`. It minimises another objective: no guarantee.
+    """Flux on the measured loads (`keyshift.heuristics.allocation.flux`): another objective, so no guarantee.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def flux(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, rounds
 
 
 def allocation_milp(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, plan_rounds: int = 15) -> Answer:
-    """The allocation program of paper 2, section 4.3.1, on the measured loads. It minimises another objective: no guarantee.
+    """The allocation program of paper 2, section 4.3.1, on the measured loads: another objective, so no guarantee.
 
     Parameters
     ----------

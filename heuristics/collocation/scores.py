@@ -67,7 +67,7 @@ def score(workload: Workload, score_factor: float = 1.5) -> Scored:
 
 
 def split_by_place(pairs: Scored, assignment: IntArray) -> tuple[Scored, Scored]:
-    """colGrps and toBeColGrps: the pairs on one node, and those on two (lines 9-12)."""
+    """Return colGrps and toBeColGrps: the pairs on one node, and those on two (lines 9-12)."""
     together = assignment[pairs.sender] == assignment[pairs.receiver]
     return pairs.select(together), pairs.select(~together)
 

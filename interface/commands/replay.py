@@ -108,7 +108,8 @@ def summary(frame: Any) -> Table:
         collocation = f"{last['collocation_factor']:.3f}" if "collocation_factor" in part else "-"
         table.add_row(
             str(name), collocation, f"{last['load_distance_percent']:.2f}", f"{last['load_index']:.1f}",
-            f"{part['migrations'].mean():.1f}", str(int(part["oscillations"].sum())), str(int((part["fallback"] != "").sum())),
+            f"{part['migrations'].mean():.1f}", str(int(part["oscillations"].sum())),
+            str(int((part["fallback"] != "").sum())),
         )  # fmt: skip
     return table
 

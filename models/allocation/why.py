@@ -25,7 +25,8 @@ class Move:
     gain: float
 
     def __str__(self) -> str:
-        return f"key group {self.key_group}: node {self.source} -> {self.target}, load {self.load:g}, worth {self.gain:+.4g}"
+        where = f"key group {self.key_group}: node {self.source} -> {self.target}"
+        return f"{where}, load {self.load:g}, worth {self.gain:+.4g}"
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,12 @@ def _binding(problem: KeyGroupAllocation, chosen: np.ndarray) -> list[str]:
             found.append(f"(2) the migration cost left, {spare:g}, moves no further key group")
     if distance <= near:
         return found + _full(problem, chosen)
-    for i in np.flatnonzero(deviation >= distance - near):
-        found.append(f"(3) node {i} lies {deviation[i]:g} above the mean, the whole load distance")
-    for i in np.flatnonzero(w.kept & (deviation <= near - distance)):
-        found.append(f"(4) node {i} lies {-deviation[i]:g} below the mean, the whole load distance")
+    above, below = deviation >= distance - near, w.kept & (deviation <= near - distance)
+    for number, nodes, side in ((3, above, "above"), (4, below, "below")):
+        found += [
+            f"({number}) node {i} lies {abs(deviation[i]):g} {side} the mean, the whole load distance"
+            for i in np.flatnonzero(nodes)
+        ]
     return found + _full(problem, chosen)
 
 
@@ -102,6 +105,8 @@ def _full(problem: KeyGroupAllocation, chosen: np.ndarray) -> list[str]:
     for name, limit in (problem.resource_capacity or {}).items():
         room = np.asarray(limit) - np.bincount(chosen, problem.usage(name), w.nodes)
         used = problem.usage(name)[problem.usage(name) > 0]
-        for i in np.flatnonzero(room < (used.min() if used.size else 0.0) * (1 - NEAR)):
-            found.append(f"(7) node {i} has {room[i]:g} of {name} left, too little for any key group")
+        tight = room < (used.min() if used.size else 0.0) * (1 - NEAR)
+        found += [
+            f"(7) node {i} has {room[i]:g} of {name} left, too little for any key group" for i in np.flatnonzero(tight)
+        ]
     return found

@@ -59,7 +59,7 @@ class CollocationCpSat(AllocationCpSat):
         self.model.minimize(int(self.traffic.values.sum()) - whole)  # remote traffic: 0 is a bound from the start
 
     def variables(self) -> None:
-        """x for the pairs that (6) allows; where z weighs on loads, the load of each node and of all."""
+        """Make x for the pairs that (6) allows; where z weighs on loads, the load of each node and of all."""
         allowed, total = self.problem.allowed, int(self.load.sum())
         self.x = {(int(k), int(i)): self.model.new_bool_var(f"x[{k},{i}]") for k, i in np.argwhere(allowed)}
         if self.cost > 0:
@@ -70,15 +70,15 @@ class CollocationCpSat(AllocationCpSat):
         """(10), (11) z says whether both ends of a pair run on a node."""
         pairs = self.collocated.pairs
         self.z = {}
-        for e, (k, l) in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)):
+        for e, (k, other) in enumerate(zip(pairs.first.tolist(), pairs.second.tolist(), strict=True)):
             for i in range(self.workload.nodes):
-                if (k, i) not in self.x or (l, i) not in self.x:
+                if (k, i) not in self.x or (other, i) not in self.x:
                     continue
                 z = self.z[e, i] = self.model.new_bool_var(f"z[{e},{i}]")
                 self.model.add_implication(z, self.x[k, i])
-                self.model.add_implication(z, self.x[l, i])
+                self.model.add_implication(z, self.x[other, i])
                 if self.cost > 0:
-                    self.model.add_bool_or(z, ~self.x[k, i], ~self.x[l, i])
+                    self.model.add_bool_or(z, ~self.x[k, i], ~self.x[other, i])
 
     def node_loads(self) -> None:
         """The load of node i: that of its key groups, less what its whole pairs save; and the sum over nodes."""
@@ -108,7 +108,7 @@ class CollocationCpSat(AllocationCpSat):
             self._load_row(int(i), -1)
 
     def _load_row(self, i: int, side: int) -> None:
-        """side * load_i <= share * total + allowance, the right-hand side widened."""
+        """State side * load_i <= share * total + allowance, the right-hand side widened."""
         p = self.collocated
         if p.max_load_distance is None:
             return

@@ -14,7 +14,7 @@ from keyshift.models.workload import FloatArray, IntArray, Workload
 
 @dataclass(frozen=True)
 class LoadModel:
-    r"""Load of a key group = processing + serialisation of what it sends away + deserialisation of what it gets from afar.
+    r"""Load of a key group: processing, serialising what it sends away, deserialising what it gets from afar.
 
     With processing load :math:`y_k` (the workload's last window) and traffic :math:`t_{kl}` (tuples from k to l),
     under an assignment a

@@ -219,7 +219,7 @@ class CollocatedAllocation(Problem):
     def broken_load_distance(self, assignment: np.ndarray) -> list[Violation]:
         """(8), (9): the node that deviates most, where that is too far."""
         deviation, mean = self._deviations(assignment)
-        low, high = self.limits(mean)
+        high = self.limits(mean)[1]
         excess = np.where(self.workload.kept, np.abs(deviation), deviation) - (high - mean)
         i = int(np.argmax(excess))
         if excess[i] <= SLACK * mean:
@@ -233,7 +233,7 @@ class CollocatedAllocation(Problem):
         w = self.workload
         if w.nodes == 1 or self.max_load_distance is None:
             return found
-        # The mean is largest, and a key group lightest, in ways that no assignment need attain: necessary, not sufficient.
+        # The largest mean against the lightest key group: no assignment need attain either, so this is only necessary.
         mean, roomiest = float(self.remote_loads.sum()) / self.kept_capacity, float(w.capacity.max())
         k = int(np.argmax(w.last_load))
         if w.last_load[k] > roomiest * self.limits(mean)[1] + SLACK * mean * roomiest:

@@ -11,9 +11,9 @@ from keyshift.models.allocation.pyomo_model import AllocationPyomo
 from keyshift.models.collocation.problem import CollocatedAllocation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
-ROUNDING = 5e-8
-"""Relative width of a limit beyond what is printed: the model admits whatever the check admits, and no solver's
-tolerance makes it refuse that."""
+ROUNDING = 1e-6
+"""Relative width of a limit beyond what is printed: the model admits whatever the check admits. Far wider than a
+solver's tolerance: with bands as narrow as that HiGHS calls feasible relaxations infeasible."""
 
 
 class CollocationPyomo(AllocationPyomo):

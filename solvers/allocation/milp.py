@@ -1,4 +1,4 @@
-"""Key-group allocation, exactly and anytime: our own search and bounds first, a MILP engine for what they leave open."""
+"""Key-group allocation, exactly and anytime: our own search and bounds first, then an engine for the rest."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def solve_milp(
     threads : int, default 1
         Threads for the third phase; more than one may return another of several optima from run to run.
     second_stage : bool, default True
-        Among assignments of the least load distance look for the least ``deviation_sum``: proven by CP-SAT where the
-        first stage is proven on at most `SECOND_STAGE_PAIRS` (key group, node) pairs, as ``details["second_stage"]`` says;
-        otherwise only ties among the answers found are broken by it.
+        Among assignments of the least load distance look for the least ``deviation_sum``: proven by CP-SAT where
+        the first stage is proven on at most `SECOND_STAGE_PAIRS` (key group, node) pairs, as
+        ``details["second_stage"]`` says; otherwise only ties among the answers found are broken by it.
 
     Notes
     -----
@@ -155,7 +155,7 @@ class _Run:
         return math.inf if self.best is None else instance.distance(self.best)
 
     def _plan_once(self, instance: Instance, planner: Planner, turn: int) -> None:
-        """Aim somewhere between the bound and the best distance, and realise the plan, now and then with more effort."""
+        """Aim between the bound and the best distance, and realise the plan; now and then with more effort."""
         low = self.bound / self.problem.scale
         high = instance.distance(instance.home if self.best is None else self.best)
         target = low + (high - low) * TARGETS[turn % len(TARGETS)]

@@ -130,8 +130,8 @@ class Planner:
             return None
         best_keys, best_targets = keys.copy(), targets.copy()
         kernels.realise(
-            rng, iterations, 3, 1.0, 0.01, max(distance, 1e-9), 1.0 + it.distance(it.home), keys, targets, order, starts,
-            it.load, it.weight, it.draining, it.home, it.use, it.room, it.cost, it.max_cost,
+            rng, iterations, 3, 1.0, 0.01, max(distance, 1e-9), 1.0 + it.distance(it.home), keys, targets,
+            order, starts, it.load, it.weight, it.draining, it.home, it.use, it.room, it.cost, it.max_cost,
             it.deviations(it.home), it.used(it.home), best_keys, best_targets,
         )  # fmt: skip
         assignment = it.home.copy()

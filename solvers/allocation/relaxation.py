@@ -72,9 +72,7 @@ def relaxations(problem: KeyGroupAllocation, budget: Budget | None = None, seed:
             for (k, i), c in zip(enumerate(problem.workload.current), cost.values, strict=True)
         )
         found.append(_least("max_migration_cost", statement, paid, cost.scale, budget, seed))
-    for name in problem.resource_capacity or {}:
-        found.append(_stretched(problem, name, budget, seed))
-    return found
+    return found + [_stretched(problem, name, budget, seed) for name in problem.resource_capacity or {}]
 
 
 def _least(

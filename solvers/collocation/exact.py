@@ -15,7 +15,9 @@ from keyshift.solvers.safe_bounds import dual_bound
 MIP_DOUBT = 2e-7
 """HiGHS proves its bound within feasibility tolerances; so much of the objective's scale is taken off it."""
 TOLERANCES = {"mip_feasibility_tolerance": 1e-6, "primal_feasibility_tolerance": 1e-7}
-"""HiGHS's own. Tighter ones let it call feasible relaxations with equal loads infeasible; what these admit, the check sorts out."""
+"""HiGHS's own; what these admit too much, the check sorts out."""
+DOUBTED = {**TOLERANCES, "simplex_strategy": 4}
+"""Primal simplex: the second opinion before a relaxation is called infeasible."""
 NO_ASSIGNMENT = "{} proves that no assignment meets the load distance within the other limits"
 
 
@@ -88,7 +90,12 @@ def run_highs(
         if not program.integer.any():  # every key group is held to its node
             return _only_choice(problem)
         values = None if start is None else np.array([v.value for v in columns], dtype=float)
-        result = highs.minimise(program, budget, seed=seed, start=values, threads=threads, report=budget.report, options=TOLERANCES)
+        for options in (TOLERANCES, DOUBTED):
+            result = highs.minimise(
+                program, budget, seed=seed, start=values, threads=threads, report=budget.report, options=options
+            )
+            if result.termination != "infeasible":
+                break
         if result.termination == "infeasible":
             return Answer(None, termination="infeasible", message=NO_ASSIGNMENT.format("HiGHS"))
         bound = max(0.0, result.bound - MIP_DOUBT * problem.scale)
@@ -129,6 +136,8 @@ def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) ->
 
     program, _ = highs.compile_model(CollocationPyomo(problem).model)
     result = highs.minimise(program, budget, seed=seed, relax=True, options=TOLERANCES)
+    if result.termination == "infeasible":
+        result = highs.minimise(program, budget, seed=seed, relax=True, options=DOUBTED)
     if result.termination == "infeasible":
         return Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
     bound = None if result.row_duals is None else max(0.0, dual_bound(program, result.row_duals))

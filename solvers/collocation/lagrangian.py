@@ -98,7 +98,9 @@ class LagrangianBound:
 
     For prices >= 0 of the rows (2), (7), (8), (9), every feasible assignment a has
 
-    .. math:: \sum_e t_e [a_k = a_l] \;\le\; \max_a \; \sum_e t_e \,\omega_{a} [a_k = a_l] + \sum_k \theta_k(a_k) + const,
+    .. math::
+
+        \sum_e t_e [a_k = a_l] \;\le\; \max_a \; \sum_e t_e \,\omega_{a} [a_k = a_l] + \sum_k \theta_k(a_k) + const,
 
     where :math:`\theta` charges each key group its share of the rows and :math:`\omega_i` corrects the worth of
     collocation on node i for the load that it saves there. Over a forest the maximum is a dynamic program in
@@ -174,8 +176,8 @@ class LagrangianBound:
         factor = float(np.abs(omega).max()) * (1.0 if omega.min() >= 0 else 2.0)
         move_price = prices.moves + prices.cost * data.move_cost
         potentials(
-            data.remote_load, move_price, data.current, price, self.weak_on, self.weak_here, self.weak_slack, omega, factor,
-            ~self.open_to, data.use, prices.use, self.theta,
+            data.remote_load, move_price, data.current, price, self.weak_on, self.weak_here, self.weak_slack, omega,
+            factor, ~self.open_to, data.use, prices.use, self.theta,
         )  # fmt: skip
         self.omega = omega
         self.tree_value = best_labels(
@@ -196,7 +198,8 @@ class LagrangianBound:
         upper = data.upper_share * data.total_remote + data.upper_extra
         lower = data.lower_share * data.total_remote + data.lower_extra
         rows = (
-            prices.moves * data.max_moves + prices.cost * (1 + 1e-8) + float(prices.upper @ upper) - float(prices.lower @ lower)
+            prices.moves * data.max_moves + prices.cost * (1 + 1e-8) + float(prices.upper @ upper)
+            - float(prices.lower @ lower)
             + float((prices.use * data.capacity * (1 + 1e-8)).sum())
         )  # fmt: skip
         return rows + float((omega[data.current] * self.weak_here).sum()) / 2

@@ -29,7 +29,8 @@ def improve(
     a penalty, which grows while too much time is spent beyond them and falls while too little is. Rounds begin
     from the best so far, hot then cold; the first begins from the start, or from the current nodes.
 
-    No guarantee. A step costs O(degree of the key group + nodes). The same seed and number of steps give the same answer.
+    No guarantee. A step costs O(degree of the key group + nodes). The same seed and
+    number of steps give the same answer.
     """
     data = arrays_of(problem) if arrays is None else arrays
     best = None if start is None or problem.violations(start) else start.copy()
@@ -51,15 +52,15 @@ def improve(
             break
         hot = typical * (1.0 if round_ % 2 == 0 else 0.25)
         found, infeasible = anneal(
-            a, record, data.current, data.allowed, data.remote_load, data.cost, data.indptr, data.neighbour, data.weight,
-            data.first, data.second, data.upper_share, data.upper_extra, data.lower_share, data.lower_extra, data.max_moves,
-            data.move_cost, data.use, data.capacity, rng, min(steps, CHUNK), hot, hot / 100, penalty,
+            a, record, data.current, data.allowed, data.remote_load, data.cost, data.indptr, data.neighbour,
+            data.weight, data.first, data.second, data.upper_share, data.upper_extra, data.lower_share,
+            data.lower_extra, data.max_moves, data.move_cost, data.use, data.capacity, rng, min(steps, CHUNK), hot, hot / 100, penalty,
         )  # fmt: skip
         penalty *= 2.0 if found < 0 or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
-        if found >= 0 and not problem.violations(record):
-            if best is None or problem.objective(record) < problem.objective(best):
-                best = record.copy()
-                budget.report(objective=problem.objective(best), note="local search")
+        feasible = found >= 0 and not problem.violations(record)
+        if feasible and (best is None or problem.objective(record) < problem.objective(best)):
+            best = record.copy()
+            budget.report(objective=problem.objective(best), note="local search")
         if best is not None and round_ % 4 == 3:
             a[:] = best
     return best

@@ -1,4 +1,4 @@
-"""Collocated allocation, exactly and at scale: local search, a Lagrangian bound that closes nodes, HiGHS for the rest."""
+"""Collocated allocation at scale: local search, a Lagrangian bound that closes nodes, HiGHS for the rest."""
 
 from __future__ import annotations
 

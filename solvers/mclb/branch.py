@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import sys
 
 import numpy as np
@@ -12,13 +14,15 @@ from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb import tree_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
+from keyshift.solvers.mclb.local_search import local_search
 from keyshift.solvers.mclb.qp import shared_squares
 from keyshift.solvers.mclb.sdp import LARGEST, semidefinite_squares
 
 SLICE = 2_000_000
 """Loads touched by the search between two looks at the clock."""
-FIRST_LOOK = 20
-"""Slices before the semidefinite bound is computed: small instances end within them."""
+FIRST_LOOK, SMALL = 20, 30
+"""Slices before the semidefinite bound is computed, when there are no more key groups than the second figure: such
+instances end within them. Larger ones spend half of a limited time on more local search, not on a hopeless tree."""
 MARGIN = 0.5
 """A subtree is left alone unless it can improve by so much of the problem's tolerance."""
 
@@ -51,15 +55,20 @@ def branch_and_bound(
     core = problem.core
     root = window_bound(core.load.T, core.nodes) / core.nodes
     search = _Search(problem, core, None if start is None else core.lower(start))
-    done = search.run(budget, min(FIRST_LOOK * search.slice, max_tree or sys.maxsize))
+    small = core.load.shape[0] <= SMALL
+    done = small and search.run(budget, min(FIRST_LOOK * search.slice, max_tree or sys.maxsize))
     proven = not done and search.value - root <= problem.tolerance
     if not (done or proven or budget.expired) and core.limited:
         squares = shared_squares(core, budget.part(0.2))
         root = max(root, squares / core.nodes)
     if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= LARGEST:
-        squares = semidefinite_squares(core, budget.part(0.6), reference=core.nodes * search.value)
+        reference = core.nodes * search.value if search.best is not None else None
+        squares = semidefinite_squares(core, budget.part(0.6), reference=reference)
         root = max(root, squares / core.nodes)
         budget.report(bound=root)
+        proven = search.value - root <= problem.tolerance
+    if not (done or proven or small or math.isinf(budget.remaining)):
+        search.improve(problem, budget.part(0.5 if max_tree is None else 0.2), seed)
         proven = search.value - root <= problem.tolerance
     done = done or (not proven and search.run(budget, max_tree))
     bound = max(root, search.value - MARGIN * problem.tolerance) if done else root
@@ -108,6 +117,20 @@ class _Search:
             self._keep()
             budget.report(objective=None if self.best is None else self.value)
         return True
+
+    def improve(self, problem: MCLB, budget: Budget, seed: int) -> None:
+        """Let local search go on from the incumbent, with other random numbers, while time lasts."""
+        for another in itertools.count(seed + 1):
+            if budget.expired:
+                return
+            start = None if self.best is None else self.core.lift(self.best)
+            found = local_search(problem, budget=budget, seed=another, start=start).assignment
+            if (
+                found is not None
+                and (value := self.core.squares(self.core.lower(found)) / self.core.nodes) < self.value
+            ):
+                self.best, self.value = self.core.lower(found), value
+                budget.report(objective=value)
 
     def _keep(self) -> None:
         """Take over a better placement, valued anew."""

@@ -19,7 +19,7 @@ from keyshift.solvers.mclb.branch import branch_and_bound
 from keyshift.solvers.mclb.local_search import local_search
 
 TREE_WORK = 400_000_000
-"""Loads that the tree search of one point may touch: small instances end in a proof, large ones keep their root bound."""
+"""Loads that the tree search of one point may touch: small instances end in a proof, others keep the root bound."""
 BELOW = 1e-6
 """A budget less by this share forbids the movement of the point before."""
 
@@ -63,9 +63,9 @@ def front(
     """Trace the front, from the least imbalance to the least movement.
 
     The budget of each point bounds the state moved, and the imbalance is minimised under it. The extreme points - no
-    movement beyond what draining forces, and no budget but the problem's own - are always among them. Where the search ends
-    in a proof, the least movement for that imbalance is looked for too, so that the point is on the front; elsewhere its gap
-    says how far it may be from it.
+    movement beyond what draining forces, and no budget but the problem's own - are always among them. Where the
+    search ends in a proof, the least movement for that imbalance is looked for too, so that the point is on the
+    front; elsewhere its gap says how far it may be from it.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def front(
     workers : int
         Points solved at a time, in threads (the searches are compiled and let go of the interpreter).
     known : sequence of ndarray
-        Placements that no point need be worse than.
+        Placements that no point need be worse than; what each of them moves is a budget too.
     done : sequence of FrontPoint
         Points of an earlier run, which are taken over.
     keep : callable
@@ -89,7 +89,8 @@ def front(
     list of FrontPoint
         By rising movement, none dominated.
     """
-    known = [*known, *(p.answer.assignment for p in done if p.answer.assignment is not None)]
+    starts = [a for a in known if problem.check(a).feasible]
+    known = [*starts, *(p.answer.assignment for p in done if p.answer.assignment is not None)]
     run = _Run(problem, budget, seed, [a for a in known if problem.check(a).feasible], keep)
     finished = {p.problem.max_state_moved: p for p in done}
     top = finished.get(problem.max_state_moved) or run.point(problem.max_state_moved, 1.0 / (points or 10))
@@ -97,7 +98,9 @@ def front(
     if points is None:
         made += run.walk_down(top, finished)
     elif top.answer.assignment is not None:
-        budgets = np.linspace(problem.core.forced, top.state_moved, points)[:-1].tolist()
+        grid = np.linspace(problem.core.forced, top.state_moved, points)[:-1].tolist()
+        theirs = [float(problem.metrics(a)["state_moved"]) for a in run.known[: len(starts)]]
+        budgets = sorted({*grid, *(x for x in theirs if problem.core.forced < x < top.state_moved)})
         open_budgets = [b for b in budgets if b not in finished]
         made += [finished[b] for b in budgets if b in finished]
         made += run.several(open_budgets, workers)

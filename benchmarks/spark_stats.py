@@ -1,0 +1,240 @@
+"""Statistics by keyshift against the hand-written Spark aggregations that it replaces, and against DuckDB.
+
+    python benchmarks/spark_stats.py [--quick] --out DIR
+
+The log: 20 million tuples in time order over 60 hourly windows, two keys of 5 million possible values each (cubed uniform
+numbers, so that some are hot), a size. Two operators with 400 key groups each, one edge, cost and state = size, state
+kept for four windows. Everything is written to Parquet, partitioned by window, by everybody.
+
+Wall-clock and CPU seconds, the latter over all processes: on a machine with other work only CPU seconds mean much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+WINDOWS, GROUPS, KEPT, HOUR = 60, 400, 4, 3_600_000_000
+START = 1_700_000_000_000_000 // HOUR * HOUR
+
+
+def generate(path: Path, tuples: int, keys: int) -> None:
+    """Write the log, a million tuples at a time."""
+    rng = np.random.default_rng(0)
+    schema = pa.schema(
+        [("ts", pa.timestamp("us", tz="UTC")), ("user", pa.int64()), ("item", pa.int64()), ("size", pa.int32())]
+    )
+    with pq.ParquetWriter(path, schema) as writer:
+        for first in range(0, tuples, 1_000_000):
+            n = min(1_000_000, tuples - first)
+            ts = START + (first + np.arange(n)) * (WINDOWS * HOUR) // tuples
+            user, item = ((keys * rng.random(n) ** 3).astype(np.int64) for _ in range(2))
+            size = rng.integers(1, 1000, n).astype(np.int32)
+            writer.write_table(pa.table([pa.array(ts, schema[0].type), user, item, size], schema=schema))
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process and all its descendants, dead or alive."""
+    parent, ticks = {}, {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        parent[int(entry.name)], ticks[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    total = 0
+    for pid in parent:
+        at = pid
+        while at > 1 and at != os.getpid():
+            at = parent.get(at, 0)
+        total += ticks[pid] if at == os.getpid() else 0
+    return total / os.sysconf("SC_CLK_TCK")
+
+
+def peak_memory(name: str = "VmHWM") -> dict[str, float]:
+    """Peak resident GiB of the driver: this Python process and its JVM."""
+    found = {"driver, Python": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            status, command = (entry / "status").read_text(), (entry / "comm").read_text().strip()
+        except OSError:
+            continue
+        lines = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        if command == "java" and int(lines["PPid"]) == os.getpid():
+            found["driver and executor, JVM"] = int(lines[name].split()[0]) / 2**20
+    return found
+
+
+def hand_written(spark, log: Path, out: Path) -> dict[str, object]:
+    """The aggregations one would write: load and state of each operator, and traffic."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    events = spark.read.parquet(str(log))
+    start = F.window("ts", "1 hour").start.alias("window_start")
+    group = {key: F.pmod(F.xxhash64(key), F.lit(GROUPS)).alias("key_group") for key in ("user", "item")}
+
+    def write(table, name):
+        table.write.mode("overwrite").partitionBy("window_start").parquet(str(out / name))
+
+    def load(key):
+        write(
+            events.groupBy(start, group[key]).agg(F.count("*").alias("tuples"), F.sum("size").alias("load")),
+            f"load {key}",
+        )
+
+    def state(key):
+        per_window = events.groupBy(start, group[key]).agg(F.sum("size").alias("added"))
+        kept = (
+            Window.partitionBy("key_group").orderBy(F.unix_micros("window_start")).rangeBetween(-(KEPT - 1) * HOUR, 0)
+        )
+        write(per_window.withColumn("state", F.sum("added").over(kept)), f"state {key}")
+
+    def traffic():
+        pair = events.groupBy(start, group["user"].alias("src"), group["item"].alias("dst"))
+        write(pair.agg(F.count("*").alias("tuples")), "traffic")
+
+    return {
+        "load user": lambda: load("user"),
+        "load item": lambda: load("item"),
+        "state user": lambda: state("user"),
+        "state item": lambda: state("item"),
+        "traffic": traffic,
+    }
+
+
+def with_keyshift(spark, log: Path, out: Path) -> None:
+    from keyshift.spark_stats import Operator, Topology, collect
+
+    operators = [Operator(name, key=name, cost="size", state="size", windows=KEPT) for name in ("user", "item")]
+    topology = Topology(operators, [("user", "item")])
+    shutil.rmtree(out, ignore_errors=True)
+    with collect(spark.read.parquet(str(log)), topology, time="ts", window="1 hour", key_groups=GROUPS) as stats:
+        stats.write(out)
+
+
+def with_duckdb(log: Path, out: Path, threads: int) -> None:
+    import duckdb
+
+    con = duckdb.connect()
+    con.execute(f"SET threads = {threads}")
+    con.execute("SET memory_limit = '4GB'")
+    events = f"(SELECT time_bucket(INTERVAL 1 hour, ts) AS w, hash(user) % {GROUPS} AS u, hash(item) % {GROUPS} AS i, size FROM '{log}')"
+    option = "(FORMAT parquet, PARTITION_BY (w), OVERWRITE_OR_IGNORE)"
+    for key in ("u", "i"):
+        con.execute(
+            f"""COPY (SELECT *, sum(load) OVER (PARTITION BY {key} ORDER BY w RANGE BETWEEN INTERVAL {KEPT - 1} hour PRECEDING
+            AND CURRENT ROW) AS state FROM (SELECT w, {key}, count(*) AS tuples, sum(size) AS load FROM {events} GROUP BY ALL))
+            TO '{out / ("duckdb_" + key)}' {option}"""
+        )
+    con.execute(
+        f"COPY (SELECT w, u, i, count(*) AS tuples FROM {events} GROUP BY ALL) TO '{out / 'duckdb_t'}' {option}"
+    )
+
+
+def same_answer(ours: Path, hand: Path) -> None:
+    """Both must say the same: load and tuples of every key group, traffic of every pair."""
+    import duckdb
+
+    run = next((ours / "runs").iterdir())
+    for mine, theirs, columns in (
+        ("load", "load user", "operator = 0"),
+        ("load", "load item", "operator = 1"),
+    ):
+        a = duckdb.sql(
+            f"SELECT sum(tuples), sum(load), sum(load * key_group), count(*) FROM '{run}/{mine}/*/*.parquet' WHERE {columns}"
+        )
+        b = duckdb.sql(
+            f"SELECT sum(tuples), sum(load), sum(load * key_group), count(*) FROM '{hand}/{theirs}/*/*.parquet'"
+        )
+        assert [float(x) for x in a.fetchall()[0]] == [float(x) for x in b.fetchall()[0]]
+    checks = "sum(tuples), sum(tuples * tuples), sum(tuples * (1000 * {} + {})), count(*)"
+    a = duckdb.sql(
+        f"SELECT {checks.format('src_key_group', 'dst_key_group')} FROM '{run}/traffic/*/*.parquet'"
+    ).fetchall()[0]
+    b = duckdb.sql(f"SELECT {checks.format('src', 'dst')} FROM '{hand}/traffic/*/*.parquet'").fetchall()[0]
+    assert [int(x) for x in a] == [int(x) for x in b]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a million tuples")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--repeats", type=int, default=1)
+    arguments = parser.parse_args()
+    tuples, keys = (1_000_000, 250_000) if arguments.quick else (20_000_000, 5_000_000)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    from keyshift.spark_stats import local_session
+
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        generate(work / "warm.parquet", 200_000, 50_000)
+        generate(work / "log.parquet", tuples, keys)
+        seconds: dict[str, list[tuple[float, float]]] = {}
+
+        def timed(name, job):
+            wall, cpu = time.perf_counter(), cpu_seconds()
+            job()
+            seconds.setdefault(name, []).append((time.perf_counter() - wall, cpu_seconds() - cpu))
+            print(f"{name:28}{seconds[name][-1][0]:9.1f} s{seconds[name][-1][1]:9.1f} CPU s", flush=True)
+
+        with local_session(
+            "benchmark", conf={"spark.driver.memory": "1200m", "spark.sql.shuffle.partitions": "8"}
+        ) as spark:
+            for log, warm in ((work / "warm.parquet", True), *[(work / "log.parquet", False)] * arguments.repeats):
+                jobs = hand_written(spark, log, work / "hand")
+                jobs["keyshift, everything"] = lambda log=log: with_keyshift(spark, log, work / "ours")
+                for name, job in jobs.items():
+                    job() if warm else timed(name, job)
+            memory = peak_memory()
+            same_answer(work / "ours", work / "hand")
+        timed("DuckDB, everything", lambda: with_duckdb(work / "log.parquet", work, os.cpu_count() or 1))
+        distinct = len(np.unique(pq.read_table(work / "log.parquet", columns=["user"])["user"].to_numpy()))
+    report(seconds, memory, tuples, distinct, arguments.out)
+
+
+def report(seconds, memory, tuples, distinct, out: Path) -> None:
+    rows = [
+        (name, *(statistics.median(column) for column in zip(*times, strict=True))) for name, times in seconds.items()
+    ]
+    table = pd.DataFrame(rows, columns=["job", "seconds", "cpu_seconds"]).set_index("job")
+    hand = [name for name in table.index if not name.startswith(("keyshift", "DuckDB"))]
+    table.loc["hand-written, sum"] = table.loc[hand].sum()
+    whole = table.loc["keyshift, everything"]
+    ratios = {name: whole / table.loc[name] for name in ("hand-written, sum", "traffic", "DuckDB, everything")}
+    table.to_csv(out / "spark_stats.csv", float_format="%.2f")
+    lines = [
+        f"# Spark statistics: {tuples:,} tuples, {distinct:,} distinct users, {os.cpu_count()} cores",
+        "",
+        "| job | seconds | CPU seconds |",
+        "|---|---|---|",
+        *(f"| {name} | {row.seconds:.1f} | {row.cpu_seconds:.1f} |" for name, row in table.iterrows()),
+        "",
+        "| keyshift, everything, against | ratio, seconds | ratio, CPU seconds |",
+        "|---|---|---|",
+        *(f"| {name} | {r.seconds:.2f} | {r.cpu_seconds:.2f} |" for name, r in ratios.items()),
+        "",
+        "| peak resident memory | GiB |",
+        "|---|---|",
+        *(f"| {name} | {gib:.2f} |" for name, gib in memory.items()),
+        "",
+        "The JVM ran with -Xmx1200m; in local mode it is driver and executor at once.",
+    ]
+    (out / "spark_stats.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
