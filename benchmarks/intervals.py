@@ -314,7 +314,9 @@ def figures(out: Path, tables: dict[str, pd.DataFrame]) -> None:
         title="Figure 12: cost of a migration",
         yscale="log",
     )
-    axes[0, 0].legend(fontsize=8)
+    axes[0, 0].set_yticks([3, 5, 10, 20, 50], labels=["3", "5", "10", "20", "50"])
+    axes[0, 0].minorticks_off()
+    axes[0, 0].legend(fontsize=8, loc="center right", bbox_to_anchor=(1.0, 0.72))
     axes[0, 1].plot(tau["tau"], tau["ssm_ms"], "o-")
     axes[0, 1].set(xlabel="tau", ylabel="ms", title="Figure 13: time of SSM (kernel)", ylim=(0, None))
     known = tau.dropna(subset=["precompute_s"]) if "precompute_s" in tau else tau[:0]
