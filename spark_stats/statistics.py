@@ -69,7 +69,7 @@ class Stats:
             state = exact_sums.three([F.col(name) for name in self._facts.sums(o, "state") or ["tuples"]])
             for values, value in zip(parts, (load, *state), strict=True):
                 values.append(value)
-        load, *state = (_choose(F.col("kind"), dict(enumerate(values))) for values in parts)
+        load, *sums = (_choose(F.col("kind"), dict(enumerate(values))) for values in parts)
         of_operators = (F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators))
         rows = self._facts.rows(of_operators, self._facts.width)
         return rows.select(
@@ -78,7 +78,7 @@ class Stats:
             F.col("a").cast("int").alias("key_group"),
             "tuples",
             load.alias("load"),
-            *(value.alias(name) for name, value in zip(STATE, state, strict=True)),
+            *(value.alias(name) for name, value in zip(STATE, sums, strict=True)),
         )
 
     @cached_property
@@ -259,8 +259,8 @@ class Stats:
         needed = self.added.where(F.col("window") >= min(first, end - reach + 1)).select(*columns)
         pairs = self.pairs.where(F.col("window") == end).drop("window") if self.topology.edges else None
         return assemble(
-            rows_of(needed, max_rows),
-            None if pairs is None else rows_of(pairs, max_rows),
+            dict(rows_of(needed, max_rows)),
+            None if pairs is None else dict(rows_of(pairs, max_rows)),
             span=(first, end),
             key_groups=self.key_groups.count,
             operators=[asdict(operator) for operator in self.topology.operators],
