@@ -99,9 +99,9 @@ def panel(axis, m: dict[str, dict]) -> None:
     milp = m.get("milp")
     if milp is None:
         return
-    done = min([float(milp["distance"])] * 2)
+    done = float(milp["distance"])
     line = [(t, float(milp[f"at_{t}"])) for t in TIMES if milp[f"at_{t}"]]
-    if line and line[-1][0] < max(TIMES):
+    if line and line[-1][0] < max(TIMES) and milp["proven"] == "True":
         line.append((max(TIMES), done))
     axis.plot(*zip(*line, strict=True), "o-", color="C0", markersize=4, label="milp")
     axis.axhline(float(milp["bound"]), color="C0", linestyle=":", label="its bound")
@@ -127,7 +127,7 @@ def panel(axis, m: dict[str, dict]) -> None:
                 label=f"plain {name}",
             )
     axis.set_xscale("log")
-    axis.set_yscale("log")
+    axis.set_ylim(bottom=0)
 
 
 def report(folder: Path) -> None:
