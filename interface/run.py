@@ -111,7 +111,11 @@ def _run(
         start = best_start(problem, method.warm_start, budget, seed)
     if start is not None:
         budget.report(objective=problem.objective(start), note="start")
-    return method.function(problem, budget=budget, seed=seed, start=start, **options)
+    answer = method.function(problem, budget=budget, seed=seed, start=start, **options)
+    if answer.termination == "infeasible" and start is not None:
+        # A checked assignment disproves it: solvers do err. Neither their verdict nor their bound is worth keeping.
+        return Answer(start, message=f"{method.name} found the problem infeasible, which its start disproves")
+    return answer
 
 
 def best_start(problem: Problem, names: tuple[str, ...], budget: Budget, seed: int) -> np.ndarray | None:

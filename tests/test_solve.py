@@ -85,6 +85,19 @@ def test_a_bad_start_is_refused():
         ks.solve(small(), start=[0, 1])
 
 
+def test_a_false_infeasible_does_not_outweigh_a_checked_start(monkeypatch):
+    import keyshift.solvers.allocation.statements as statements
+
+    def mistaken(problem, *, budget, seed=0, start=None):
+        return Answer(None, termination="infeasible", message="no")
+
+    monkeypatch.setattr(statements, "solve_cpsat", mistaken)
+    solution = ks.solve(small(max_migrations=1), "cp-sat")
+    assert solution.status == "feasible"
+    assert solution.bound is None
+    assert "which its start disproves" in solution.message
+
+
 def test_without_a_feasible_candidate_there_is_no_start():
     problem = small(resource_capacity={"load": 7})
     assert best_start(problem, (), Budget(), 0) is None

@@ -11,7 +11,12 @@ FORMULATION = Formulation(
     entry="keyshift.models.allocation:KeyGroupAllocation",
     methods=(
         Method(
-            "milp", "exact", f"{_PAPER}; own search and bounds, then CP-SAT", f"{_SOLVERS}.milp:solve_milp", ("flux",)
+            "milp",
+            "exact",
+            f"{_PAPER}; own search and bounds, then CP-SAT",
+            f"{_SOLVERS}.milp:solve_milp",
+            ("flux",),
+            prepare=f"{_SOLVERS}.prepare:compile_kernels",
         ),
         Method(
             "highs", "exact", f"{_PAPER}; HiGHS on the plain statement", f"{_SOLVERS}.statements:solve_highs", ("flux",)
