@@ -145,10 +145,9 @@ def test_ctrl_c_returns_the_incumbent(method):
     # In a process of its own: a timer sends the signal that the terminal would send.
     code = f"""
         import os, signal, threading
-        import numpy as np, keyshift as ks
-        rng = np.random.default_rng(0)
-        w = ks.Workload(load=rng.random(300), state=np.ones(300), current=rng.integers(0, 30, 300), nodes=30)
-        problem = ks.KeyGroupAllocation(w, max_migrations=25)
+        import keyshift as ks
+        from keyshift.models.allocation.generate import synthetic_workload
+        problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2, seed=1), max_migrations=20)
         ks.solve(ks.KeyGroupAllocation(ks.Workload(load=[1], state=[1], current=[0], nodes=1)), {method!r})
         threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         s = ks.solve(problem, {method!r}, time_limit=60)
