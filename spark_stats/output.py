@@ -54,9 +54,14 @@ def write(
     write_tables(stats, target / "runs" / run)
     seen = set(stats.seen)
     refused = [list(row) for row in stats.refusals if not placed_only or (row[0] in seen and row[1] != LATE)]
-    options = {"nodes": nodes, "placement": placement}
-    manifest = {**manifest, **{name: value for name, value in options.items() if value is not None}}
+    manifest = with_defaults(manifest, nodes, placement)
     commit(target, manifest, run, {"windows": sorted(seen), "refused": refused})
+
+
+def with_defaults(manifest: dict[str, Any], nodes: int | None, placement: str | None) -> dict[str, Any]:
+    """Return the manifest with what its reader shall take where nothing else is asked for."""
+    options = {"nodes": nodes, "placement": placement}
+    return {**manifest, **{name: value for name, value in options.items() if value is not None}}
 
 
 def description(topology: Topology, windows: Windows, key_groups: KeyGroups) -> dict[str, Any]:

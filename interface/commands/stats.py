@@ -45,7 +45,15 @@ def stats(
 ) -> None:
     """Gather load, state and traffic of a topology from a log of tuples."""
     from keyshift.models.placement import placement as place
-    from keyshift.spark_stats import StatsStream, Topology, collect, local_session, read_log, read_log_stream
+    from keyshift.spark_stats import (
+        StatsStream,
+        Topology,
+        collect,
+        local_session,
+        output,
+        read_log,
+        read_log_stream,
+    )
     from keyshift.spark_stats.collect import refuse
 
     described = Topology.from_yaml(topology)
@@ -63,6 +71,7 @@ def stats(
             running.start().awaitTermination()
             if finish:
                 running.finish()
+            output.commit(out, output.with_defaults(read_manifest(out), nodes, placement))
         else:
             events = read_log(spark, log, format=format_, schema=schema)
             with collect(events, described, **gather) as found:
