@@ -41,6 +41,8 @@ def generate(path: Path, tuples: int, keys: int) -> None:
             n = min(1_000_000, tuples - first)
             ts = START + (first + np.arange(n)) * (WINDOWS * HOUR) // tuples
             user, item = ((keys * rng.random(n) ** 3).astype(np.int64) for _ in range(2))
+            turn = np.arange(first, first + n)
+            user = np.where(turn % 4 == 0, turn // 4 % keys, user)  # so that every user comes at least once
             size = rng.integers(1, 1000, n).astype(np.int32)
             writer.write_table(pa.table([pa.array(ts, schema[0].type), user, item, size], schema=schema))
 
