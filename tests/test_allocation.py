@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pyomo.environ as pyo
 import pytest
@@ -166,6 +168,25 @@ def test_declarative_models_equal_brute_force(seed):
     if best is not None:
         assert relaxed.bound is not None
         assert relaxed.bound <= best
+
+
+@pytest.mark.parametrize("scale", [1e-7, 1e9])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_unit_of_load_does_not_matter(seed, scale):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, p=int(rng.integers(2, 6)), n=int(rng.integers(2, 4)))
+    workload = problem.workload.replace(load=problem.workload.load * scale)
+    problem = dataclasses.replace(problem, workload=workload, mean="exact")
+    best, _ = brute_force(problem)
+    for method in [m.name for m in ks.methods(problem) if m.kind != "heuristic"]:
+        solution = ks.solve(problem, method)
+        if best is None:
+            assert solution.status == "infeasible" or method == "lp"
+        elif method == "lp":
+            assert solution.bound <= best
+        else:
+            assert solution.status == "optimal"
+            assert solution.objective == pytest.approx(best, abs=1e-6 * problem.scale)
 
 
 @pytest.mark.parametrize("seed", range(25))

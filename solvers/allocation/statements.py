@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +17,29 @@ if TYPE_CHECKING:
 
 MIP_DOUBT = 5e-7
 """HiGHS proves its bound within feasibility tolerances; so much of the mean load is taken off it."""
+
+
+def in_unit_size(problem: KeyGroupAllocation) -> tuple[KeyGroupAllocation, float]:
+    """The same problem with loads, costs and resources of size one, and the load that stands for one.
+
+    HiGHS's tolerances are absolute: loads of 1e-7 would all be zero to it. The units are powers of two, so that no
+    digit is lost. A mean that is rounded up keeps its unit.
+    """
+    w = problem.workload
+    load = 1.0 if problem.mean == "ceiling" else _unit(problem.scale)
+    cost = _unit(float(w.state.max()))
+    uses = {name: _unit(float(use.max())) for name, use in w.resources.items()}
+    limits = {n: np.asarray(c) / uses.get(n, load) for n, c in (problem.resource_capacity or {}).items()}
+    scaled = w.replace(
+        load=w.load / load, state=w.state / cost, resources={n: use / uses[n] for n, use in w.resources.items()}
+    )
+    limit = None if problem.max_migration_cost is None else problem.max_migration_cost / cost
+    return replace(problem, workload=scaled, max_migration_cost=limit, resource_capacity=limits), load
+
+
+def _unit(size: float) -> float:
+    """The power of two nearest to a size; 1 for nothing."""
+    return 1.0 if size <= 0 else 2.0 ** round(math.log2(size))
 
 
 def solve_highs(
@@ -43,13 +68,14 @@ def solve_highs(
     The bound is HiGHS's dual bound less `MIP_DOUBT` times the mean load. With weights it is that bound over w1, since
     d_u and d_l are not negative.
     """
-    first, bound = _stage(problem, weights or "distance", None, start, budget, seed, threads)
+    problem, unit = in_unit_size(problem)
+    first, bound = _stage(problem, weights or "distance", None, start, budget, seed, threads, unit)
     if first.termination == "infeasible":
         return first
     if weights is not None:
         bound = None if bound is None or weights[0] <= 0 else bound / weights[0]
     if bound is not None:
-        first.bound = max(0.0, bound - MIP_DOUBT * problem.scale)  # a distance is never negative
+        first.bound = unit * max(0.0, bound - MIP_DOUBT * problem.scale)  # a distance is never negative
     if not second_stage or weights is not None or first.termination != "optimal" or first.assignment is None:
         return first
     least = problem.objective(first.assignment)
@@ -68,6 +94,7 @@ def _stage(
     budget: Budget,
     seed: int,
     threads: int,
+    unit: float = 1.0,
 ) -> tuple[Answer, float | None]:
     """Run HiGHS once on the statement with one objective; its answer and its own dual bound."""
     from keyshift.models.allocation.pyomo_model import AllocationPyomo
@@ -77,7 +104,11 @@ def _stage(
     if start is not None:
         statement.set_start(start)
     values = None if start is None else np.array([v.value for v in columns], dtype=float)
-    report = budget.report if objective == "distance" else None
+
+    def report(value: float, bound: float) -> None:
+        if objective == "distance":
+            budget.report(value * unit, bound * unit)
+
     result = highs.minimise(program, budget, seed=seed, start=values, threads=threads, report=report)
     if result.termination == "infeasible":
         why = "HiGHS proves that no assignment meets all limits"
@@ -128,10 +159,13 @@ def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> A
     """The linear relaxation's value, made safe: a bound, no assignment."""
     from keyshift.models.allocation.pyomo_model import AllocationPyomo
 
+    problem, unit = in_unit_size(problem)
     program, _ = highs.compile_model(AllocationPyomo(problem).model)
     bound, termination = highs.relaxation_bound(program, budget, seed)
     if termination == "infeasible":
         return Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
     return Answer(
-        None, None if bound is None else max(0.0, bound), "completed" if termination == "optimal" else termination
+        None,
+        None if bound is None else unit * max(0.0, bound),
+        "completed" if termination == "optimal" else termination,
     )
