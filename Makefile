@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+BENCHMARKS ?= allocation allocation_scale_in collocation intervals key_splitting mclb mixed_routing spark_stats
+
 .PHONY: setup demo test slow lint docs bench clean java
 
 setup: $(READY) java
@@ -37,7 +39,8 @@ docs: setup
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going -b html docs docs/_build/html
 
 bench: setup
-	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script --quick --out out/benchmarks || exit 1; done
+	mkdir -p out/benchmarks
+	for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py --quick --out out/benchmarks || exit 1; done
 
 clean:
 	rm -rf build out docs/_build $(VENV)
