@@ -15,6 +15,7 @@ from keyshift.models.workload import IntArray
 if TYPE_CHECKING:
     from keyshift.solvers.allocation.instance import Instance
     from keyshift.solvers.allocation.planning import Planner
+    from keyshift.solvers.allocation.prices import PriceBound
 
 PROVEN = 5e-7
 """An objective within so much of the mean of the bound is optimal; half of what `Problem.tolerance` grants."""
@@ -30,6 +31,10 @@ CPSAT_EFFORT = 20.0
 """Deterministic seconds that CP-SAT gets before HiGHS takes over."""
 TARGETS = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
 """Where between the bound and the best distance the plans aim, in turns."""
+PRICED = (4, 8, 16, 32, 64, 128, 256)
+"""Rounds of the search after which prices are asked for a bound, and every so many after the last."""
+PRECISION = 2e-5
+"""To so much of the mean is the price bound sought, unless it proves the best distance optimal."""
 ENGINE_PAIRS = 20_000
 """Beyond so many pairs the engine takes over only when there is no time limit: the search uses the time better."""
 
@@ -46,6 +51,7 @@ def solve_milp(
     """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 
     1. A lower bound by counting departures and arrivals (`keyshift.solvers.allocation.counts`), in milliseconds.
+       Later, now and then, a higher one by pricing them (`keyshift.solvers.allocation.prices`).
     2. Rounds of search: plan the counts of every node for a target distance and realise them
        (`keyshift.solvers.allocation.planning`), in turns with an annealed descent over moves, swaps and ejection chains
        (`keyshift.solvers.allocation.search`).
@@ -90,6 +96,7 @@ class _Run:
     deviation_sum: float = math.inf
     bound: float = 0.0
     infeasible: str = ""
+    open: float = math.inf  # the least distance that prices could not rule out, in units of the mean
     stopped: bool = False  # HiGHS ended by proof, within its tolerances
     details: dict[str, object] = field(default_factory=dict)
 
@@ -127,6 +134,7 @@ class _Run:
         from keyshift.solvers.allocation.counts import CountBound
         from keyshift.solvers.allocation.instance import Instance
         from keyshift.solvers.allocation.planning import Planner
+        from keyshift.solvers.allocation.prices import PriceBound
 
         instance = Instance(self.problem)
         counts = CountBound(instance)
@@ -139,6 +147,7 @@ class _Run:
         if self.done:
             return
         planner = Planner(instance, counts, self.seed)
+        prices = PriceBound(instance)
         least, most, for_each = ROUNDS
         rounds = min(most, least + int(self.problem.allowed.sum()) // for_each)
         endless = math.isfinite(self.budget.time_limit) and self.problem.allowed.sum() > ENGINE_PAIRS
@@ -149,7 +158,19 @@ class _Run:
                 self._plan_once(instance, planner, turn)
             else:
                 self._anneal_once(instance, turn)
+            if turn in PRICED or turn % PRICED[-1] == 0:
+                self._price(prices)
+        self._price(prices)
         self.details["rounds"] = turn
+
+    def _price(self, prices: PriceBound) -> None:
+        """Ask prices whether anything better than the best distance is possible, and if so, how much better."""
+        high = self.objective / self.problem.scale - 0.9 * PROVEN
+        if self.done or not 0 < high < self.open or not prices.affordable:
+            return
+        low = self.bound / self.problem.scale
+        low, self.open = prices.highest(low, high, PRECISION, lambda: self.budget.expired)
+        self.raise_bound(low * self.problem.scale, "prices")
 
     def _value(self, instance: Instance) -> float:
         return math.inf if self.best is None else instance.distance(self.best)

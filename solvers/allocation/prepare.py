@@ -11,11 +11,12 @@ from keyshift.solvers.allocation.counts import CountBound
 from keyshift.solvers.allocation.instance import Instance
 from keyshift.solvers.allocation.milp import solve_milp
 from keyshift.solvers.allocation.planning import Planner
+from keyshift.solvers.allocation.prices import price_bound
 from keyshift.solvers.allocation.search import anneal
 
 
 def compile_kernels() -> None:
-    """Run every phase once: counting, planning, realising, annealing, and the whole method for a moment."""
+    """Run every phase once: counting, planning, realising, annealing, pricing, and the whole method for a moment."""
     problem = KeyGroupAllocation(synthetic_workload(4, 100, varies=0.6), max_migrations=6)
     instance = Instance(problem)
     counts = CountBound(instance)
@@ -26,4 +27,5 @@ def compile_kernels() -> None:
     if pairs is not None:
         planner.realise(pairs, target, 10, 1)
     anneal(instance, instance.home, np.inf, iterations=10, hot=0.03, cold=0.001, seed=0, stream=1)
+    price_bound(problem, budget=Budget())
     solve_milp(problem, budget=Budget(0.1))

@@ -1,0 +1,163 @@
+"""The price bound of key-group allocation: safe, exact where it says so, and stronger than counting."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from brute_force import brute_force
+from instances.allocation import random_problem
+
+import keyshift as ks
+from keyshift.models.allocation.generate import synthetic_workload
+from keyshift.solvers.allocation import price_kernels
+from keyshift.solvers.allocation.column_master import Column, Master
+from keyshift.solvers.allocation.counts import CountBound
+from keyshift.solvers.allocation.instance import Instance
+from keyshift.solvers.allocation.prices import PriceBound
+
+
+def never() -> bool:
+    return False
+
+
+def exclude_all(bound: PriceBound, best: float, scale: float) -> None:
+    """Whatever prices rule out must lie below the optimum."""
+    for share in (0.5, 0.9, 1.0, 1.1):
+        if bound.excludes(share * best / scale, never):
+            assert share < 1.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_prices_never_rule_out_the_optimum(seed):
+    """Every option: draining, capacities, costs, unequal nodes, ties, zeros."""
+    rng = np.random.default_rng(300 + seed)
+    said = 0
+    for _ in range(80):
+        problem = random_problem(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4)))
+        best = brute_force(problem)[0]
+        if best is None:
+            continue
+        exclude_all(PriceBound(Instance(problem)), best, problem.scale)
+        low = ks.solve(problem, "prices")
+        assert low.bound <= best * (1 + 1e-12)
+        said += low.bound > 0
+    assert said > 5
+
+
+@pytest.mark.slow
+def test_prices_never_rule_out_the_optimum_of_thousands():
+    rng = np.random.default_rng(77)
+    for _ in range(3000):
+        problem = random_problem(rng, int(rng.integers(1, 8)), int(rng.integers(1, 4)))
+        best = brute_force(problem)[0]
+        if best is not None:
+            exclude_all(PriceBound(Instance(problem)), best, problem.scale)
+
+
+def test_the_relaxed_columns_are_safe_too(monkeypatch):
+    """With hardly any column priced one by one, slopes and sums of steps carry the bound."""
+    monkeypatch.setattr("keyshift.solvers.allocation.prices.MOST_IN", 1)
+    monkeypatch.setattr("keyshift.solvers.allocation.prices.MOST_OUT", 1)
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        problem = random_problem(rng, 6, 3)
+        best = brute_force(problem)[0]
+        if best is not None:
+            exclude_all(PriceBound(Instance(problem)), best, problem.scale)
+
+
+def test_every_node_pays_the_least_of_all_its_columns():
+    """(P4) against all sets of departures and arrivals, for arbitrary prices."""
+    rng = np.random.default_rng(1)
+    problem = ks.KeyGroupAllocation(synthetic_workload(3, 12, varies=0.6, seed=4), max_migrations=4)
+    it = Instance(problem)
+    bound = PriceBound(it)
+    for distance in (0.05, 0.15):
+        curve = rng.uniform(0, 1, bound.hats.shape[1])
+        price = bound.hats @ curve
+        value, columns = bound._answer(curve, distance)
+        total = 0.0
+        for i in range(it.nodes):
+            own, other = np.flatnonzero(it.home == i), np.flatnonzero(it.home != i)
+            costs = [
+                (1 - price[list(out)]).sum() + price[list(into)].sum()
+                for a, b in itertools.product(range(5), range(5))
+                for out in itertools.combinations(own, a)
+                for into in itertools.combinations(other, b)
+                if abs(bound.excess[i] - it.load[list(out)].sum() + it.load[list(into)].sum()) <= distance
+            ]
+            total += min(costs)
+        assert value <= total + 1e-9
+        assert value >= total - 0.05  # only columns of three arrivals and more may be cheaper than they are
+        assert [column.node for column in columns] == [0, 1, 2]
+
+
+def test_prices_see_what_counts_do_not():
+    problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2, seed=0), max_migrations=20)
+    counted = CountBound(Instance(problem)).bound() * problem.scale
+    assert ks.solve(problem, "prices").bound > 5 * counted
+
+
+def test_by_hand():
+    """Nodes carry 6, 8 and 8, the mean is 22 / 3: one move of a 2 only hands node 0's lack to another node."""
+    w = ks.Workload(load=[6, 4, 4, 2, 2, 2, 2], state=np.ones(7), current=[0, 1, 1, 2, 2, 2, 2], nodes=3)
+    problem = ks.KeyGroupAllocation(w, max_migrations=1)
+    best = brute_force(problem)[0]
+    assert best == pytest.approx(4 / 3)
+    bound = PriceBound(Instance(problem))
+    assert bound.excludes(1.0 / problem.scale, never)
+    assert bound.value > 1
+    assert not bound.excludes(best / problem.scale, never)
+
+
+def test_an_instance_beyond_reach_is_left_to_the_counts(monkeypatch):
+    monkeypatch.setattr("keyshift.solvers.allocation.prices.MOST_WORK", 0)
+    problem = ks.KeyGroupAllocation(synthetic_workload(4, 40, varies=0.6, seed=0), max_migrations=2)
+    assert ks.solve(problem, "prices").bound == CountBound(Instance(problem)).bound() * problem.scale
+
+
+def test_expiry_keeps_what_is_known():
+    bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(4, 40, varies=0.6, seed=0), max_migrations=2)))
+    assert bound.highest(0.01, 0.2, 1e-5, lambda: True) == (0.01, 0.2)
+
+
+def test_master_takes_a_column_once():
+    master = Master(1, 2, 3.0)
+    column = Column(0, 1.0, np.array([1.0, -1.0]), 0.0, (0, 1))
+    assert master.add(column)
+    assert not master.add(column)
+    master.solve()
+    assert master.value == pytest.approx(4.0)  # leaving the node without a column is as dear as any imbalance
+
+
+def test_kernels_say_the_same_compiled_and_not():
+    rng = np.random.default_rng(2)
+    load, price = np.sort(rng.uniform(0.1, 0.2, 9)), rng.uniform(0, 1, 9)
+    f, who = price_kernels.arrival_costs(load, price, load[0], 0.01, 3)
+    plain, plain_who = price_kernels.arrival_costs.py_func(load, price, load[0], 0.01, 3)
+    np.testing.assert_array_equal(f, plain)
+    np.testing.assert_array_equal(who, plain_who)
+    widths = np.array([4, 5, 6, 7])
+    minima = price_kernels.window_minima(f, widths)
+    np.testing.assert_array_equal(minima, price_kernels.window_minima.py_func(f, widths))
+    for b, y in itertools.product(range(4), range(minima.shape[1])):
+        inside = f[b, max(0, y - widths[b]) : y + 1]
+        assert minima[b, y] == (inside.min() if inside.size else price_kernels.NEVER)
+    own, leaving, foreign = rng.uniform(0.1, 0.2, 4), rng.uniform(0, 1, 4), np.ones(9, bool)
+    for excess in (-0.4, 0.0, 0.1):
+        answers = []
+        for kernel in (price_kernels.cheapest_column, price_kernels.cheapest_column.py_func):
+            column = np.zeros(10, np.int64)
+            value = kernel(
+                own, leaving, excess, 0.02, 3, 3, load, price, foreign, load[0], 0.01, f, minima, who, widths, column
+            )
+            answers.append((value, *column))
+        assert answers[0] == answers[1]
+        beyond = []
+        for kernel in (price_kernels.beyond, price_kernels.beyond.py_func):
+            pick = np.zeros(3, np.int64)
+            value = kernel(own, leaving, excess, 0.02, False, 1, 1, 4, 4, load, price, np.array([-1.0, 0, 1]), pick)
+            beyond.append((value, *pick))
+        assert beyond[0] == pytest.approx(beyond[1])
