@@ -178,11 +178,11 @@ def test_the_unit_of_load_does_not_matter(seed, scale):
     workload = problem.workload.replace(load=problem.workload.load * scale)
     problem = dataclasses.replace(problem, workload=workload, mean="exact")
     best, _ = brute_force(problem)
-    for method in [m.name for m in ks.methods(problem) if m.kind != "heuristic"]:
-        solution = ks.solve(problem, method)
+    for method in [m for m in ks.methods(problem) if m.kind != "heuristic"]:
+        solution = ks.solve(problem, method.name)
         if best is None:
-            assert solution.status == "infeasible" or method == "lp"
-        elif method == "lp":
+            assert solution.status == "infeasible" or method.kind == "relaxation"
+        elif method.kind == "relaxation":
             assert solution.bound <= best
         else:
             assert solution.status == "optimal"

@@ -15,6 +15,7 @@ from keyshift.solvers.allocation import price_kernels
 from keyshift.solvers.allocation.column_master import Column, Master
 from keyshift.solvers.allocation.counts import CountBound
 from keyshift.solvers.allocation.instance import Instance
+from keyshift.solvers.allocation.price_tree import PriceTree
 from keyshift.solvers.allocation.prices import PriceBound
 
 
@@ -24,8 +25,12 @@ def never() -> bool:
 
 def exclude_all(bound: PriceBound, best: float, scale: float) -> None:
     """Whatever prices rule out must lie below the optimum."""
+    tree = PriceTree(bound)
     for share in (0.5, 0.9, 1.0, 1.1):
         if bound.excludes(share * best / scale, never):
+            assert share < 1.0
+            assert tree.excludes(share * best / scale, 8, never)
+        elif tree.excludes(share * best / scale, 32, never):
             assert share < 1.0
 
 
@@ -77,7 +82,7 @@ def test_every_node_pays_the_least_of_all_its_columns():
     for distance in (0.05, 0.15):
         curve = rng.uniform(0, 1, bound.hats.shape[1])
         price = bound.hats @ curve
-        value, columns = bound._answer(curve, distance)
+        value, columns = bound._answer(curve, distance, bound.counts)
         total = 0.0
         for i in range(it.nodes):
             own, other = np.flatnonzero(it.home == i), np.flatnonzero(it.home != i)
@@ -120,16 +125,50 @@ def test_an_instance_beyond_reach_is_left_to_the_counts(monkeypatch):
 
 def test_expiry_keeps_what_is_known():
     bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(4, 40, varies=0.6, seed=0), max_migrations=2)))
-    assert bound.highest(0.01, 0.2, 1e-5, lambda: True) == (0.01, 0.2)
+    assert PriceTree(bound).highest(0.01, 0.2, 1e-5, 9, lambda: True) == 0.01
+
+
+def test_branching_rules_out_what_prices_alone_do_not():
+    bound = PriceBound(
+        Instance(full := ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20))
+    )
+    assert not bound.excludes(0.003, never)
+    assert PriceTree(bound).excludes(0.003, 64, never)
+    assert not PriceTree(bound).excludes(0.003, 1, never)
+    assert ks.solve(full, "prices").bound > 0.003 * full.scale
+
+
+def test_a_plan_says_who_sends_and_takes_how_many():
+    bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)))
+    plans = []
+
+    def keep(plan: np.ndarray) -> bool:
+        plans.append(plan)
+        return len(plans) == 2
+
+    assert not PriceTree(bound).excludes(0.0033, 200, never, keep, most_plans=9)
+    assert plans
+    for plan in plans:
+        sent, taken = plan.sum(axis=0)
+        assert sent == taken <= 20
+    assert not PriceTree(bound).excludes(0.0033, 200, never, keep, most_plans=1)
+
+
+def test_columns_of_late_use_are_kept(monkeypatch):
+    monkeypatch.setattr("keyshift.solvers.allocation.prices.MOST_COLUMNS", 100)
+    bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)))
+    PriceTree(bound).excludes(0.0033, 9, never)
+    assert 0 < len(bound.met) <= 100
 
 
 def test_master_takes_a_column_once():
     master = Master(1, 2, 3.0)
-    column = Column(0, 1.0, np.array([1.0, -1.0]), 0.0, (0, 1))
-    assert master.add(column)
-    assert not master.add(column)
+    column = Column(0, 1, 1, 1.0, np.array([0.5, -0.5]), 0.0, (0, 1))
+    assert master.add([column, column]) == [column]
+    assert master.add([column]) == []
     master.solve()
-    assert master.value == pytest.approx(4.0)  # leaving the node without a column is as dear as any imbalance
+    assert master.value == pytest.approx(3.0)  # the column and its imbalance cost 3.5, no column 3
+    assert not master.use().balanced
 
 
 def test_kernels_say_the_same_compiled_and_not():
@@ -151,13 +190,32 @@ def test_kernels_say_the_same_compiled_and_not():
         for kernel in (price_kernels.cheapest_column, price_kernels.cheapest_column.py_func):
             column = np.zeros(10, np.int64)
             value = kernel(
-                own, leaving, excess, 0.02, 3, 3, load, price, foreign, load[0], 0.01, f, minima, who, widths, column
+                own,
+                leaving,
+                excess,
+                0.02,
+                0,
+                3,
+                0,
+                3,
+                load,
+                price,
+                foreign,
+                load[0],
+                0.01,
+                f,
+                minima,
+                who,
+                widths,
+                column,
             )
             answers.append((value, *column))
         assert answers[0] == answers[1]
         beyond = []
         for kernel in (price_kernels.beyond, price_kernels.beyond.py_func):
             pick = np.zeros(3, np.int64)
-            value = kernel(own, leaving, excess, 0.02, False, 1, 1, 4, 4, load, price, np.array([-1.0, 0, 1]), pick)
+            value = kernel(
+                own, leaving, excess, 0.02, False, 0, 1, 4, 0, 1, 4, load, price, np.array([-1.0, 0, 1]), pick
+            )
             beyond.append((value, *pick))
         assert beyond[0] == pytest.approx(beyond[1])

@@ -23,7 +23,7 @@ FORMULATION = Formulation(
         ),
         Method("cp-sat", "exact", f"{_PAPER}; CP-SAT", f"{_SOLVERS}.statements:solve_cpsat", ("flux",)),
         Method("lp", "relaxation", f"{_PAPER}, without integrality", f"{_SOLVERS}.statements:lp_bound"),
-        Method("prices", "relaxation", "keyshift: counts and prices of moves", f"{_SOLVERS}.prices:price_bound"),
+        Method("prices", "relaxation", "keyshift: counts and prices of moves", f"{_SOLVERS}.price_tree:price_bound"),
         Method("flux", "heuristic", "Shah et al. 2003, as in Madsen et al. 2016", f"{_HEURISTICS}.flux:flux"),
         Method("potc", "heuristic", "Azar et al. 1999, within the limits", f"{_HEURISTICS}.potc:potc"),
         Method(

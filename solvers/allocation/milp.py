@@ -15,7 +15,7 @@ from keyshift.models.workload import IntArray
 if TYPE_CHECKING:
     from keyshift.solvers.allocation.instance import Instance
     from keyshift.solvers.allocation.planning import Planner
-    from keyshift.solvers.allocation.prices import PriceBound
+    from keyshift.solvers.allocation.price_tree import PriceTree
 
 PROVEN = 5e-7
 """An objective within so much of the mean of the bound is optimal; half of what `Problem.tolerance` grants."""
@@ -30,11 +30,12 @@ ROUNDS = (20, 400, 50)
 CPSAT_EFFORT = 20.0
 """Deterministic seconds that CP-SAT gets before HiGHS takes over."""
 TARGETS = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
-"""Where between the bound and the best distance the plans aim, in turns."""
-PRICED = (4, 8, 16, 32, 64, 128, 256)
-"""Rounds of the search after which prices are asked for a bound, and every so many after the last."""
-PRECISION = 2e-5
-"""To so much of the mean is the price bound sought, unless it proves the best distance optimal."""
+PRICED = (0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1)
+"""Where between the bound and the best distance the plans aim, in turns; prices also ask again for a proof."""
+BRANCHES, MOST_BRANCHES = 16, 512
+"""Branches that prices may take for one distance: at first, and at most; four more with every distance asked."""
+ATTEMPTS = 8
+"""Annealings that try to realise a plan of the prices."""
 ENGINE_PAIRS = 20_000
 """Beyond so many pairs the engine takes over only when there is no time limit: the search uses the time better."""
 
@@ -51,10 +52,10 @@ def solve_milp(
     """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 
     1. A lower bound by counting departures and arrivals (`keyshift.solvers.allocation.counts`), in milliseconds.
-       Later, now and then, a higher one by pricing them (`keyshift.solvers.allocation.prices`).
-    2. Rounds of search: plan the counts of every node for a target distance and realise them
-       (`keyshift.solvers.allocation.planning`), in turns with an annealed descent over moves, swaps and ejection chains
-       (`keyshift.solvers.allocation.search`).
+    2. Rounds of search for a target distance between bound and best: branch and price either rules it out or plans how
+       many key groups every node sends and takes (`keyshift.solvers.allocation.price_tree`); annealing realises that
+       plan, or a likely one (`keyshift.solvers.allocation.planning`); in turns with an annealed descent over moves,
+       swaps and ejection chains (`keyshift.solvers.allocation.search`).
     3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
 
     Every phase ends early when objective and bound meet. No Pyomo model is built.
@@ -96,7 +97,8 @@ class _Run:
     deviation_sum: float = math.inf
     bound: float = 0.0
     infeasible: str = ""
-    open: float = math.inf  # the least distance that prices could not rule out, in units of the mean
+    asked: int = 0  # distances that prices were asked about
+    refused: float = math.inf  # the best distance that prices could not prove
     stopped: bool = False  # HiGHS ended by proof, within its tolerances
     details: dict[str, object] = field(default_factory=dict)
 
@@ -134,6 +136,7 @@ class _Run:
         from keyshift.solvers.allocation.counts import CountBound
         from keyshift.solvers.allocation.instance import Instance
         from keyshift.solvers.allocation.planning import Planner
+        from keyshift.solvers.allocation.price_tree import PriceTree
         from keyshift.solvers.allocation.prices import PriceBound
 
         instance = Instance(self.problem)
@@ -148,29 +151,42 @@ class _Run:
             return
         planner = Planner(instance, counts, self.seed)
         prices = PriceBound(instance)
+        tree = PriceTree(prices) if prices.affordable else None
         least, most, for_each = ROUNDS
         rounds = min(most, least + int(self.problem.allowed.sum()) // for_each)
         endless = math.isfinite(self.budget.time_limit) and self.problem.allowed.sum() > ENGINE_PAIRS
         turn = 0
         while not self.done and (turn < rounds or endless):
             turn += 1
-            if planner.useful and turn % 8:
+            if tree is not None and turn % 2 == 0:
+                self._price_once(instance, planner, tree, turn)
+            elif planner.useful and turn % 8 != 7:
                 self._plan_once(instance, planner, turn)
             else:
                 self._anneal_once(instance, turn)
-            if turn in PRICED or turn % PRICED[-1] == 0:
-                self._price(prices)
-        self._price(prices)
         self.details["rounds"] = turn
 
-    def _price(self, prices: PriceBound) -> None:
-        """Ask prices whether anything better than the best distance is possible, and if so, how much better."""
-        high = self.objective / self.problem.scale - 0.9 * PROVEN
-        if self.done or not 0 < high < self.open or not prices.affordable:
+    def _price_once(self, instance: Instance, planner: Planner, tree: PriceTree, turn: int) -> None:
+        """Rule a distance out, or plan how it may be reached: the best distance when it is new, else one below."""
+        low, high = self.bound / self.problem.scale, self.objective / self.problem.scale - 0.9 * PROVEN
+        if not low < high < math.inf:
             return
-        low = self.bound / self.problem.scale
-        low, self.open = prices.highest(low, high, PRECISION, lambda: self.budget.expired)
-        self.raise_bound(low * self.problem.scale, "prices")
+        target = high if high < self.refused else low + (high - low) * PRICED[self.asked % len(PRICED)]
+        branches = min(BRANCHES + 4 * self.asked, MOST_BRANCHES)
+        self.asked += 1
+        effort = 100_000 + 3_000 * instance.max_moves
+
+        def realise(plan: IntArray) -> bool:
+            for attempt in range(ATTEMPTS):  # now and then the right key groups meet, mostly they do not
+                self.offer(planner.realise(plan, target, effort, ATTEMPTS * turn + attempt), "priced")
+                if self._value(instance) <= target or self.budget.expired:
+                    return True
+            return False
+
+        if tree.excludes(target, branches, lambda: self.budget.expired, realise):
+            self.raise_bound(target * self.problem.scale, "prices")
+        elif target == high:
+            self.refused = high
 
     def _value(self, instance: Instance) -> float:
         return math.inf if self.best is None else instance.distance(self.best)

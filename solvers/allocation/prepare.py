@@ -11,7 +11,7 @@ from keyshift.solvers.allocation.counts import CountBound
 from keyshift.solvers.allocation.instance import Instance
 from keyshift.solvers.allocation.milp import solve_milp
 from keyshift.solvers.allocation.planning import Planner
-from keyshift.solvers.allocation.prices import price_bound
+from keyshift.solvers.allocation.price_tree import price_bound
 from keyshift.solvers.allocation.search import anneal
 
 

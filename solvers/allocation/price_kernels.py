@@ -115,9 +115,10 @@ def trace(b, cell, f, who, price, chosen):  # pragma: no cover - compiled; the t
 
 @njit(cache=True)
 def cheapest_column(
-    own, leaving, excess, reach, most_out, most_in, load, price, foreign, low, step, f, minima, who, widths, column
-):  # pragma: no cover - compiled; the tests compare .py_func
-    """Least price of up to `most_out` departures and `most_in` arrivals that bring a node within `reach`.
+    own, leaving, excess, reach, least_out, most_out, least_in, most_in,
+    load, price, foreign, low, step, f, minima, who, widths, column,
+):  # pragma: no cover - compiled; the tests compare .py_func # fmt: skip
+    """Least price of so many departures and arrivals that bring a node within `reach`; `NEVER` when none do.
 
     Departures are all tried, one and two arrivals exactly, more of them by `f`, that is: within `reach` or a little
     more. `leaving` prices departures. `column` = [departures, arrivals, who leaves ..., who arrives ...] on return.
@@ -130,7 +131,7 @@ def cheapest_column(
     a = 0
     while True:
         least, most = sums[a] - excess - reach, sums[a] - excess + reach
-        for b in range(most_in + 1):
+        for b in range(least_in, most_in + 1 if a >= least_out else 0):
             if most < b * low:
                 break
             if b == 0:
@@ -177,15 +178,16 @@ def cheapest_column(
 
 @njit(cache=True)
 def beyond(
-    own, leaving, excess, reach, upward_only, most_out, most_in, limit, most_b, load, price, slopes, pick
-):  # pragma: no cover - compiled; the tests compare .py_func
-    """Lower bound on the price of more departures than `most_out` or more arrivals than `most_in`.
+    own, leaving, excess, reach, upward_only, least_out, tried_out, most_out, least_in, tried_in, most_in,
+    load, price, slopes, pick,
+):  # pragma: no cover - compiled; the tests compare .py_func # fmt: skip
+    """Lower bound on the price of a node's columns with more departures than `tried_out` or arrivals than `tried_in`.
 
     For any slope m the window on (arrivals less departures), in load, may be priced at m for a unit of load; what is
     left is the a cheapest departures and b times the cheapest arrival. The largest over the slopes counts for each
-    (a, b), up to `limit` and `most_b`, and the least of those is returned; `pick` = (a, b, slope) of it.
+    (a, b), up to `most_out` and `most_in`, and the least of those is returned; `pick` = (a, b, slope) of it.
     """
-    most_a = min(limit, own.size)
+    most_a = min(most_out, own.size)
     prefix = np.zeros((slopes.size, most_a + 1))
     arrival, window = np.empty(slopes.size), np.empty(slopes.size)
     for s in range(slopes.size):
@@ -199,9 +201,9 @@ def beyond(
     heavy = np.concatenate((np.zeros(1), np.cumsum(np.sort(own)[::-1])))
     low, high = load.min(), load.max()
     best = NEVER
-    for a in range(most_a + 1):
-        for b in range(most_b + 1):
-            if a <= most_out and b <= most_in:
+    for a in range(least_out, most_a + 1):
+        for b in range(least_in, most_in + 1):
+            if a <= tried_out and b <= tried_in:
                 continue
             if b * low - heavy[a] > reach - excess or (not upward_only and b * high - light[a] < -reach - excess):
                 continue

@@ -26,15 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models import Answer, Budget
-from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation import price_kernels as kernels
 from keyshift.solvers.allocation.column_master import Column, Master
-from keyshift.solvers.allocation.counts import CountBound
 from keyshift.solvers.allocation.instance import Instance
 
 KNOTS = 24
@@ -49,6 +47,8 @@ STEPS, MOST_STEPS = 100, 20_000
 """Steps of the sums of three arrivals and more to the width of a target, and to the spread of the loads at most."""
 MOST_WORK = 3e8
 """Elementary steps to answer one curve at most; larger instances are left to the counts."""
+MOST_COLUMNS = 3_000
+"""Columns kept for other distances."""
 MARGIN = 1e-6
 """By so much must L(q) exceed the limit: a thousand times what rounding can have added to a sum of all columns."""
 SLOPES = (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0)
@@ -85,6 +85,7 @@ class PriceBound:
         self.slopes = np.array(SLOPES) / self.spread if self.spread > 0 else np.zeros(1)
         self.curve = np.full(at.size, 0.5)
         self.value = 0.0
+        self.counts = np.tile(np.array([0, it.max_moves]), (it.nodes, 2))
         self.met: dict[tuple[object, ...], Column] = {}
 
     @property
@@ -101,98 +102,99 @@ class PriceBound:
         others = it.nodes * len(SLOPES) * min(it.max_moves, max(own.size for own in self.own)) * it.max_moves
         return bool(sums + subsets + others <= MOST_WORK)
 
-    def highest(self, low: float, high: float, precision: float, expired: Callable[[], bool]) -> tuple[float, float]:
-        """Bisect for the highest distance that is ruled out.
+    def excludes(self, distance: float, expired: Callable[[], bool] = lambda: False) -> bool:
+        """Whether no assignment of the allowed number of moves lies within a distance, in units of the mean."""
+        priced = self.price(distance, self.counts, self.curve, expired)
+        self.curve, self.value = priced.curve, priced.value
+        return self.enough(priced.value)
+
+    def enough(self, value: float) -> bool:
+        """Whether so many moves are too many."""
+        return value > self.instance.max_moves + MARGIN
+
+    def price(self, distance: float, counts: IntArray, curve: FloatArray, expired: Callable[[], bool]) -> Priced:
+        """Look for the curve of the largest L(q).
 
         Parameters
         ----------
-        low, high : float
-            A distance known to be ruled out (or 0), and one to stay below, in units of the mean.
-        precision : float
+        distance : float
+            In units of the mean.
+        counts : ndarray of int, shape (n, 4)
+            Least and most departures, least and most arrivals of each node.
+        curve : ndarray
+            To begin with.
         expired : callable
             Asked between two curves; ends the search.
-
-        Returns
-        -------
-        ruled_out, open : float
-            Nothing is possible up to the first; the second could not be ruled out.
         """
-        trial = high
-        while not expired():
-            if self.excludes(trial, expired):
-                low = trial
-                if trial == high:
-                    break
-            else:
-                high = trial
-            if high - low <= precision:
-                break
-            trial = (low + high) / 2
-        return low, high
-
-    def excludes(self, distance: float, expired: Callable[[], bool] = lambda: False) -> bool:
-        """Whether no assignment of the allowed number of moves lies within a distance, in units of the mean."""
         it = self.instance
-        enough = it.max_moves + MARGIN
-        master = Master(it.nodes, self.hats.shape[1], it.max_moves)
-        for column in self.met.values():
-            if column.distance <= distance:
-                master.add(column)
-        best, center, trust = -np.inf, self.curve, 0.5
+        master = Master(it.nodes, curve.size, it.max_moves + 1.0)
+        master.add(column for column in self.met.values() if column.distance <= distance and _within(column, counts))
+        best, center, trust = -np.inf, curve, 0.5
         for turn in range(ROUNDS):
+            proposed = center
             if turn:
-                proposed = master.solve()
+                proposed = trust * center + (1 - trust) * master.solve()
                 if master.value <= it.max_moves or expired():
                     break
-                proposed = trust * center + (1 - trust) * proposed
-            else:
-                proposed = center
-            value, columns = self._answer(proposed, distance)
+            value, columns = self._answer(proposed, distance, counts)
             if value > best:
                 best, center = value, proposed
-            fresh = [column for column in columns if master.add(column)]
+            fresh = master.add(columns)
             self.met |= {column.key: column for column in fresh}
-            if best > enough or (not fresh and trust == 0):
+            if self.enough(best) or (not fresh and trust == 0):
                 break
             if not fresh:
                 trust = trust / 2 if trust > 0.1 else 0.0
-        self.curve, self.value = center, best
-        return best > enough
+        self._forget(master)
+        return Priced(best, center, master)
 
-    def _answer(self, curve: FloatArray, distance: float) -> tuple[float, list[Column]]:
-        """L(q) of (P4), and the cheapest column of each node."""
+    def _forget(self, master: Master) -> None:
+        """Keep the columns of late use when there are too many."""
+        if len(self.met) > MOST_COLUMNS:
+            for column in master.used():
+                self.met[column.key] = self.met.pop(column.key, column)
+            for key in list(self.met)[: len(self.met) - MOST_COLUMNS // 2]:
+                del self.met[key]
+
+    def _answer(self, curve: FloatArray, distance: float, counts: IntArray) -> tuple[float, list[Column]]:
+        """L(q) of (P4) within the counts, and the cheapest column of each node that has any."""
         it = self.instance
         reach = (distance + it.doubt) / it.weight
         tariff = _Tariff(self, curve, float(reach.min()))
-        total, columns = 0.0, []
+        total = 0.0
+        columns: list[Column] = []
         for i in range(it.nodes):
-            value, column = self._cheapest(i, float(reach[i]), tariff)
+            value, column = self._cheapest(i, float(reach[i]), tariff, counts[i])
+            if column is None:
+                return np.inf, columns
             total += value
             columns.append(column)
         return total, columns
 
-    def _cheapest(self, i: int, reach: float, tariff: _Tariff) -> tuple[float, Column]:
-        """The least term of node i in (P4), and a column that costs as much."""
+    def _cheapest(self, i: int, reach: float, tariff: _Tariff, counts: IntArray) -> tuple[float, Column | None]:
+        """The least term of node i in (P4), and a column that costs as much; None when it has none."""
         it, own = self.instance, self.own[i]
         load, leaving = it.load[own], 1.0 - tariff.price[own]
-        closed, upward = not it.open_to_all[i], bool(it.draining[i])
-        value, column, most_out, most_in = kernels.NEVER, None, -1, -1
-        if not closed and not upward:
-            most_out, most_in = self._most_out(own), tariff.most_in
+        least_out, most_out, least_in, most_in = (int(count) for count in counts)
+        value, column, tried_out, tried_in = kernels.NEVER, None, -1, -1
+        if it.open_to_all[i] and not it.draining[i]:
+            tried_out, tried_in = min(most_out, self._most_out(own)), min(most_in, tariff.most_in)
             minima, widths = tariff.windows(reach)
             found = np.zeros(2 + MOST_OUT + MOST_IN, np.int64)
             value = kernels.cheapest_column(
-                load, leaving, self.excess[i], reach, most_out, most_in, self.load, tariff.ascending,
-                self.foreign[i], self.load[0], tariff.step, tariff.sums, minima, tariff.who, widths, found,
+                load, leaving, self.excess[i], reach, least_out, tried_out, least_in, tried_in,
+                self.load, tariff.ascending, self.foreign[i], self.load[0], tariff.step, tariff.sums, minima,
+                tariff.who, widths, found,
             )  # fmt: skip
-            a, b = found[:2]
-            column = self._column(i, own[found[2 : 2 + a]], self.ascending[found[2 + a : 2 + a + b]])
+            if value < kernels.NEVER:
+                a, b = found[:2]
+                column = self._column(i, own[found[2 : 2 + a]], self.ascending[found[2 + a : 2 + a + b]])
         pick = np.zeros(3, np.int64)
         other = kernels.beyond(
-            load, leaving, self.excess[i], reach, upward, most_out, most_in, it.max_moves,
-            0 if closed else it.max_moves, self.load, tariff.ascending, self.slopes, pick,
+            load, leaving, self.excess[i], reach, bool(it.draining[i]), least_out, tried_out, most_out,
+            least_in, tried_in, most_in if it.open_to_all[i] else 0, self.load, tariff.ascending, self.slopes, pick,
         )  # fmt: skip
-        if other < value or column is None:
+        if other < value:
             return other, self._relaxed(i, reach, tariff, pick)
         return value, column
 
@@ -208,7 +210,8 @@ class PriceBound:
         distance = abs(self.excess[i] + change) * it.weight[i]
         balance = self.hats[arrivals].sum(axis=0) - self.hats[departures].sum(axis=0)
         key = (i, *sorted(departures), -1, *sorted(arrivals))
-        return Column(i, float(departures.size), balance, float(distance), key)
+        out, into = departures.size, arrivals.size
+        return Column(i, out, into, float(out), balance, float(distance), key)
 
     def _relaxed(self, i: int, reach: float, tariff: _Tariff, pick: IntArray) -> Column:
         """The column that `kernels.beyond` stands for; pricing its window changes what it costs."""
@@ -221,7 +224,22 @@ class PriceBound:
         cost = a + slope * (it.load[departures].sum() - b * it.load[arrival]) + window
         balance = b * self.hats[arrival] - self.hats[departures].sum(axis=0)
         key = (i, *sorted(departures), -1, b, arrival, slope, reach)
-        return Column(i, float(cost), balance, float(reach * it.weight[i]), key)
+        return Column(i, a, b, float(cost), balance, float(reach * it.weight[i]), key)
+
+
+def _within(column: Column, counts: IntArray) -> bool:
+    """Whether a column keeps the counts of its node."""
+    least_out, most_out, least_in, most_in = counts[column.node]
+    return bool(least_out <= column.departures <= most_out and least_in <= column.arrivals <= most_in)
+
+
+class Priced(NamedTuple):
+    """The best curve found for one distance."""
+
+    value: float
+    """L(q), in moves; infinite when some node has no column at all."""
+    curve: FloatArray
+    master: Master
 
 
 class _Tariff:
@@ -242,28 +260,3 @@ class _Tariff:
             widths = width + np.arange(self.most_in + 1) + 3
             self._windows[width] = kernels.window_minima(self.sums, widths), widths
         return self._windows[width]
-
-
-def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> Answer:
-    """The highest load distance that counting and prices rule out; no assignment.
-
-    Parameters
-    ----------
-    problem : KeyGroupAllocation
-    budget : Budget
-    seed : int
-        Not used: nothing is drawn.
-
-    Notes
-    -----
-    Source: keyshift; see `keyshift.solvers.allocation.prices`.
-    """
-    instance = Instance(problem)
-    low = CountBound(instance).bound()
-    if np.isinf(low):
-        message = "so few migrations cannot bring every node within its capacity"
-        return Answer(None, termination="infeasible", message=message)
-    prices = PriceBound(instance)
-    if prices.affordable:
-        low, _ = prices.highest(low, max(low, instance.distance(instance.home)), 1e-6, lambda: budget.expired)
-    return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
