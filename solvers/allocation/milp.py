@@ -13,8 +13,7 @@ from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.workload import IntArray
 
 if TYPE_CHECKING:
-    from keyshift.solvers.allocation.instance import Instance
-    from keyshift.solvers.allocation.planning import Planner
+    from keyshift.solvers.allocation.search import Search
 
 PROVEN = 5e-7
 """An objective within so much of the mean of the bound is optimal; half of what `Problem.tolerance` grants."""
@@ -24,12 +23,10 @@ SECOND_STAGE_EFFORT = 5.0
 """Deterministic seconds for it."""
 SMALL = 300
 """Instances of so few (key group, node) pairs go to CP-SAT at once."""
-ROUNDS = (20, 400, 50)
-"""Rounds of our own search before the engine takes over: at least, at most, and one for so many pairs."""
+STEPS = (6_000_000, 200_000_000, 5_000)
+"""Steps of our own search before the engine takes over: at least, at most, and for each pair."""
 CPSAT_EFFORT = 20.0
 """Deterministic seconds that CP-SAT gets before HiGHS takes over."""
-TARGETS = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
-"""Where between the bound and the best distance the plans aim, in turns."""
 ENGINE_PAIRS = 20_000
 """Beyond so many pairs the engine takes over only when there is no time limit: the search uses the time better."""
 
@@ -46,9 +43,7 @@ def solve_milp(
     """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 
     1. A lower bound by counting departures and arrivals (`keyshift.solvers.allocation.counts`), in milliseconds.
-    2. Rounds of search: plan the counts of every node for a target distance and realise them
-       (`keyshift.solvers.allocation.planning`), in turns with an annealed descent over moves, swaps and ejection chains
-       (`keyshift.solvers.allocation.search`).
+    2. Rounds of annealing over lists of moves, each from the current nodes (`keyshift.solvers.allocation.search`).
     3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
 
     Every phase ends early when objective and bound meet. No Pyomo model is built.
@@ -126,7 +121,7 @@ class _Run:
         """Phases 1 and 2."""
         from keyshift.solvers.allocation.counts import CountBound
         from keyshift.solvers.allocation.instance import Instance
-        from keyshift.solvers.allocation.planning import Planner
+        from keyshift.solvers.allocation.search import Search
 
         instance = Instance(self.problem)
         counts = CountBound(instance)
@@ -138,52 +133,30 @@ class _Run:
         self.details["count_bound"] = low * self.problem.scale
         if self.done:
             return
-        planner = Planner(instance, counts, self.seed)
-        least, most, for_each = ROUNDS
-        rounds = min(most, least + int(self.problem.allowed.sum()) // for_each)
+        if instance.max_moves == 0 or instance.nodes == 1:
+            return
+        search = Search(instance, self.seed)
+        least, most, for_each = STEPS
+        steps = min(most, max(least, int(self.problem.allowed.sum()) * for_each))
         endless = math.isfinite(self.budget.time_limit) and self.problem.allowed.sum() > ENGINE_PAIRS
-        turn = 0
-        while not self.done and (turn < rounds or endless):
+        turn = done = 0
+        while not self.done and (done < steps or endless):
+            done += self._anneal_once(search, turn)
             turn += 1
-            if planner.useful and turn % 8:
-                self._plan_once(instance, planner, turn)
-            else:
-                self._anneal_once(instance, turn)
         self.details["rounds"] = turn
 
-    def _value(self, instance: Instance) -> float:
-        return math.inf if self.best is None else instance.distance(self.best)
-
-    def _plan_once(self, instance: Instance, planner: Planner, turn: int) -> None:
-        """Aim between the bound and the best distance, and realise the plan; now and then with more effort."""
-        low = self.bound / self.problem.scale
-        high = instance.distance(instance.home if self.best is None else self.best)
-        target = low + (high - low) * TARGETS[turn % len(TARGETS)]
-        pairs = planner.pairs(target, np.random.default_rng([self.seed, turn]))
-        if pairs is None:
-            return
-        if turn % 3 == 0 and pairs[:, 0].any():  # arrivals are the departures of plans, not of everybody
-            planner.sample(planner.pool_of(pairs), turn)
-        effort = (100_000 + 3_000 * int(pairs[:, 0].sum())) * (1, 1, 1, 4)[turn // len(TARGETS) % 4]
-        self.offer(planner.realise(pairs, target, effort, turn), "planned")
-
-    def _anneal_once(self, instance: Instance, turn: int) -> None:
-        """Anneal from the best assignment, now hot and now cold."""
-        from keyshift.solvers.allocation.search import anneal
-
-        start = instance.home if self.best is None else self.best
-        hot = (0.03, 0.3, 0.003)[(turn // 8) % 3]
-        found = anneal(
-            instance,
-            start,
-            self._value(instance),
-            iterations=300_000,
-            hot=hot,
-            cold=hot / 30,
-            seed=self.seed,
-            stream=turn,
-        )
-        self.offer(found, "annealed")
+    def _anneal_once(self, search: Search, turn: int) -> int:
+        """One round of search, in chunks short enough to heed the time limit; how many steps it took."""
+        steps, hot, cold, doublings = search.schedule(turn)
+        search.begin(search.instance.home, turn)
+        done = 0
+        while done < steps and not self.done:
+            chunk = min(search.chunk, steps - done)
+            first, last = (hot * (cold / hot) ** (at / steps) for at in (done, done + chunk))
+            value = math.inf if self.best is None else search.instance.distance(self.best)
+            self.offer(search.run(chunk, first, last, value, doublings), "annealed")
+            done += chunk
+        return done
 
     def engine(self, threads: int) -> None:
         """Phase 3: CP-SAT for a while from the best answer, then HiGHS."""
