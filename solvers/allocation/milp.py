@@ -43,7 +43,7 @@ def solve_milp(
     """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 
     1. A lower bound by counting departures and arrivals (`keyshift.solvers.allocation.counts`), in milliseconds.
-    2. Rounds of annealing over lists of moves, each from the current nodes (`keyshift.solvers.allocation.search`).
+    2. Rounds of annealing over lists of moves (`keyshift.solvers.allocation.search`).
     3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
 
     Every phase ends early when objective and bound meet. No Pyomo model is built.
@@ -147,8 +147,8 @@ class _Run:
 
     def _anneal_once(self, search: Search, turn: int) -> int:
         """One round of search, in chunks short enough to heed the time limit; how many steps it took."""
-        steps, hot, cold, doublings = search.schedule(turn)
-        search.begin(search.instance.home, turn)
+        steps, hot, cold, doublings, fresh = search.schedule(turn)
+        search.begin(search.instance.home if fresh or self.best is None else self.best, turn)
         done = 0
         while done < steps and not self.done:
             chunk = min(search.chunk, steps - done)

@@ -11,6 +11,7 @@ takes O(log p).
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from keyshift.solvers.allocation.instance import Instance
 
 STEPS = 300_000
 """Steps of the first round, and of all on small instances."""
-MOVES, LONGEST = 50, 100.0
-"""For each so many moves of the limit a round is that much longer; at most so many times."""
+MOVES, LONGEST = 40, 100.0
+"""With more moves than so many, rounds grow as their number to the power of 3/2; at most so many times."""
 CHUNK = 20_000
 """Steps between two looks at the clock, and as many as four times the key groups."""
 
@@ -29,6 +30,16 @@ CHUNK = 20_000
 def generator(seed: int, stream: int) -> np.ndarray:
     """State of a kernel's random generator, shape (1,): one for each seed and stream."""
     return np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64) | np.uint64(1)
+
+
+class Round(NamedTuple):
+    """What a round of annealing is to do; `fresh` ones start from home, the others from the best assignment."""
+
+    steps: int
+    hot: float
+    cold: float
+    doublings: int
+    fresh: bool
 
 
 class Search:
@@ -49,15 +60,19 @@ class Search:
         self.best_moves = np.full((2, it.max_moves + 1), -1, np.int64)
         self.value = math.inf
 
-    def schedule(self, turn: int) -> tuple[int, float, float, int]:
-        """Steps, first and last temperature and doublings of a round.
+    def schedule(self, turn: int) -> Round:
+        """Steps and temperatures of a round.
 
         Many short rounds from home find more than one long one, and fourth powers and squares find different things.
-        Large instances need long rounds; the first ones double, so that a short time limit is served too.
+        Large instances need long rounds. There short and cold ones, each twice as long, improve the given start first,
+        so that a short time limit is served too; later every third round continues from the best.
         """
-        size = min(LONGEST, max(1.0, self.instance.max_moves / MOVES)) * (1.0 + turn / 60)
-        steps = int(STEPS * min(2.0 ** min(turn, 30), size))
-        return (steps, 3.0, 0.1, 2) if turn % 2 == 0 else (steps, 1.0, 0.1, 1)
+        size = min(LONGEST, max(1.0, (self.instance.max_moves / MOVES) ** 1.5))
+        short = 2.0 ** min(turn, 30) < size
+        steps = int(STEPS * (2.0**turn if short else size * (1.0 + turn / 60)))
+        if short or (size > 1 and turn % 3 == 2):
+            return Round(steps, 0.1, 0.01, 1, False) if turn % 2 == 0 else Round(steps, 0.3, 0.03, 2, False)
+        return Round(steps, 3.0, 0.1, 2, True) if turn % 2 == 0 else Round(steps, 1.0, 0.1, 1, True)
 
     def begin(self, start: IntArray, stream: int) -> None:
         """Start a round from an assignment within the migration limits; capacities may be broken, to be mended."""
