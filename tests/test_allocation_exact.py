@@ -13,9 +13,10 @@ from instances.allocation import random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.allocation.generate import synthetic_workload
-from keyshift.solvers.allocation import count_kernels, search_kernels
+from keyshift.solvers.allocation import count_kernels, plan_kernels, search_kernels
 from keyshift.solvers.allocation.counts import CountBound
 from keyshift.solvers.allocation.instance import Instance
+from keyshift.solvers.allocation.planning import Planner
 from keyshift.solvers.allocation.search import Search
 
 
@@ -183,6 +184,33 @@ def test_kernels_say_the_same_compiled_and_not():
         assert count_kernels.fewest_moves(table, distance, 3) == count_kernels.fewest_moves.py_func(table, distance, 3)
         compiled = count_kernels.least_weighted(table, distance, 0.4)
         assert compiled == count_kernels.least_weighted.py_func(table, distance, 0.4)
+    assert plan_kernels.plan(table, 4, 3)[0] == pytest.approx(plan_kernels.plan.py_func(table, 4, 3)[0])
+
+
+def test_plan_is_the_least_penalty_of_all_balanced_choices():
+    rng = np.random.default_rng(8)
+    penalty = rng.random((3, 3, 3))
+    best = np.inf
+    for choice in itertools.product(range(9), repeat=3):
+        out, into = np.divmod(choice, 3)
+        if out.sum() == into.sum() <= 4:
+            best = min(best, penalty.reshape(3, 9)[range(3), choice].sum())
+    total, pairs = plan_kernels.plan(penalty, 4, 4)
+    assert total == pytest.approx(best)
+    assert pairs[:, 0].sum() == pairs[:, 1].sum() <= 4
+
+
+def test_a_plan_is_realised_within_every_limit():
+    w = synthetic_workload(20, 400, drain=2)
+    problem = ks.KeyGroupAllocation(w, max_migrations=30, max_migration_cost=2950.0)
+    instance = Instance(problem)
+    planner = Planner(instance, CountBound(instance), seed=0)
+    pairs = planner.pairs(0.09, np.random.default_rng(0))
+    assert pairs is not None
+    found = planner.realise(pairs, 0.09, 50_000, 1)
+    report = problem.check(found)
+    assert report.feasible, report
+    assert report.metrics["migrations"] == pairs[:, 0].sum()
 
 
 def test_search_keeps_every_limit_and_its_sums_in_step():
@@ -260,7 +288,8 @@ def test_limits_by_cost_alone_bound_the_moves():
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")  # the generator multiplies modulo 2 ** 64
-def test_search_says_the_same_compiled_and_not(monkeypatch):
+def test_search_and_planning_say_the_same_compiled_and_not(monkeypatch):
+    monkeypatch.setattr("keyshift.solvers.allocation.planning.SAMPLES", 20)
     w = synthetic_workload(5, 30, changed=0.4, seed=2)
     problem = ks.KeyGroupAllocation(w, max_migrations=4, max_migration_cost=450.0, resource_capacity={"load": 9.0})
 
@@ -271,12 +300,18 @@ def test_search_says_the_same_compiled_and_not(monkeypatch):
         found = search.run(3000, 3.0, 0.1, np.inf)
         search.begin(found, 2)
         search.run(300, 1.0, 0.1, instance.distance(found), doublings=1)
-        return [CountBound(instance).table, found, *search.state]
+        counts = CountBound(instance)
+        planner = Planner(instance, counts, seed=1)
+        pairs = planner.pairs(0.15, np.random.default_rng(1))
+        assert pairs is not None
+        planned = planner.realise(pairs, 0.15, 300, 3)
+        return [counts.table, planner.samples, pairs, planned, found, *search.state]
 
     compiled = everything()
     leaves = ("draw", "node_value", "power", "give", "put", "take", "extreme", "near", "an_arrival", "propose")
     for module, names in (
         (count_kernels, ("least_distances", "nearest_sum", "subset_sums")),
+        (plan_kernels, ("sample_distances", "plan", "deal", "realise", "draw", "give", "node_value", "power")),
         (search_kernels, (*leaves, "refresh", "carry", "accept", "anneal")),
     ):
         for name in names:

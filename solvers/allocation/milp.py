@@ -13,7 +13,8 @@ from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.workload import IntArray
 
 if TYPE_CHECKING:
-    from keyshift.solvers.allocation.search import Search
+    from keyshift.solvers.allocation.planning import Planner
+    from keyshift.solvers.allocation.search import Round, Search
 
 PROVEN = 5e-7
 """An objective within so much of the mean of the bound is optimal; half of what `Problem.tolerance` grants."""
@@ -25,6 +26,10 @@ SMALL = 300
 """Instances of so few (key group, node) pairs go to CP-SAT at once."""
 STEPS = (6_000_000, 200_000_000, 5_000)
 """Steps of our own search before the engine takes over: at least, at most, and for each pair."""
+TARGETS = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
+"""Where between the bound and the best distance the plans aim, in turns."""
+PLANNED_STEPS = 150_000
+"""Steps that realise a plan."""
 CPSAT_EFFORT = 20.0
 """Deterministic seconds that CP-SAT gets before HiGHS takes over."""
 ENGINE_PAIRS = 20_000
@@ -43,7 +48,8 @@ def solve_milp(
     """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 
     1. A lower bound by counting departures and arrivals (`keyshift.solvers.allocation.counts`), in milliseconds.
-    2. Rounds of annealing over lists of moves (`keyshift.solvers.allocation.search`).
+    2. Rounds of annealing over lists of moves (`keyshift.solvers.allocation.search`), in turns with plans: the counts of
+       every node for a target distance, realised and polished (`keyshift.solvers.allocation.planning`).
     3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
 
     Every phase ends early when objective and bound meet. No Pyomo model is built.
@@ -121,6 +127,7 @@ class _Run:
         """Phases 1 and 2."""
         from keyshift.solvers.allocation.counts import CountBound
         from keyshift.solvers.allocation.instance import Instance
+        from keyshift.solvers.allocation.planning import Planner
         from keyshift.solvers.allocation.search import Search
 
         instance = Instance(self.problem)
@@ -139,22 +146,44 @@ class _Run:
         least, most, for_each = STEPS
         steps = min(most, max(least, int(self.problem.allowed.sum()) * for_each))
         endless = math.isfinite(self.budget.time_limit) and self.problem.allowed.sum() > ENGINE_PAIRS
+        planner = Planner(instance, counts, self.seed)
         turn = done = 0
         while not self.done and (done < steps or endless):
-            done += self._anneal_once(search, turn)
+            if planner.useful and turn % 2 == 1:
+                done += self._plan_once(search, planner, turn)
+            else:
+                todo = search.schedule(turn)
+                done += self._anneal(
+                    search, instance.home if todo.fresh or self.best is None else self.best, todo, turn
+                )
             turn += 1
         self.details["rounds"] = turn
 
-    def _anneal_once(self, search: Search, turn: int) -> int:
+    def _plan_once(self, search: Search, planner: Planner, turn: int) -> int:
+        """Aim between the bound and the best distance, realise the plan and polish it; how many steps that took."""
+        low = self.bound / self.problem.scale
+        high = search.instance.distance(search.instance.home if self.best is None else self.best)
+        target = low + (high - low) * TARGETS[turn // 2 % len(TARGETS)]
+        pairs = planner.pairs(target, np.random.default_rng([self.seed, turn]))
+        if pairs is None:
+            return PLANNED_STEPS
+        if turn % 3 == 0 and pairs[:, 0].any():  # arrivals are the departures of plans, not of everybody
+            planner.sample(planner.pool_of(pairs), turn)
+        found = planner.realise(pairs, target, PLANNED_STEPS, turn)
+        if found is not None:
+            self.offer(found, "planned")
+            self._anneal(search, found, search.polish, turn)
+        return 2 * PLANNED_STEPS
+
+    def _anneal(self, search: Search, start: IntArray, todo: Round, turn: int) -> int:
         """One round of search, in chunks short enough to heed the time limit; how many steps it took."""
-        steps, hot, cold, doublings, fresh = search.schedule(turn)
-        search.begin(search.instance.home if fresh or self.best is None else self.best, turn)
+        search.begin(start, turn)
         done = 0
-        while done < steps and not self.done:
-            chunk = min(search.chunk, steps - done)
-            first, last = (hot * (cold / hot) ** (at / steps) for at in (done, done + chunk))
+        while done < todo.steps and not self.done:
+            chunk = min(search.chunk, todo.steps - done)
+            first, last = (todo.hot * (todo.cold / todo.hot) ** (at / todo.steps) for at in (done, done + chunk))
             value = math.inf if self.best is None else search.instance.distance(self.best)
-            self.offer(search.run(chunk, first, last, value, doublings), "annealed")
+            self.offer(search.run(chunk, first, last, value, todo.doublings), "annealed")
             done += chunk
         return done
 

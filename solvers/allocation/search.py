@@ -1,10 +1,10 @@
-r"""Annealed search over lists of moves: how "milp" finds its answers.
+r"""Annealed search over lists of moves: how "milp" finds most of its answers.
 
 The largest deviation alone says nothing about which step helps; :math:`\sum_i |dev_i|^4` does. An assignment is a list
 of moves (key group, node), and a step edits one or two of them: two exchange their nodes; another key group of the same
-node leaves instead; a move starts or ends elsewhere; a node is put between the ends of a move, or taken out from
-there. Half of the key groups that a step draws are those whose load comes nearest to the difference wanted. A step is taken when
-the sum does not rise, or with a probability that falls as the search cools. No guarantee on the objective; a step
+node leaves instead; a move starts or ends elsewhere; a node is put between the ends of a move, or taken out from there.
+Half of the key groups that a step draws are those whose load comes nearest to the difference wanted. A step is taken
+when the sum does not rise, or with a probability that falls as the search cools. No guarantee on the objective; a step
 takes O(log p).
 """
 
@@ -59,6 +59,9 @@ class Search:
         self.chunk = CHUNK + 4 * it.key_groups
         self.best_moves = np.full((2, it.max_moves + 1), -1, np.int64)
         self.value = math.inf
+
+    polish = Round(STEPS // 3, 0.3, 0.03, 2, False)
+    """The round that improves an assignment without leaving its neighbourhood."""
 
     def schedule(self, turn: int) -> Round:
         """Steps and temperatures of a round.
