@@ -16,8 +16,8 @@ from keyshift.models.allocation.generate import synthetic_workload
 from keyshift.solvers.allocation import count_kernels, plan_kernels, search_kernels
 from keyshift.solvers.allocation.counts import CountBound
 from keyshift.solvers.allocation.instance import Instance
-from keyshift.solvers.allocation.planning import Planner, plan_by_multipliers
-from keyshift.solvers.allocation.search import anneal
+from keyshift.solvers.allocation.planning import Planner
+from keyshift.solvers.allocation.search import Search
 
 
 def instances(seed: int, count: int) -> list[ks.KeyGroupAllocation]:
@@ -65,7 +65,7 @@ def test_all_exact_methods_agree_with_brute_force_on_thousands(seed):
 def test_search_alone_agrees_with_brute_force(monkeypatch):
     """Without the shortcut for small instances the counts and the search face every option too."""
     monkeypatch.setattr("keyshift.solvers.allocation.milp.SMALL", 0)
-    monkeypatch.setattr("keyshift.solvers.allocation.milp.ROUNDS", (9, 9, 1))
+    monkeypatch.setattr("keyshift.solvers.allocation.rounds.STEPS", (600_000, 600_000, 1))
     for problem in instances(11, 30):
         agree(problem, "milp", brute_force(problem)[0])
 
@@ -127,7 +127,9 @@ def test_search_mends_a_broken_capacity():
     w = ks.Workload(load=np.ones(40), state=np.ones(40), current=np.zeros(40, int), nodes=8)
     problem = ks.KeyGroupAllocation(w, resource_capacity={"load": 7.0})
     instance = Instance(problem)
-    found = anneal(instance, instance.home, np.inf, iterations=100_000, hot=0.3, cold=0.003, seed=1, stream=1)
+    search = Search(instance, seed=1)
+    search.begin(instance.home, 1)
+    found = search.run(100_000, 1.0, 0.1, np.inf)
     assert problem.check(found).feasible
     assert ks.solve(problem).objective == 0
 
@@ -198,17 +200,6 @@ def test_plan_is_the_least_penalty_of_all_balanced_choices():
     assert pairs[:, 0].sum() == pairs[:, 1].sum() <= 4
 
 
-def test_plans_by_multipliers_balance_within_the_limit():
-    rng = np.random.default_rng(2)
-    for _ in range(20):
-        penalty = rng.exponential(2.0, (12, 4, 4))
-        penalty[:, 0, 0] = np.where(rng.random(12) < 0.5, 0.0, plan_kernels.NEVER)
-        pairs = plan_by_multipliers(penalty, 15)
-        if pairs is not None:
-            assert pairs[:, 0].sum() == pairs[:, 1].sum() <= 15
-            assert (penalty[np.arange(12), pairs[:, 0], pairs[:, 1]] < plan_kernels.NEVER).all()
-
-
 def test_a_plan_is_realised_within_every_limit():
     w = synthetic_workload(20, 400, drain=2)
     problem = ks.KeyGroupAllocation(w, max_migrations=30, max_migration_cost=2950.0)
@@ -222,11 +213,59 @@ def test_a_plan_is_realised_within_every_limit():
     assert report.metrics["migrations"] == pairs[:, 0].sum()
 
 
-def test_large_instance_is_planned_by_multipliers():
+def test_search_keeps_every_limit_and_its_sums_in_step():
+    w = synthetic_workload(20, 400, drain=2)
+    problem = ks.KeyGroupAllocation(
+        w, max_migrations=30, max_migration_cost=2950.0, resource_capacity={"load": 1.2 * w.last_load.sum() / 18}
+    )
+    instance = Instance(problem)
+    search = Search(instance, seed=0)
+    value, start = np.inf, instance.home
+    for stream in range(4):
+        search.begin(start, stream)
+        found = search.run(100_000, 3.0, 0.1, value)
+        moves, role, first, dev, used, _, tally = search.state
+        place = instance.home.copy()
+        count = int(tally[0])
+        place[moves[0, :count]] = moves[1, :count]
+        assert (role >= 0).sum() == count == (place != instance.home).sum()
+        np.testing.assert_array_equal(role[moves[0, :count]], np.arange(count))
+        np.testing.assert_allclose(dev, instance.deviations(place), atol=1e-9)
+        np.testing.assert_allclose(used, instance.used(place), rtol=1e-9)
+        assert tally[1] == pytest.approx(instance.cost[place != instance.home].sum())
+        for node in range(instance.nodes):
+            arrivals, x = set(), first[node]
+            while x >= 0:
+                arrivals.add(moves[0, x])
+                x = moves[2, x]
+            assert arrivals == set(np.flatnonzero((place == node) & (instance.home != node)))
+        if found is not None:
+            assert problem.check(found).feasible
+            assert instance.distance(found) < value
+            value, start = instance.distance(found), found
+    assert value < 0.6 * instance.distance(instance.home)
+
+
+def test_search_finds_what_takes_exchanges_of_moves():
+    # In 4 s on one core the best answers known are 0.3140 % and 0.1304 %.
+    for nodes, limit, within in ((20, 20, 0.345), (40, 40, 0.21)):
+        problem = ks.KeyGroupAllocation(synthetic_workload(nodes, 20 * nodes, varies=0.2), max_migrations=limit)
+        instance = Instance(problem)
+        search, best = Search(instance, seed=0), np.inf
+        for turn in range(4):
+            search.begin(instance.home, turn)
+            for part in range(10):
+                hot, cold = (3.0 * (1 / 30) ** (at / 10) for at in (part, part + 1))
+                found = search.run(30_000, hot, cold, best)
+                best = best if found is None else instance.distance(found)
+        assert 100 * best < within
+
+
+def test_large_instances_are_balanced_within_seconds():
     problem = ks.KeyGroupAllocation(synthetic_workload(100, 3000, seed=4), max_migrations=150)
     flux = ks.solve(problem, "flux")
     solution = ks.solve(problem, time_limit=4.0)
-    assert solution.objective < flux.objective
+    assert solution.objective < 0.5 * flux.objective
     assert solution.bound is not None
 
 
@@ -248,27 +287,32 @@ def test_limits_by_cost_alone_bound_the_moves():
     assert Instance(dataclasses.replace(problem, max_migration_cost=None)).max_moves == 4
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered")  # the generator multiplies modulo 2 ** 64
 def test_search_and_planning_say_the_same_compiled_and_not(monkeypatch):
     monkeypatch.setattr("keyshift.solvers.allocation.planning.SAMPLES", 20)
-    monkeypatch.setattr("keyshift.solvers.allocation.planning.FEWEST_SAMPLES", 20)
     w = synthetic_workload(5, 30, changed=0.4, seed=2)
     problem = ks.KeyGroupAllocation(w, max_migrations=4, max_migration_cost=450.0, resource_capacity={"load": 9.0})
 
     def everything() -> list[np.ndarray]:
         instance = Instance(problem)
+        search = Search(instance, seed=1)
+        search.begin(instance.home, 1)
+        found = search.run(3000, 3.0, 0.1, np.inf)
+        search.begin(found, 2)
+        search.run(300, 1.0, 0.1, instance.distance(found), doublings=1)
         counts = CountBound(instance)
         planner = Planner(instance, counts, seed=1)
         pairs = planner.pairs(0.15, np.random.default_rng(1))
-        start = instance.home
         assert pairs is not None
-        found = anneal(instance, start, np.inf, iterations=300, hot=0.3, cold=0.003, seed=1, stream=1)
-        return [counts.table, planner.samples, pairs, planner.realise(pairs, 0.15, 300, 3), found]
+        planned = planner.realise(pairs, 0.15, 300, 3)
+        return [counts.table, planner.samples, pairs, planned, found, *search.state]
 
     compiled = everything()
+    leaves = ("draw", "node_value", "power", "give", "put", "take", "extreme", "near", "an_arrival", "propose")
     for module, names in (
         (count_kernels, ("least_distances", "nearest_sum", "subset_sums")),
-        (plan_kernels, ("sample_distances", "plan", "deal", "realise", "give")),
-        (search_kernels, ("anneal", "propose", "shift", "any_node", "node_value", "power", "recount")),
+        (plan_kernels, ("sample_distances", "plan", "deal", "realise", "draw", "give", "node_value", "power")),
+        (search_kernels, (*leaves, "refresh", "carry", "accept", "anneal")),
     ):
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name).py_func)

@@ -4,40 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.workload import IntArray
+from keyshift.solvers.allocation.incumbent import Incumbent
 
-if TYPE_CHECKING:
-    from keyshift.solvers.allocation.instance import Instance
-    from keyshift.solvers.allocation.planning import Planner
-    from keyshift.solvers.allocation.price_tree import PriceTree
-
-PROVEN = 5e-7
-"""An objective within so much of the mean of the bound is optimal; half of what `Problem.tolerance` grants."""
 SECOND_STAGE_PAIRS = 3_000
 """The second stage is solved for so many (key group, node) pairs at most."""
 SECOND_STAGE_EFFORT = 5.0
 """Deterministic seconds for it."""
 SMALL = 300
 """Instances of so few (key group, node) pairs go to CP-SAT at once."""
-ROUNDS = (20, 400, 50)
-"""Rounds of our own search before the engine takes over: at least, at most, and one for so many pairs."""
 CPSAT_EFFORT = 20.0
 """Deterministic seconds that CP-SAT gets before HiGHS takes over."""
-TARGETS = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
-PRICED = (0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1)
-"""Where between the bound and the best distance the plans aim, in turns; prices also ask again for a proof."""
-BRANCHES, MOST_BRANCHES = 16, 512
-"""Branches that prices may take for one distance: at first, and at most; four more with every distance asked."""
-ATTEMPTS = 8
-"""Annealings that try to realise a plan of the prices."""
-ENGINE_PAIRS = 20_000
-"""Beyond so many pairs the engine takes over only when there is no time limit: the search uses the time better."""
 
 
 def solve_milp(
@@ -52,10 +33,9 @@ def solve_milp(
     """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 
     1. A lower bound by counting departures and arrivals (`keyshift.solvers.allocation.counts`), in milliseconds.
-    2. Rounds of search for a target distance between bound and best: branch and price either rules it out or plans how
-       many key groups every node sends and takes (`keyshift.solvers.allocation.price_tree`); annealing realises that
-       plan, or a likely one (`keyshift.solvers.allocation.planning`); in turns with an annealed descent over moves,
-       swaps and ejection chains (`keyshift.solvers.allocation.search`).
+    2. Rounds of annealing over lists of moves (`keyshift.solvers.allocation.search`), in turns with plans for a target
+       distance between bound and best (`keyshift.solvers.allocation.planning`) and with branch and price, which rules a
+       target out or plans how to reach it (`keyshift.solvers.allocation.price_tree`).
     3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
 
     Every phase ends early when objective and bound meet. No Pyomo model is built.
@@ -73,7 +53,7 @@ def solve_milp(
     -----
     A run that ends by proof repeats itself exactly by seed: rounds are counted in steps, not in seconds.
     """
-    run = _Run(problem, budget, seed)
+    run = _Run(problem, budget, seed=seed)
     run.offer(start)
     run.offer(problem.workload.current)
     if problem.allowed.sum() > SMALL and not budget.expired:
@@ -86,58 +66,18 @@ def solve_milp(
 
 
 @dataclass
-class _Run:
-    """The best assignment and the best bound so far, and the phases that improve them."""
+class _Run(Incumbent):
+    """The phases that improve the best assignment and the best bound."""
 
-    problem: KeyGroupAllocation
-    budget: Budget
-    seed: int
-    best: IntArray | None = None
-    objective: float = math.inf
-    deviation_sum: float = math.inf
-    bound: float = 0.0
-    infeasible: str = ""
-    asked: int = 0  # distances that prices were asked about
-    refused: float = math.inf  # the best distance that prices could not prove
+    seed: int = 0
     stopped: bool = False  # HiGHS ended by proof, within its tolerances
     details: dict[str, object] = field(default_factory=dict)
-
-    @property
-    def proven(self) -> bool:
-        """Whether objective and bound have met."""
-        return self.objective - self.bound <= PROVEN * self.problem.scale
-
-    @property
-    def done(self) -> bool:
-        """Whether there is nothing left to do, or no time."""
-        return self.proven or bool(self.infeasible) or self.budget.expired
-
-    def offer(self, assignment: IntArray | None, note: str = "") -> bool:
-        """Keep an assignment if it passes the check and is better."""
-        if assignment is None:
-            return False
-        report = self.problem.check(assignment)
-        rank = (report.objective, report.metrics["deviation_sum"])
-        if not report.feasible or rank >= (self.objective, self.deviation_sum):
-            return False
-        self.best = np.asarray(assignment).copy()
-        self.objective, self.deviation_sum = rank
-        self.budget.report(objective=self.objective, note=note)
-        return True
-
-    def raise_bound(self, bound: float, note: str) -> None:
-        """Keep a bound if it is higher."""
-        if bound > self.bound:
-            self.bound = bound
-            self.budget.report(bound=bound, note=note)
 
     def search(self) -> None:
         """Phases 1 and 2."""
         from keyshift.solvers.allocation.counts import CountBound
         from keyshift.solvers.allocation.instance import Instance
-        from keyshift.solvers.allocation.planning import Planner
-        from keyshift.solvers.allocation.price_tree import PriceTree
-        from keyshift.solvers.allocation.prices import PriceBound
+        from keyshift.solvers.allocation.rounds import Rounds
 
         instance = Instance(self.problem)
         counts = CountBound(instance)
@@ -147,80 +87,8 @@ class _Run:
             return
         self.raise_bound(low * self.problem.scale, "counts")
         self.details["count_bound"] = low * self.problem.scale
-        if self.done:
-            return
-        planner = Planner(instance, counts, self.seed)
-        prices = PriceBound(instance)
-        tree = PriceTree(prices) if prices.affordable else None
-        least, most, for_each = ROUNDS
-        rounds = min(most, least + int(self.problem.allowed.sum()) // for_each)
-        endless = math.isfinite(self.budget.time_limit) and self.problem.allowed.sum() > ENGINE_PAIRS
-        turn = 0
-        while not self.done and (turn < rounds or endless):
-            turn += 1
-            if tree is not None and turn % 2 == 0:
-                self._price_once(instance, planner, tree, turn)
-            elif planner.useful and turn % 8 != 7:
-                self._plan_once(instance, planner, turn)
-            else:
-                self._anneal_once(instance, turn)
-        self.details["rounds"] = turn
-
-    def _price_once(self, instance: Instance, planner: Planner, tree: PriceTree, turn: int) -> None:
-        """Rule a distance out, or plan how it may be reached: the best distance when it is new, else one below."""
-        low, high = self.bound / self.problem.scale, self.objective / self.problem.scale - 0.9 * PROVEN
-        if not low < high < math.inf:
-            return
-        target = high if high < self.refused else low + (high - low) * PRICED[self.asked % len(PRICED)]
-        branches = min(BRANCHES + 4 * self.asked, MOST_BRANCHES)
-        self.asked += 1
-        effort = 100_000 + 3_000 * instance.max_moves
-
-        def realise(plan: IntArray) -> bool:
-            for attempt in range(ATTEMPTS):  # now and then the right key groups meet, mostly they do not
-                self.offer(planner.realise(plan, target, effort, ATTEMPTS * turn + attempt), "priced")
-                if self._value(instance) <= target or self.budget.expired:
-                    return True
-            return False
-
-        if tree.excludes(target, branches, lambda: self.budget.expired, realise):
-            self.raise_bound(target * self.problem.scale, "prices")
-        elif target == high:
-            self.refused = high
-
-    def _value(self, instance: Instance) -> float:
-        return math.inf if self.best is None else instance.distance(self.best)
-
-    def _plan_once(self, instance: Instance, planner: Planner, turn: int) -> None:
-        """Aim between the bound and the best distance, and realise the plan; now and then with more effort."""
-        low = self.bound / self.problem.scale
-        high = instance.distance(instance.home if self.best is None else self.best)
-        target = low + (high - low) * TARGETS[turn % len(TARGETS)]
-        pairs = planner.pairs(target, np.random.default_rng([self.seed, turn]))
-        if pairs is None:
-            return
-        if turn % 3 == 0 and pairs[:, 0].any():  # arrivals are the departures of plans, not of everybody
-            planner.sample(planner.pool_of(pairs), turn)
-        effort = (100_000 + 3_000 * int(pairs[:, 0].sum())) * (1, 1, 1, 4)[turn // len(TARGETS) % 4]
-        self.offer(planner.realise(pairs, target, effort, turn), "planned")
-
-    def _anneal_once(self, instance: Instance, turn: int) -> None:
-        """Anneal from the best assignment, now hot and now cold."""
-        from keyshift.solvers.allocation.search import anneal
-
-        start = instance.home if self.best is None else self.best
-        hot = (0.03, 0.3, 0.003)[(turn // 8) % 3]
-        found = anneal(
-            instance,
-            start,
-            self._value(instance),
-            iterations=300_000,
-            hot=hot,
-            cold=hot / 30,
-            seed=self.seed,
-            stream=turn,
-        )
-        self.offer(found, "annealed")
+        if not self.done and instance.max_moves > 0 and instance.nodes > 1:
+            self.details["rounds"] = Rounds(self, instance, counts, self.seed).run()
 
     def engine(self, threads: int) -> None:
         """Phase 3: CP-SAT for a while from the best answer, then HiGHS."""

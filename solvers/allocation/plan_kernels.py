@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from keyshift.solvers.allocation.search_kernels import draw, node_value, power
+from keyshift.solvers.allocation.search_kernels import draw, give, node_value, power
 
 NEVER = 1e9
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def sample_distances(
     rng, load, pool, order, starts, excess, weight, upward_only, table
 ):  # pragma: no cover - compiled; the tests compare .py_func
@@ -35,7 +35,7 @@ def sample_distances(
                     value += load[pool[int(draw(rng) * pool.size)]]
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def plan(penalty, most, widest):  # pragma: no cover - compiled; the tests compare .py_func
     """Choose a pair for each node, departures and arrivals balancing and at most `most`, of least total penalty.
 
@@ -76,7 +76,7 @@ def plan(penalty, most, widest):  # pragma: no cover - compiled; the tests compa
     return best, pairs
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def deal(rng, pairs, order, starts, home, keys, targets):  # pragma: no cover - compiled; the tests compare .py_func
     """Draw each node's departures at random and deal them to the arrivals; False when somebody would stay home."""
     m, s = 0, 0
@@ -107,17 +107,7 @@ def deal(rng, pairs, order, starts, home, keys, targets):  # pragma: no cover - 
     return m == 0
 
 
-@njit(cache=True)
-def give(k, source, target, load, weight, use, dev, used):  # pragma: no cover - compiled; the tests compare .py_func
-    """Carry a key group's load and resources from one node to another."""
-    dev[source] -= load[k] * weight[source]
-    dev[target] += load[k] * weight[target]
-    for r in range(used.shape[0]):
-        used[r, source] -= use[r, k]
-        used[r, target] += use[r, k]
-
-
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def realise(
     rng, iterations, doublings, hot, cold, distance, bump, keys, targets, order, starts,
     load, weight, draining, home, use, room, cost, max_cost, dev, used, best_keys, best_targets,

@@ -1,4 +1,4 @@
-r"""Plan counts, then realise them: how "milp" finds most of its answers.
+r"""Plan counts, then realise them: how "milp" finds answers where few counts are possible.
 
 The pair counts of `keyshift.solvers.allocation.counts` are not only a bound. For a target distance d, let
 :math:`P_i(a, b)` be the share of random departures and arrivals, a and b of them, that bring node i within d, arrivals
@@ -13,18 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation import plan_kernels as kernels
 from keyshift.solvers.allocation.counts import CountBound
 from keyshift.solvers.allocation.instance import Instance
 from keyshift.solvers.allocation.search import generator
 
-SAMPLES, FEWEST_SAMPLES = 400, 60
-"""Samples of every node and pair, and the fewest that a large instance is left with."""
-MOST_SAMPLES = 60_000_000
-"""Samples in all; beyond, pairs of many departures or arrivals are left out."""
-MOST_STATES = 200_000_000
-"""Steps of the dynamic program at most; beyond, two multipliers take its place."""
+SAMPLES = 400
+"""Samples of every node and pair."""
+MOST_STATES = 50_000_000
+"""Steps of the dynamic program at most; beyond, nothing is planned."""
 RAREST = 1e-4
 """A pair that no sample of reached but that the bound allows counts as this likely."""
 
@@ -38,6 +36,11 @@ class Planner:
     instance : Instance
     counts : CountBound
     seed : int
+
+    Attributes
+    ----------
+    useful : bool
+        Whether there is anything to plan, and not too much.
     """
 
     instance: Instance
@@ -46,16 +49,16 @@ class Planner:
 
     def __post_init__(self) -> None:
         it = self.instance
-        largest = max(2, int((MOST_SAMPLES / (FEWEST_SAMPLES * it.nodes)) ** 0.5))
-        self.size = min(self.counts.table.shape[1], self._needed() + 4, largest)
-        samples = int(np.clip(MOST_SAMPLES / (it.nodes * self.size**2), FEWEST_SAMPLES, SAMPLES))
-        self.excess = it.deviations(it.home) / it.weight
-        self.samples = np.empty((it.nodes, self.size, self.size, samples), np.float32)
-        self.sample(np.arange(it.key_groups), 0)
+        self.size = min(self.counts.table.shape[1], self._needed() + 4)
         self.most = min(it.max_moves, it.nodes * (self.size - 1))
         self.widest = min(self.most, 4 * self.size)
         states = it.nodes * self.size**2 * (2 * self.widest + 1) * (self.most + 1)
-        self.exact = states <= MOST_STATES
+        self.useful = self.most > 0 and it.nodes > 1 and states <= MOST_STATES
+        if not self.useful:
+            return
+        self.excess = it.deviations(it.home) / it.weight
+        self.samples = np.empty((it.nodes, self.size, self.size, SAMPLES), np.float32)
+        self.sample(np.arange(it.key_groups), 0)
         self.rank = self._alternating()
 
     def sample(self, pool: IntArray, stream: int) -> None:
@@ -82,11 +85,6 @@ class Planner:
         times = np.rint(share / share.max() * 20).astype(np.int64)
         return np.repeat(order, times)
 
-    @property
-    def useful(self) -> bool:
-        """Whether there is anything to plan."""
-        return self.most > 0 and self.instance.nodes > 1
-
     def _needed(self) -> int:
         """Departures or arrivals that the furthest node needs with typical key groups."""
         it = self.instance
@@ -111,8 +109,6 @@ class Planner:
         quiet = self.instance.deviations(self.instance.home)
         quiet = np.where(self.instance.draining, np.maximum(quiet, 0.0), np.abs(quiet)) <= distance
         penalty[:, 0, 0] = np.where(quiet & (table[:, 0, 0] <= distance), 0.0, kernels.NEVER)
-        if not self.exact:
-            return plan_by_multipliers(penalty, self.most)
         total, chosen = kernels.plan(penalty[self.rank], self.most, self.widest)
         if not np.isfinite(total):
             return None
@@ -138,74 +134,3 @@ class Planner:
         assignment = it.home.copy()
         assignment[best_keys] = best_targets
         return assignment
-
-
-def plan_by_multipliers(penalty: FloatArray, most: int) -> IntArray | None:
-    """Choose a pair for each node as the dynamic program does, for instances too large for it.
-
-    Multipliers on the number of departures and on departures less arrivals make the nodes independent; single
-    nodes then change their pair until departures and arrivals balance. Near the least penalty, not at it.
-
-    Parameters
-    ----------
-    penalty : ndarray, shape (n, A, A)
-        Of a departures and b arrivals; `NEVER` forbids.
-    most : int
-        Departures in all at most.
-
-    Returns
-    -------
-    ndarray of int, shape (n, 2), or None
-    """
-    nodes, size, _ = penalty.shape
-    flat = penalty.reshape(nodes, -1)
-    departures, arrivals = (side.ravel() for side in np.divmod(np.arange(size * size), size))
-    tilt = departures - arrivals
-    rows = np.arange(nodes)
-    if (flat.min(axis=1) >= kernels.NEVER).any():
-        return None
-
-    def chosen(price: float, balance: float) -> IntArray:
-        return np.argmin(flat + (price * departures + balance * tilt), axis=1)
-
-    def balanced(price: float) -> IntArray:
-        low, high = -20.0, 20.0
-        for _ in range(20):
-            middle = (low + high) / 2
-            low, high = (middle, high) if tilt[chosen(price, middle)].sum() > 0 else (low, middle)
-        return _evened(chosen(price, high), flat, tilt, price * departures, rows)
-
-    low, high, best = 0.0, 16.0, None
-    for _ in range(12):
-        price = (low + high) / 2 if best is not None or low > 0 else 0.0
-        pick = balanced(price)
-        if tilt[pick].sum() == 0 and departures[pick].sum() <= most:
-            best, high = pick, price
-            if price == 0.0:
-                break
-        else:
-            low = max(price, 1e-3)
-    return None if best is None else np.stack([departures[best], arrivals[best]], axis=1)
-
-
-def _evened(pick: IntArray, flat: FloatArray, tilt: IntArray, price: FloatArray, rows: IntArray) -> IntArray:
-    """Change single nodes' pairs, the cheapest first, until departures and arrivals balance."""
-    pick = pick.copy()
-    cost = np.where(flat < kernels.NEVER, flat + price, np.inf)
-    while (off := int(tilt[pick].sum())) != 0:
-        change = tilt[None, :] - tilt[pick][:, None]
-        helps = (np.sign(change) == -np.sign(off)) & (np.abs(change) <= abs(off))
-        extra = np.where(helps, (cost - cost[rows, pick][:, None]) / np.maximum(np.abs(change), 1), np.inf)
-        pair = np.argmin(extra, axis=1)
-        least = extra[rows, pair]
-        if not np.isfinite(least).any():
-            break
-        for node in np.argsort(least, kind="stable"):
-            step = int(change[node, pair[node]])
-            if not np.isfinite(least[node]) or abs(step) > abs(off):
-                break
-            pick[node] = pair[node]
-            off += step
-            if off == 0:
-                break
-    return pick

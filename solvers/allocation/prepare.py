@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from keyshift.models import Budget
@@ -12,7 +14,7 @@ from keyshift.solvers.allocation.instance import Instance
 from keyshift.solvers.allocation.milp import solve_milp
 from keyshift.solvers.allocation.planning import Planner
 from keyshift.solvers.allocation.price_tree import price_bound
-from keyshift.solvers.allocation.search import anneal
+from keyshift.solvers.allocation.search import Search
 
 
 def compile_kernels() -> None:
@@ -26,6 +28,8 @@ def compile_kernels() -> None:
     pairs = planner.pairs(target, np.random.default_rng(0))
     if pairs is not None:
         planner.realise(pairs, target, 10, 1)
-    anneal(instance, instance.home, np.inf, iterations=10, hot=0.03, cold=0.001, seed=0, stream=1)
     price_bound(problem, budget=Budget())
+    search = Search(instance, seed=0)
+    search.begin(instance.home, 0)
+    search.run(10, 1.0, 0.1, math.inf)
     solve_milp(problem, budget=Budget(0.1))

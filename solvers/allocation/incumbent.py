@@ -1,0 +1,63 @@
+"""The best answer so far, as the phases of "milp" share it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from keyshift.models import Budget
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.workload import IntArray
+
+PROVEN = 5e-7
+"""An objective within so much of the mean of the bound is optimal; half of what `Problem.tolerance` grants."""
+
+
+@dataclass
+class Incumbent:
+    """The best assignment and the best bound so far.
+
+    Parameters
+    ----------
+    problem : KeyGroupAllocation
+    budget : Budget
+    """
+
+    problem: KeyGroupAllocation
+    budget: Budget
+    best: IntArray | None = None
+    objective: float = math.inf
+    deviation_sum: float = math.inf
+    bound: float = 0.0
+    infeasible: str = ""
+
+    @property
+    def proven(self) -> bool:
+        """Whether objective and bound have met."""
+        return self.objective - self.bound <= PROVEN * self.problem.scale
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to do, or no time."""
+        return self.proven or bool(self.infeasible) or self.budget.expired
+
+    def offer(self, assignment: IntArray | None, note: str = "") -> bool:
+        """Keep an assignment if it passes the check and is better."""
+        if assignment is None:
+            return False
+        report = self.problem.check(assignment)
+        rank = (report.objective, report.metrics["deviation_sum"])
+        if not report.feasible or rank >= (self.objective, self.deviation_sum):
+            return False
+        self.best = np.asarray(assignment).copy()
+        self.objective, self.deviation_sum = rank
+        self.budget.report(objective=self.objective, note=note)
+        return True
+
+    def raise_bound(self, bound: float, note: str) -> None:
+        """Keep a bound if it is higher."""
+        if bound > self.bound:
+            self.bound = bound
+            self.budget.report(bound=bound, note=note)
