@@ -153,6 +153,7 @@ def main() -> None:
     parser.add_argument(
         "--plain", type=float, default=0.0, help="for highs and cp-sat on the first seed; 0 leaves them out"
     )
+    parser.add_argument("--only", nargs="+", metavar="METHOD", help="of keyshift's methods only these")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -167,6 +168,8 @@ def main() -> None:
                     methods = {"flux": full, "milp": full}
                     if seed == args.seeds[0] and args.plain:
                         methods |= {"lp": args.plain, "highs": args.plain, "cp-sat": args.plain}
+                    if args.only:
+                        methods = {name: limit for name, limit in methods.items() if name in args.only}
                     run_setting(results, (nodes, key_groups, varies, limit, seed), methods, args.rebalancer, full)
     from allocation_report import report
 

@@ -14,6 +14,7 @@ relaxation is found exactly, by bisection over them.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -36,6 +37,8 @@ class CountBound:
     Parameters
     ----------
     instance : Instance
+    expired : callable, optional
+        When it says so, what is known by then must do: nodes not looked at allow everything.
 
     Attributes
     ----------
@@ -43,8 +46,8 @@ class CountBound:
         D[i, a, b] in units of the mean, less what rounding can have added.
     """
 
-    def __init__(self, instance: Instance) -> None:
-        self.instance = instance
+    def __init__(self, instance: Instance, expired: Callable[[], bool] = lambda: False) -> None:
+        self.instance, self.expired = instance, expired
         self.exact = instance.max_moves <= MOST_EXACT
         size = int(math.sqrt(MOST_ENTRIES / instance.nodes))
         if self.exact and instance.max_moves + 1 > size:
@@ -67,6 +70,9 @@ class CountBound:
         largest_home = int(np.diff(starts).max())
         ends = min(it.key_groups, reach + largest_home)
         for i in range(it.nodes):
+            if self.expired():
+                table[i:] = 0.0
+                break
             own = np.sort(it.load[order[starts[i] : starts[i + 1]]])
             low, high = (
                 it.load[side[it.home[side] != i][:reach]] for side in (ascending[:ends], ascending[::-1][:ends])
@@ -96,12 +102,14 @@ class CountBound:
 
     def bound(self) -> float:
         """The least distance that is not ruled out, in units of the mean; `inf` when none is."""
+        if self.expired():
+            return 0.0
         steps = np.unique(self.table[np.isfinite(self.table)])
         steps = np.unique(np.concatenate([[0.0], steps]))
         if not self.possible(float(steps[-1])):
             return math.inf if self.exact else float(steps[-1])
         low, high = 0, steps.size - 1
-        while low < high:
+        while low < high and not self.expired():
             middle = (low + high) // 2
             if self.possible(float(steps[middle])):
                 high = middle

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,7 +31,7 @@ def solve_milp(
 ) -> Answer:
     """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 
-    1. A lower bound by counting departures and arrivals (`keyshift.solvers.allocation.counts`), in milliseconds.
+    1. A short search, and a lower bound by counting departures and arrivals (`keyshift.solvers.allocation.counts`).
     2. Rounds of annealing over lists of moves (`keyshift.solvers.allocation.search`), in turns with plans for a target
        distance between bound and best (`keyshift.solvers.allocation.planning`) and with branch and price, which rules a
        target out or plans how to reach it (`keyshift.solvers.allocation.price_tree`).
@@ -75,20 +74,9 @@ class _Run(Incumbent):
 
     def search(self) -> None:
         """Phases 1 and 2."""
-        from keyshift.solvers.allocation.counts import CountBound
-        from keyshift.solvers.allocation.instance import Instance
         from keyshift.solvers.allocation.rounds import Rounds
 
-        instance = Instance(self.problem)
-        counts = CountBound(instance)
-        low = counts.bound()
-        if math.isinf(low):
-            self.infeasible = "so few migrations cannot bring every node within its capacity"
-            return
-        self.raise_bound(low * self.problem.scale, "counts")
-        self.details["count_bound"] = low * self.problem.scale
-        if not self.done and instance.max_moves > 0 and instance.nodes > 1:
-            self.details["rounds"] = Rounds(self, instance, counts, self.seed).run()
+        self.details |= Rounds(self, self.seed).run()
 
     def engine(self, threads: int) -> None:
         """Phase 3: CP-SAT for a while from the best answer, then HiGHS."""

@@ -15,9 +15,9 @@ from keyshift.solvers.allocation.price_tree import PriceTree
 from keyshift.solvers.allocation.prices import PriceBound
 from keyshift.solvers.allocation.search import Round, Search
 
-STEPS = (6_000_000, 200_000_000, 5_000)
+STEPS = (6_000_000, 200_000_000, 15_000)
 """Steps of search before the rounds end: at least, at most, and for each (key group, node) pair."""
-ENDLESS_PAIRS = 20_000
+ENDLESS_PAIRS = 5_000
 """With more pairs than so many, rounds use up a time limit: no engine would use the time better."""
 TARGETS = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
 """Where between the bound and the best distance plans aim, in turns."""
@@ -36,47 +36,63 @@ ATTEMPTS = 8
 
 
 class Rounds:
-    """All that searches and bounds one instance, and what it found.
+    """All that searches and bounds one instance.
 
     Parameters
     ----------
     found : Incumbent
         Is told every answer and bound, and says when to stop.
-    instance : Instance
-        With at least two nodes, and one move allowed.
-    counts : CountBound
     seed : int
     """
 
-    def __init__(self, found: Incumbent, instance: Instance, counts: CountBound, seed: int) -> None:
-        self.found, self.instance, self.seed = found, instance, seed
-        self.search = Search(instance, seed)
-        self.planner = Planner(instance, counts, seed)
-        prices = PriceBound(instance)
-        self.tree = PriceTree(prices) if prices.affordable else None
+    def __init__(self, found: Incumbent, seed: int) -> None:
+        self.found, self.seed = found, seed
+        self.instance = Instance(found.problem)
+        self.search = Search(self.instance, seed)
+        self.planner: Planner | None = None
+        self.tree: PriceTree | None = None
         self.asked = 0
         self.unproven = math.inf
 
-    def run(self) -> int:
-        """Take turns until the gap is closed, the time is up, or enough is done; how many turns it took."""
+    def run(self) -> dict[str, object]:
+        """Take turns until the gap is closed, the time is up, or enough is done; figures about the run."""
+        found, scale = self.found, self.found.problem.scale
+        movable = self.instance.max_moves > 0 and self.instance.nodes > 1
+        done = self._turn(0) if movable else 0
+        counts = CountBound(self.instance, lambda: found.budget.expired)
+        low = counts.bound()
+        if math.isinf(low):
+            found.infeasible = "so few migrations cannot bring every node within its capacity"
+            return {}
+        found.raise_bound(low * scale, "counts")
+        turn = 1
+        if movable and not found.done:
+            turn = self._take_turns(counts, done)
+        return {"count_bound": low * scale, "rounds": turn}
+
+    def _take_turns(self, counts: CountBound, done: int) -> int:
+        """Turns after the first, once there are counts; how many in all."""
+        self.planner = Planner(self.instance, counts, self.seed)
+        prices = PriceBound(self.instance)
+        self.tree = PriceTree(prices) if prices.affordable else None
         pairs = int(self.found.problem.allowed.sum())
         least, most, for_each = STEPS
         steps = min(most, max(least, pairs * for_each))
         endless = math.isfinite(self.found.budget.time_limit) and pairs > ENDLESS_PAIRS
-        turn = done = 0
+        turn = 1
         while not self.found.done and (done < steps or endless):
             done += self._turn(turn)
             turn += 1
             if self.tree is not None and turn % PRICED_TURNS == 4:
-                while not self.found.done and self._price(self.tree, turn):
+                while not self.found.done and self._price(self.tree, self.planner, turn):
                     done += PRICED_STEPS
                 done += PRICED_STEPS
         return turn
 
     def _turn(self, turn: int) -> int:
         """One round of planning or of search; how many steps it took."""
-        if turn % 2 == 1 and self.planner.useful:
-            return self._plan(turn)
+        if turn % 2 == 1 and self.planner is not None and self.planner.useful:
+            return self._plan(self.planner, turn)
         todo = self.search.schedule(turn)
         best = self.found.best
         return self._anneal(self.instance.home if todo.fresh or best is None else best, todo, turn)
@@ -96,27 +112,27 @@ class Rounds:
             done += chunk
         return done
 
-    def _plan(self, turn: int) -> int:
+    def _plan(self, planner: Planner, turn: int) -> int:
         """Aim between the bound and the best distance, realise the plan and polish it; how many steps that took."""
         low = self.found.bound / self.found.problem.scale
         high = min(self._distance(), self.instance.distance(self.instance.home))
         target = low + (high - low) * TARGETS[turn // 2 % len(TARGETS)]
-        pairs = self.planner.pairs(target, np.random.default_rng([self.seed, turn]))
+        pairs = planner.pairs(target, np.random.default_rng([self.seed, turn]))
         if pairs is None:
             return PLANNED_STEPS
         if turn % 3 == 0 and pairs[:, 0].any():  # arrivals are the departures of plans, not of everybody
-            self.planner.sample(self.planner.pool_of(pairs), turn)
-        self._realise(pairs, target, turn)
+            planner.sample(planner.pool_of(pairs), turn)
+        self._realise(planner, pairs, target, turn)
         return 2 * PLANNED_STEPS
 
-    def _realise(self, plan: IntArray, target: float, stream: int) -> None:
+    def _realise(self, planner: Planner, plan: IntArray, target: float, stream: int) -> None:
         """Look for an assignment with the counts of a plan, and then near it."""
-        assignment = self.planner.realise(plan, target, PLANNED_STEPS, stream)
+        assignment = planner.realise(plan, target, PLANNED_STEPS, stream)
         if assignment is not None:
             self.found.offer(assignment, "planned")
             self._anneal(assignment, self.search.polish, stream)
 
-    def _price(self, tree: PriceTree, turn: int) -> bool:
+    def _price(self, tree: PriceTree, planner: Planner, turn: int) -> bool:
         """Ask prices about the best distance when it is new, else one below; whether that moved a bound or the best."""
         scale = self.found.problem.scale
         low, high = self.found.bound / scale, self.found.objective / scale - 0.9 * PROVEN
@@ -128,7 +144,7 @@ class Rounds:
 
         def realise(plan: IntArray) -> bool:
             for attempt in range(ATTEMPTS):
-                self._realise(plan, target, ATTEMPTS * turn + attempt)
+                self._realise(planner, plan, target, ATTEMPTS * turn + attempt)
                 if self._distance() <= target or self.found.budget.expired:
                     return True
             return False
