@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    nodes, key_groups, drain, periods, seconds = (20, 200, 4, 5, 1.0) if args.quick else (60, 1200, 10, 16, 2.0)
+    nodes, key_groups, drain, periods, seconds = (20, 200, 4, 5, 1.0) if args.quick else (60, 1200, 10, 30, 2.0)
     rows = []
     for hot in (1, 5):
         for method in METHODS:

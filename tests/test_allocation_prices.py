@@ -106,15 +106,17 @@ def test_prices_see_what_counts_do_not():
 
 
 def test_by_hand():
-    """Nodes carry 6, 8 and 8, the mean is 22 / 3: one move of a 2 only hands node 0's lack to another node."""
-    w = ks.Workload(load=[6, 4, 4, 2, 2, 2, 2], state=np.ones(7), current=[0, 1, 1, 2, 2, 2, 2], nodes=3)
-    problem = ks.KeyGroupAllocation(w, max_migrations=1)
-    best = brute_force(problem)[0]
-    assert best == pytest.approx(4 / 3)
-    bound = PriceBound(Instance(problem))
-    assert bound.excludes(1.0 / problem.scale, never)
-    assert bound.value > 1
-    assert not bound.excludes(best / problem.scale, never)
+    """3 + 3 | 3 + 3 | 4 + 5, mean 7: below d = 1 two nodes want the only 4, and counting lets both have it."""
+    w = ks.Workload(load=[3, 3, 3, 3, 4, 5], state=np.ones(6), current=[0, 0, 1, 1, 2, 2], nodes=3)
+    problem = ks.KeyGroupAllocation(w, max_migrations=3)
+    assert CountBound(Instance(problem)).bound() == 0
+    bound = PriceBound(Instance(problem), knots=11)  # some of them at 3, 4 and 5
+    by_hand = np.interp(bound.knots * problem.scale, [3, 4, 5], [0, 1, 0])
+    value, _ = bound._answer(by_hand, 0.9 / problem.scale, bound.counts)
+    assert value == pytest.approx(5)
+    assert bound.excludes(0.99 / problem.scale, never)
+    assert not bound.excludes(1 / problem.scale, never)
+    assert brute_force(problem)[0] == 1
 
 
 def test_an_instance_beyond_reach_is_left_to_the_counts(monkeypatch):

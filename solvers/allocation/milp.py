@@ -37,6 +37,9 @@ def solve_milp(
        target out or plans how to reach it (`keyshift.solvers.allocation.price_tree`).
     3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
 
+    Last, moves that neither stage needs are undone, and moves left over empty draining nodes
+    (`keyshift.solvers.allocation.settle`).
+
     Every phase ends early when objective and bound meet. No Pyomo model is built.
 
     Parameters
@@ -61,6 +64,7 @@ def solve_milp(
         run.engine(threads)
     if second_stage and (run.proven or run.stopped) and not budget.expired:
         run.second_stage()
+    run.settle()
     return run.answer()
 
 
@@ -137,6 +141,18 @@ class _Run(Incumbent):
         if within and report.metrics["deviation_sum"] < self.deviation_sum - 1e-9 * self.problem.scale:
             self.best, self.deviation_sum = other, report.metrics["deviation_sum"]
         self.details["second_stage"] = "optimal" if outcome.termination == "optimal" and within else "feasible"
+
+    def settle(self) -> None:
+        """Fewer moves and emptier draining nodes, where they cost nothing."""
+        from keyshift.solvers.allocation.settle import settle
+
+        if self.best is None:
+            return
+        other = settle(self.problem, self.best)
+        report, slack = self.problem.check(other), 1e-11 * self.problem.scale
+        better = report.objective <= self.objective + slack
+        if report.feasible and better and report.metrics["deviation_sum"] <= self.deviation_sum + slack:
+            self.best = other
 
     def answer(self) -> Answer:
         """What the run is worth."""

@@ -65,6 +65,8 @@ class PriceBound:
 
     Attributes
     ----------
+    knots : ndarray
+        Loads at which the price curve bends.
     prices : ndarray, shape (p,)
         The arrival prices :math:`q_k` that say most about the last distance tried.
     value : float
@@ -79,11 +81,11 @@ class PriceBound:
         self.own = [order[starts[i] : starts[i + 1]] for i in range(it.nodes)]
         self.foreign = [it.home[self.ascending] != i for i in range(it.nodes)]
         self.excess = it.deviations(it.home) / it.weight
-        at = np.unique(np.quantile(it.load, np.linspace(0, 1, knots)))
-        self.hats = np.array([np.interp(it.load, at, row) for row in np.eye(at.size)]).T
+        self.knots = np.unique(np.quantile(it.load, np.linspace(0, 1, knots)))
+        self.hats = np.array([np.interp(it.load, self.knots, row) for row in np.eye(self.knots.size)]).T
         self.spread = float(self.load[-1] - self.load[0])
         self.slopes = np.array(SLOPES) / self.spread if self.spread > 0 else np.zeros(1)
-        self.curve = np.full(at.size, 0.5)
+        self.curve = np.full(self.knots.size, 0.5)
         self.value = 0.0
         self.counts = np.tile(np.array([0, it.max_moves]), (it.nodes, 2))
         self.met: dict[tuple[object, ...], Column] = {}
