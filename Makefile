@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-BENCHMARKS ?= allocation allocation_scale_in collocation intervals key_splitting mclb mixed_routing spark_stats
+BENCHMARKS ?= allocation allocation_large allocation_scale_in collocation intervals key_splitting mclb mixed_routing spark_stats
 
 .PHONY: setup demo test slow lint docs bench clean java
 
