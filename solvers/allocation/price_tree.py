@@ -65,14 +65,14 @@ class PriceTree:
         stack = [(self.bound.counts, self.bound.curve)]
         nodes, plans = 0, 0
         while stack:
+            if nodes >= most_nodes or expired():
+                return False
             counts, curve = stack.pop()
             priced = self.bound.price(distance, counts, curve, expired)
             nodes += 1
             self.bound.curve = priced.curve
             if self.bound.enough(priced.value):
                 continue
-            if nodes >= most_nodes or expired():
-                return False
             use = priced.master.use()
             side = _most_mixed(use)
             if side is not None:

@@ -96,13 +96,18 @@ class PriceBound:
         return self.hats @ self.curve
 
     @property
-    def affordable(self) -> bool:
-        """Whether one curve is answered within `MOST_WORK` steps."""
+    def work(self) -> float:
+        """Elementary steps to answer one curve, roughly."""
         it = self.instance
         sums = min(it.key_groups, MOST_STEPS) * MOST_STEPS * MOST_IN**2 / 20
         subsets = sum(comb(own.size, self._most_out(own)) for own in self.own) * MOST_IN
         others = it.nodes * len(SLOPES) * min(it.max_moves, max(own.size for own in self.own)) * it.max_moves
-        return bool(sums + subsets + others <= MOST_WORK)
+        return float(sums + subsets + others)
+
+    @property
+    def affordable(self) -> bool:
+        """Whether a curve is answered within `MOST_WORK` steps."""
+        return self.work <= MOST_WORK
 
     def excludes(self, distance: float, expired: Callable[[], bool] = lambda: False) -> bool:
         """Whether no assignment of the allowed number of moves lies within a distance, in units of the mean."""

@@ -29,8 +29,8 @@ PRICED_TURNS = 8
 """Every so many turns prices are asked, and again as long as they help."""
 PRICED_STEPS = 2_000_000
 """Steps of search that take as long as one question to the prices."""
-BRANCHES, MOST_BRANCHES = 16, 512
-"""Branches that prices may take for one distance: at first, and at most; four more with every question."""
+BRANCH_WORK, MOST_BRANCHES = 4e8, 512
+"""Prices may take as many branches for the first question as amount to so much work; a quarter more with each question."""
 ATTEMPTS = 8
 """Annealings that try to realise a plan of the prices: now and then the right key groups meet, mostly they do not."""
 
@@ -139,7 +139,8 @@ class Rounds:
         if not low < high < math.inf:
             return False
         target = high if high < self.unproven else low + (high - low) * PRICED[self.asked % len(PRICED)]
-        branches = min(BRANCHES + 4 * self.asked, MOST_BRANCHES)
+        first = BRANCH_WORK / tree.bound.work
+        branches = int(np.clip(first * (1 + self.asked / 4), 1, MOST_BRANCHES))
         self.asked += 1
 
         def realise(plan: IntArray) -> bool:
