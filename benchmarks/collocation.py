@@ -27,7 +27,7 @@ from keyshift.replay_plots import COLOURS, MARKERS, draw
 
 sys.path.insert(0, str(Path(__file__).parent))
 import collocation_streams as streams
-from collocation_jobs import POINTS, PRINTED, busy, job_four, job_table, planner, real_job
+from collocation_jobs import POINTS, PRINTED, SELECTIVE, busy, job_four, job_table, planner, real_job
 
 
 def main() -> None:
@@ -274,7 +274,7 @@ PARTS: dict[str, Callable[[bool], tuple[pd.DataFrame, Figure | None]]] = {
     "gap": gap,
     "job2": real_job(2, 150, ("albic", PRINTED, "cola", "exact")),
     "busy": busy,
-    "job3": real_job(3, 150, ("albic", PRINTED, "cola")),
+    "job3": real_job(3, 150, ("albic", SELECTIVE, PRINTED, "cola")),
     "job4": job_four,
     "job1": job1,
     "synthetic": synthetic,

@@ -25,6 +25,8 @@ FAST = {"finish": False, "search_steps": 100_000, "bound_steps": 60}
 POINTS = {"max_load_distance": 10.0, "distance_unit": "load"}
 """maxLD, in points of a node's capacity."""
 PRINTED = "albic, as printed"
+SELECTIVE = "albic, sF = 20"
+OF_THE_MEAN = "albic, as printed, limits in percent of the mean"
 PANELS = {
     "collocation_factor": None,
     "load_distance": "load distance (points of capacity)",
@@ -42,6 +44,15 @@ def planner(name: str, migrations: int = 10) -> ks.Planner:
     known = {
         "albic": ks.Planner("albic", options=limited, integrated=True),
         PRINTED: ks.Planner("albic", label=PRINTED, options=limited, settings={"anticipate": False}),
+        SELECTIVE: ks.Planner(
+            "albic", label=SELECTIVE, options=limited, settings={"score_factor": 20.0}, integrated=True
+        ),
+        OF_THE_MEAN: ks.Planner(
+            "albic",
+            label=OF_THE_MEAN,
+            options={**limited, "distance_unit": "percent"},
+            settings={"anticipate": False},
+        ),
         "cola": ks.Planner("cola", options=POINTS),
         "exact": ks.Planner("milp", label="exact", options=limited, settings=FAST, integrated=True, from_current=True),
     }
@@ -90,7 +101,7 @@ def _cola_from_random(job: int) -> Iterator[dict[str, object]]:
 
 
 def busy(quick: bool) -> tuple[pd.DataFrame, Figure]:
-    """Real Job 2 for nodes that are 25, 50, 75 or 100 % busy at the start: the limits mean more, the busier they are."""
+    """Real Job 2 for nodes 25, 50, 75 or 100 % busy at the start; and with limits that know nothing of capacity."""
     periods = 4 if quick else 110
     figure = Figure(figsize=(11, 6.4), layout="constrained")
     grid = figure.subplots(2, 2)
@@ -99,11 +110,20 @@ def busy(quick: bool) -> tuple[pd.DataFrame, Figure]:
         stream, model = streams.in_points(streams.flights(2, periods), at)
         methods = [planner(name) for name in ("albic", PRINTED, "cola")]
         frame = ks.replay(stream, methods, load_model=model).to_frame()
-        tables.append(job_table(frame, model).assign(busy_percent=at))
+        tables.append(_with_falls(frame, model).assign(busy_percent=at))
         _panel(axes, frame, "load_distance")
         axes.set_title(f"nodes {at} % busy at the start", fontsize=10)
     grid[0, 0].legend(fontsize=8)
+    stream, model = streams.in_points(streams.flights(2, periods))
+    frame = ks.replay(stream, [planner(OF_THE_MEAN)], load_model=model).to_frame()
+    tables.append(_with_falls(frame, model).assign(busy_percent="any"))
     return pd.concat(tables), figure
+
+
+def _with_falls(frame: pd.DataFrame, model: ks.LoadModel) -> pd.DataFrame:
+    """The table, with the number of periods in which collocation fell by half a percent of the traffic or more."""
+    falls = frame.groupby("method", sort=False)["collocation_factor"].agg(lambda c: int((c.diff() <= -0.005).sum()))
+    return job_table(frame, model).assign(falls=falls.to_numpy())
 
 
 def job_figure(job: int, frame: pd.DataFrame) -> Figure:
