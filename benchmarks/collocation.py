@@ -57,7 +57,7 @@ def main() -> None:
 
 def synthetic(quick: bool) -> tuple[pd.DataFrame, Figure]:
     """Figures 10, 11. ALBIC starts from COLA's first plan, as the paper advises, and may move 20 key groups a period."""
-    periods, last = (4, 2) if quick else (120, 20)
+    periods, last = (4, 2) if quick else (80, 20)
     sizes = [(20, 400, 10)] if quick else [(20, 400, 10), (40, 800, 20), (60, 1200, 30)]
     rows = []
     for share in (0, 25, 50, 75, 100):

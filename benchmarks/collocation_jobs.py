@@ -102,7 +102,7 @@ def _cola_from_random(job: int) -> Iterator[dict[str, object]]:
 
 def busy(quick: bool) -> tuple[pd.DataFrame, Figure]:
     """Real Job 2 for nodes 25, 50, 75 or 100 % busy at the start; and with limits that know nothing of capacity."""
-    periods = 4 if quick else 110
+    periods = 4 if quick else 90
     figure = Figure(figsize=(11, 6.4), layout="constrained")
     grid = figure.subplots(2, 2)
     tables = []
