@@ -83,6 +83,16 @@ def test_metis_cuts_where_little_flows():
     np.testing.assert_array_equal(whole_weights(np.array([0.0, 0.5, 1.0]), 1), [1, 5000, 10000])
 
 
+def test_what_metis_remarks_stays_off_the_standard_output(capfd):
+    rng = np.random.default_rng(39)  # METIS leaves a half without vertices here, and says so
+    p, parts = int(rng.integers(3, 8)), int(rng.integers(3, 8))
+    graph = rng.random((p, p)) * (rng.random((p, p)) < 0.5)
+    cut = graph_parts(np.arange(p), sp.csr_array(graph + graph.T), rng.random(p) ** 6, parts, 39)
+    assert sorted(np.concatenate(cut).tolist()) == list(range(p))
+    print("after")
+    assert capfd.readouterr().out == "after\n"
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_every_partition_keeps_both_limits(seed):
     rng = np.random.default_rng(seed)
