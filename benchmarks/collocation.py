@@ -3,8 +3,8 @@
 python benchmarks/collocation.py [--quick] [--only PART ...] --out docs/benchmarks/0.1.0/collocation
 
 Parts: synthetic (figures 10, 11), job1 (figures 6 to 9), job2, job3, job4 (figures 12 to 14), gap (ALBIC against the
-optimum, period by period), speed (one invocation at 40 / 800 and 60 / 1200),
-hundred (100 periods, four methods). Each writes a
+optimum, period by period), busy (Real Job 2 at other loads), speed (one
+invocation at 40 / 800 and 60 / 1200), hundred (100 periods, four methods). Each writes a
 table ``<part>.csv`` and a figure ``<part>.png``.
 """
 
@@ -27,11 +27,7 @@ from keyshift.replay_plots import COLOURS, MARKERS, draw
 
 sys.path.insert(0, str(Path(__file__).parent))
 import collocation_streams as streams
-
-FAST = {"finish": False, "search_steps": 100_000, "bound_steps": 60}
-"""The exact method's search and bound, without HiGHS: for long replays."""
-LIMITS = {"max_migrations": 10, "max_load_distance": 10.0}
-FREE = {"max_load_distance": 10.0}
+from collocation_jobs import POINTS, PRINTED, SELECTIVE, busy, job_four, job_table, planner, real_job
 
 
 def main() -> None:
@@ -56,73 +52,57 @@ def main() -> None:
         )
 
 
-WIDE = {"max_partition_load": 50.0, "step_partition_load": 10.0}
-"""maxPL and stepPL are 25 and 5 points of a node's capacity in the paper. Loads here are relative to the mean: for
-nodes that are half busy 25 points are 50 % of it."""
-
-
-def planner(name: str) -> ks.Planner:
-    """COLA and PoTC know no migration limit; everybody else has ten moves."""
-    known = {
-        "albic": ks.Planner("albic", options=LIMITS, settings=WIDE, integrated=True),
-        "albic, as measured": ks.Planner("albic", label="albic, as measured", options=LIMITS, settings=WIDE),
-        "cola": ks.Planner("cola", options=FREE),
-        "exact": ks.Planner("milp", label="exact", options=LIMITS, settings=FAST, integrated=True, from_current=True),
-    }
-    return known.get(name) or ks.Planner(name, options=LIMITS)
-
-
 # Figures 10 and 11 ------------------------------------------------------------------------------------------------
 
 
 def synthetic(quick: bool) -> tuple[pd.DataFrame, Figure]:
-    """Figures 10, 11. Everybody starts from COLA's first plan, and ALBIC may move 20 key groups a period."""
-    periods = 4 if quick else 6
+    """Figures 10, 11. ALBIC starts from COLA's first plan, as the paper advises, and may move 20 key groups a period."""
+    periods, last = (4, 2) if quick else (80, 20)
     sizes = [(20, 400, 10)] if quick else [(20, 400, 10), (40, 800, 20), (60, 1200, 30)]
-    base = sizes[0] if quick else sizes[1]
-    settings = [(*base, share / 100) for share in ((0, 50, 100))]
-    settings += [(*size, 0.5) for size in sizes if (*size, 0.5) not in settings]
-    rows = [row for setting in settings for row in _steady(setting, periods)]
+    rows = []
+    for share in (0, 25, 50, 75, 100):
+        for size in sizes:
+            rows += list(_steady((*size, share / 100), periods, last))
+            print(f"   {size[0]} / {size[1]}, {share} %", flush=True)
     table = pd.DataFrame(rows)
-    figure = Figure(figsize=(11, 6.4), layout="constrained")
-    grid = figure.subplots(2, 2)
-    first = table[table["nodes"] == base[0]]
-    second = table[table["most_collocation"] == 50]
-    for axes, part, x, metric in (
-        (grid[0, 0], first, "most_collocation", "collocation_percent"),
-        (grid[0, 1], first, "most_collocation", "load_distance_percent"),
-        (grid[1, 0], second, "nodes", "collocation_percent"),
-        (grid[1, 1], second, "nodes", "load_distance_percent"),
+    figure = Figure(figsize=(3.7 * len(sizes), 6.4), layout="constrained")
+    grid = figure.subplots(2, len(sizes), squeeze=False)
+    for row, (metric, said) in enumerate(
+        (("collocation_percent", "collocation (% of traffic)"), ("load_distance", "load distance (points of capacity)"))
     ):
-        for number, (method, mine) in enumerate(part.groupby("method", sort=False)):
-            mine = mine.sort_values(x)
-            axes.plot(mine[x], mine[metric], color=COLOURS[number], marker=MARKERS[number], label=method)
-        axes.set_xlabel(
-            "key groups that send one to one (%)" if x == "most_collocation" else "nodes (20 key groups each)"
-        )
-        axes.set_ylabel(metric.replace("_percent", " (%)").replace("_", " "))
-        axes.set_ylim(bottom=0)
-        axes.grid(alpha=0.3)
-    grid[0, 0].legend()
-    figure.suptitle("mean over the periods; above figure 10, below figure 11 of the paper")
+        for column, (size, axes) in enumerate(zip(sizes, grid[row], strict=True)):
+            part = table[table["nodes"] == size[0]]
+            for number, (method, mine) in enumerate(part.groupby("method", sort=False)):
+                axes.plot(
+                    mine["most_collocation"], mine[metric], color=COLOURS[number], marker=MARKERS[number], label=method
+                )
+            axes.set_title(f"{size[0]} nodes, {size[1]} key groups, {size[2]} operators", fontsize=10)
+            axes.set_xlabel("key groups that send one to one (%)")
+            axes.set_ylabel(said if column == 0 else "")
+            axes.set_ylim(bottom=0)
+            axes.grid(alpha=0.3)
+    figure.axes[0].legend()
+    figure.suptitle(f"mean over the last {last} of {periods} periods (figures 10 and 11 of the paper)")
     return table, figure
 
 
-def _steady(setting: tuple[int, int, int, float], periods: int) -> Iterator[dict[str, object]]:
-    """Mean figures from the second period on."""
+def _steady(setting: tuple[int, int, int, float], periods: int, last: int) -> Iterator[dict[str, object]]:
+    """Mean figures over the last periods. COLA has no memory here, so it need not live through the earlier ones."""
     nodes, key_groups, operators, share = setting
     first = next(streams.synthetic(nodes, key_groups, operators, share, 1))
-    start = ks.solve(ks.CollocatedAllocation(first, **FREE), "cola").assignment
-    options = {"max_migrations": 20, "max_load_distance": 10.0}
-    methods = [ks.Planner("albic", options=options), ks.Planner("cola", options=FREE)]
-    stream = (w.replace(current=start) for w in streams.synthetic(nodes, key_groups, operators, share, periods))
-    frame = ks.replay(stream, methods).to_frame()
-    for method, part in frame[frame["period"] > 0].groupby("method", sort=False):
+    start = ks.solve(ks.CollocatedAllocation(first, **POINTS), "cola")
+    stream = [
+        w.replace(current=start.assignment) for w in streams.synthetic(nodes, key_groups, operators, share, periods)
+    ]
+    frames = [ks.replay(stream, [planner("albic", 20)]), ks.replay(stream[-last - 1 :], [planner("cola")])]
+    for frame in (part.to_frame() for part in frames):
+        end = frame[frame["period"] > frame["period"].max() - last]
         yield {
-            "nodes": nodes, "key_groups": key_groups, "most_collocation": 100 * share, "method": method,
-            "collocation_percent": 100 * part["collocation_factor"].mean(),
-            "load_distance_percent": part["load_distance_percent"].mean(),
-            "migrations": part["migrations"].mean(), "straight_back": part["oscillations"].sum(),
+            "nodes": nodes, "key_groups": key_groups, "most_collocation": 100 * share, "method": end["method"].iloc[0],
+            "collocation_percent": 100 * end["collocation_factor"].mean(),
+            "load_distance": end["load_distance"].mean(), "load_distance_largest": end["load_distance"].max(),
+            "migrations": end["migrations"].mean(), "straight_back": end["oscillations"].sum(),
+            "collocation_start_percent": 100 * start.metrics["collocation_factor"],
         }  # fmt: skip
 
 
@@ -171,68 +151,6 @@ def _power_of_two(periods: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-# Real Jobs 2 to 4: figures 12 to 14 ---------------------------------------------------------------------------------
-
-
-def real_job(job: int, periods: int, methods: tuple[str, ...]) -> Callable[[bool], tuple[pd.DataFrame, Figure]]:
-    """Figures 12, 13, 14: the last seven days' flights, a period a day, 20 nodes, 10 migrations."""
-
-    def run(quick: bool) -> tuple[pd.DataFrame, Figure]:
-        stream = streams.flights(job, 5 if quick else periods)
-        frame = ks.replay(stream, [planner(name) for name in methods], load_model=streams.SERVICE).to_frame()
-        figure = Figure(figsize=(11, 9), layout="constrained")
-        grid = figure.subplots(3, 2).ravel()
-        shown = (
-            "collocation_factor",
-            "load_distance_percent",
-            "load_index_same_input",
-            "load_index",
-            "migrations",
-            "oscillations",
-        )
-        for axes, metric in zip(grid, shown, strict=True):
-            draw(axes, frame, metric)
-        grid[0].legend(fontsize=8)
-        figure.suptitle(f"Real Job {job}, flights of New York 2013, one-week windows a day apart")
-        return _job_table(frame), figure
-
-    return run
-
-
-def _job_table(frame: pd.DataFrame) -> pd.DataFrame:
-    """Means over the last tenth of the periods, and sums over all; how often a distance is below COLA's."""
-    rows = []
-    last = frame["period"].max() - max(1, frame["period"].nunique() // 10) + 1
-    cola = frame[frame["method"] == "cola"].set_index("period")["load_distance_percent"]
-    for method, part in frame.groupby("method", sort=False):
-        end = part[part["period"] >= last]
-        mine = part.set_index("period")["load_distance_percent"]
-        rows.append(
-            {
-                "method": method,
-                "periods": len(part),
-                "collocation_end": end["collocation_factor"].mean(),
-                "load_index_end": end["load_index"].mean(),
-                "load_index_same_input_end": end["load_index_same_input"].mean(),
-                "index_with_moves_end": 100 * ((end["total_load"] + 2 * end["state_moved"]) / end["total_load"]).mean()
-                * end["load_index_same_input"].mean() / 100,
-                "load_distance_mean": part["load_distance_percent"].mean(),
-                "load_distance_end": end["load_distance_percent"].mean(),
-                "below_cola": (mine < cola).mean() if len(cola) else np.nan,
-                "migrations": part["migrations"].mean(),
-                "straight_back": int(part["oscillations"].sum()),
-                "fallbacks": int((part["fallback"] != "").sum()),
-                "periods_to_90_percent": _until(part, 0.9 * frame["collocation_factor"].max()),
-            }
-        )  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def _until(part: pd.DataFrame, level: float) -> float:
-    reached = part[part["collocation_factor"] >= level]["period"]
-    return float(reached.iloc[0]) if len(reached) else np.nan
-
-
 # ALBIC's gap --------------------------------------------------------------------------------------------------------
 
 
@@ -240,6 +158,7 @@ def gap(quick: bool) -> tuple[pd.DataFrame, Figure]:
     """In each period of ALBIC's own replay, the same problem solved exactly from the same nodes."""
     periods = 3 if quick else 16
     rows = []
+    _compile()
     cases = {
         "20 / 100, one to one": streams.synthetic(20, 100, 5, 1.0, periods, seed=1),
         "20 / 200, Real Job 2": streams.flights(2, periods),
@@ -247,7 +166,7 @@ def gap(quick: bool) -> tuple[pd.DataFrame, Figure]:
         "20 / 400, half one to one": streams.synthetic(20, 400, 10, 0.5, periods, seed=4),
     }
     for case, stream in cases.items():
-        rows += list(_gaps(case, stream, periods, 6 if quick else 15))
+        rows += list(_gaps(case, stream, periods, 6 if quick else 10))
     table = pd.DataFrame(rows)
     figure = Figure(figsize=(11, 6.4), layout="constrained")
     for axes, (case, part) in zip(figure.subplots(2, 2).ravel(), table.groupby("case", sort=False), strict=True):
@@ -273,11 +192,12 @@ def gap(quick: bool) -> tuple[pd.DataFrame, Figure]:
 
 
 def _gaps(case: str, stream: Iterator[ks.Workload], periods: int, seconds: float) -> Iterator[dict[str, object]]:
-    model = streams.SERVICE if "Job" in case else ks.LoadModel()
-    place = None
+    model, place = ks.LoadModel(), None
+    if "Job" in case:
+        stream, model = streams.in_points(stream)
     for period, w in enumerate(islice(stream, periods)):
         w = model.measured(w if place is None else w.replace(current=place))
-        problem = ks.CollocatedAllocation(w, **LIMITS)
+        problem = ks.CollocatedAllocation(w, max_migrations=10, **POINTS)
         albic = ks.solve(problem, "albic", seed=period)
         start = albic if albic.assignment is not None else None
         exact = ks.solve(problem, "milp", start=start, time_limit=seconds, seed=period)
@@ -305,9 +225,7 @@ def speed(quick: bool) -> tuple[pd.DataFrame, None]:
     """One invocation from a spread start: ALBIC's time, and the exact model's incumbent after 10 s of its own."""
     rows = []
     sizes = [(20, 400, 10)] if quick else [(20, 400, 10), (40, 800, 20), (60, 1200, 30)]
-    ks.solve(
-        ks.CollocatedAllocation(next(streams.synthetic(4, 40, 2, 1.0, 1)), max_migrations=2), time_limit=5
-    )  # compile
+    _compile()
     for nodes, key_groups, operators in sizes:
         for share in (0.5, 1.0):
             w = next(streams.synthetic(nodes, key_groups, operators, share, 1, seed=7))
@@ -328,6 +246,14 @@ def speed(quick: bool) -> tuple[pd.DataFrame, None]:
     return pd.DataFrame(rows), None
 
 
+def _compile() -> None:
+    """One small solve by each method, so that Numba's compilation falls into nobody's time."""
+    for method in ("albic", "milp"):
+        ks.solve(
+            ks.CollocatedAllocation(next(streams.synthetic(4, 40, 2, 1.0, 1)), max_migrations=2), method, time_limit=60
+        )
+
+
 def hundred(quick: bool) -> tuple[pd.DataFrame, Figure]:
     """100 periods at 20 nodes, 400 key groups, four methods."""
     periods = 5 if quick else 100
@@ -337,7 +263,7 @@ def hundred(quick: bool) -> tuple[pd.DataFrame, Figure]:
     result = ks.replay(
         streams.synthetic(20, 400, 10, 0.5, periods), [planner(name) for name in names], load_model=model
     )
-    table = _job_table(result.to_frame())
+    table = job_table(result.to_frame(), model)
     table["wall_seconds_all"] = time.perf_counter() - began
     table["cpu_seconds_all"] = time.process_time() - cpu
     return table, result.figure()
@@ -346,9 +272,10 @@ def hundred(quick: bool) -> tuple[pd.DataFrame, Figure]:
 PARTS: dict[str, Callable[[bool], tuple[pd.DataFrame, Figure | None]]] = {
     "speed": speed,
     "gap": gap,
-    "job2": real_job(2, 120, ("albic", "cola", "exact")),
-    "job3": real_job(3, 100, ("albic", "cola")),
-    "job4": real_job(4, 30, ("albic", "cola")),
+    "job2": real_job(2, 150, ("albic", PRINTED, "cola", "exact")),
+    "busy": busy,
+    "job3": real_job(3, 150, ("albic", SELECTIVE, PRINTED, "cola")),
+    "job4": job_four,
     "job1": job1,
     "synthetic": synthetic,
     "hundred": hundred,

@@ -7,6 +7,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,22 @@ NODES = 20
 SERVICE = ks.LoadModel(1.0, 1.0)
 """A remote tuple costs its sender and its receiver what processing a tuple costs: all remote, Real Job 2 spends half
 its load on traffic, which is what paper 2's load index of 50 % at full collocation says."""
+BUSY = 50.0
+"""Percentage points of its capacity that a node is busy with at the start of a real job: ours, the paper is silent."""
+TUPLES = 2000
+"""Tuples that a synthetic key group sends for each point of its load."""
+
+
+def in_points(stream: Iterator[ks.Workload], busy: float = BUSY) -> tuple[Iterator[ks.Workload], ks.LoadModel]:
+    """A stream whose loads are tuples, told in percentage points of a node's capacity, and its load model.
+
+    Paper 2 (section 3, Statistics): "a load value of a particular resource is a percentage point in the range
+    [0, 100]", and its limits maxLD and maxPL are such points. `busy` is where the nodes are on average at the start.
+    """
+    first = next(stream)
+    point = busy * first.nodes / SERVICE.total_load(first, first.current)
+    model = ks.LoadModel(point * SERVICE.serialisation, point * SERVICE.deserialisation)
+    return (w.replace(load=point * w.load) for w in chain([first], stream)), model
 
 
 # Synthetic (sections 5.1 and 5.3) -----------------------------------------------------------------------------------
@@ -31,13 +48,13 @@ def synthetic(
 ) -> Iterator[ks.Workload]:
     """A chain of operators of which a share of the key groups sends one to one, the others to all.
 
-    Loads start at the mean +- 5 %. In every later period 20 % of the nodes have their load changed, by up to 2 % of the
+    Nodes are `BUSY` percent busy; key groups start at their mean load +- 5 %. In every later period 20 % of the nodes have their load changed, by up to 2 % of the
     node's, on one of their key groups. With `spread`, neighbours in the chain start on different nodes.
     """
     rng = np.random.default_rng(seed)
     g = key_groups // operators
     per_node = key_groups // nodes
-    load = rng.uniform(0.95, 1.05, key_groups) * 100 / per_node  # node loads near 100 %
+    load = rng.uniform(0.95, 1.05, key_groups) * BUSY / per_node
     place = np.arange(key_groups) % nodes
     single = rng.random(key_groups) < one_to_one
     partner = np.concatenate([rng.permutation(g) for _ in range(operators)])
@@ -66,7 +83,7 @@ def _chain(load: np.ndarray, single: np.ndarray, partner: np.ndarray, g: int, op
         to = [after + int(partner[k])] if single[k] else range(after, after + g)
         rows += [k] * len(to)
         columns += list(to)
-        tuples += [1000 * load[k] / len(to)] * len(to)
+        tuples += [TUPLES * load[k] / len(to)] * len(to)
     return sp.csr_array((np.rint(tuples), (rows, columns)), shape=(load.size, load.size))
 
 

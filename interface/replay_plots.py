@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 LABELS = {
     "collocation_factor": "collocation factor (share of traffic)",
+    "load_distance": "load distance (units of load)",
     "load_distance_percent": "load distance (% of the mean load)",
     "load_index": "load index (% of the load at the start)",
     "load_index_same_input": "load index (% of the same input unmoved)",

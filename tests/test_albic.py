@@ -83,6 +83,16 @@ def test_metis_cuts_where_little_flows():
     np.testing.assert_array_equal(whole_weights(np.array([0.0, 0.5, 1.0]), 1), [1, 5000, 10000])
 
 
+def test_what_metis_remarks_stays_off_the_standard_output(capfd):
+    rng = np.random.default_rng(39)  # METIS leaves a half without vertices here, and says so
+    p, parts = int(rng.integers(3, 8)), int(rng.integers(3, 8))
+    graph = rng.random((p, p)) * (rng.random((p, p)) < 0.5)
+    cut = graph_parts(np.arange(p), sp.csr_array(graph + graph.T), rng.random(p) ** 6, parts, 39)
+    assert sorted(np.concatenate(cut).tolist()) == list(range(p))
+    print("after")
+    assert capfd.readouterr().out == "after\n"
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_every_partition_keeps_both_limits(seed):
     rng = np.random.default_rng(seed)
@@ -258,3 +268,34 @@ def test_two_choices_differ_and_splitting_balances():
     merged = split_loads(w, seed=3, merge_cost=0.01)
     assert merged.sum() == pytest.approx(200 + 0.01 * w.state.sum())
     assert np.ptp(merged) > np.ptp(balanced)
+
+
+# Over time --------------------------------------------------------------------------------------------------------
+
+
+def test_limits_in_points_of_a_node_keep_what_limits_in_percent_of_the_mean_split():
+    # Splitting the pair {0, 1} (24 points) balances perfectly; kept together, it leaves a distance of 6 points.
+    w = workload([12, 12, 18, 18], [0, 0, 0, 1], 2, [(0, 1, 9)], [0, 1, 0, 1])
+    points = ks.solve(ks.CollocatedAllocation(w, max_migrations=2, distance_unit="load"), "albic")
+    assert (points.objective, points.metrics["load_distance"], points.details["programs"]) == (0, 6, 1)
+    percent = ks.solve(ks.CollocatedAllocation(w, max_migrations=2), "albic")  # maxPL is 7.5 points, maxLD 3
+    assert (percent.objective, percent.metrics["load_distance"]) == (9, 0)
+
+
+@pytest.mark.parametrize("integrated", [False, True], ids=["measured", "integrated"])
+def test_in_points_collocation_never_falls_and_becomes_whole(integrated):
+    rng = np.random.default_rng(3)
+    g, nodes = 12, 3
+    place = np.concatenate([np.arange(g) % nodes, (np.arange(g) + 1) % nodes])
+    load = rng.uniform(0.9, 1.1, 2 * g)
+    tuples = rng.integers(50, 150, g)
+    edges = [(k, g + k, float(tuples[k])) for k in range(g)]
+    w = workload(load * 50 * nodes / load.sum() / 2, place, nodes, edges, np.repeat([0, 1], g))  # 50 points a node ...
+    model = ks.LoadModel.for_share(w, 0.5)  # ... half of them for traffic
+    planner = ks.Planner("albic", options={"max_migrations": 5, "distance_unit": "load"}, integrated=integrated)
+    frame = ks.replay([w] * g, [planner], load_model=model).to_frame()
+    assert (frame["collocation_factor"].diff().dropna() >= -1e-12).all()
+    assert frame["collocation_factor"].iloc[-1] == 1
+    assert frame["load_index"].iloc[-1] == pytest.approx(50)
+    assert (frame["fallback"] == "").all()
+    assert frame["migrations"].max() <= 5

@@ -52,6 +52,14 @@ def test_exact_methods_agree_with_brute_force_at_length(block):
     agree_with_brute_force(range(1000 + 100 * block, 1100 + 100 * block), ("milp", "milp-plain", "cp-sat"))
 
 
+@pytest.mark.parametrize("method", ["milp", "milp-plain", "cp-sat", "lp"])
+def test_a_limit_broken_by_key_groups_that_cannot_move_is_infeasible(method):
+    # The other node drains and takes nothing, so the row of the memory has no variable left in it.
+    w = workload([4, 6, 3], [0, 0, 0], 2, [(0, 1, 4)], draining=[False, True], resources={"memory": [3, 3, 3]})
+    solution = ks.solve(ks.CollocatedAllocation(w, max_migrations=2, resource_capacity={"memory": [8, 8]}), method)
+    assert (solution.status, solution.assignment) == ("infeasible", None)
+
+
 @pytest.mark.parametrize("seed", range(400, 480))
 def test_bounds_are_below_the_optimum(seed):
     problem = small(seed)

@@ -49,8 +49,10 @@ def albic(
     seed : int
         Chooses among pairs of equal traffic, and seeds METIS.
     max_partition_load : float, default 25
-        maxPL: the most load of a partition, in the unit of the problem's load distance (percent of the mean node
-        load, or load units).
+        maxPL: the most load of a partition, in the unit of the problem's load distance. The paper's 25 are points of
+        a node's capacity: give loads in such points and pose the problem with ``distance_unit="load"``. In percent of
+        the mean node load, maxPL and maxLD shrink with the mean as collocation frees load, and partitions that they
+        once let through are cut again.
     step_partition_load : float, default 5
         stepPL, above 0: by how much maxPL falls at each retry.
     score_factor : float, default 1.5
@@ -67,8 +69,7 @@ def albic(
     Source: paper 2, Algorithm 2; maxLD is the problem's `max_load_distance`. Departures: balancing sees the
     measured load (processing plus today's remote traffic), as in the paper's engine, while the answer is judged by
     the load it will really have (`anticipate` brings the two nearer); a program without an answer counts as one that
-    breaks maxLD; see also
-    `target_nodes` and `migration_weights`.
+    breaks maxLD; see also `target_nodes` and `migration_weights`.
     """
     measured = problem.load_model.measured(problem.workload)
     together, apart = split_by_place(score(measured, score_factor), measured.current)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pymetis
@@ -50,16 +54,42 @@ def graph_parts(vertices: IntArray, traffic: sp.csr_array, weight: FloatArray, p
     local.setdiag(0)
     local.eliminate_zeros()
     adjacency = pymetis.CSRAdjacency(local.indptr.astype(np.int64), local.indices.astype(np.int64))
-    _, part = pymetis.part_graph(
-        parts,
-        adjacency=adjacency,
-        vweights=whole_weights(weight[vertices], least=0).tolist(),
-        eweights=whole_weights(local.data, least=1).tolist(),
-        options=pymetis.Options(seed=seed % 2**31),
-    )
+    with _silent():
+        _, part = pymetis.part_graph(
+            parts,
+            adjacency=adjacency,
+            vweights=whole_weights(weight[vertices], least=0).tolist(),
+            eweights=whole_weights(local.data, least=1).tolist(),
+            options=pymetis.Options(seed=seed % 2**31),
+        )
     label = np.asarray(part)
     cut = [vertices[label == j] for j in range(parts) if (label == j).any()]
     return cut if len(cut) > 1 else list(np.array_split(vertices, parts))  # METIS may leave all but one part empty
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep METIS's remarks on halves without vertices, which it prints itself, out of what a script reads."""
+    if os.name != "posix" or sys.stdout is None:
+        yield
+        return
+    flush = ctypes.CDLL(None).fflush
+    try:
+        sys.stdout.flush()
+        kept = os.dup(1)
+    except OSError:  # closed: nobody reads it
+        yield
+        return
+    flush(None)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+        flush(None)
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def whole_weights(values: FloatArray, least: int) -> IntArray:

@@ -77,7 +77,8 @@ class CollocatedAllocation(Problem):
         Load of one remote tuple at its sender and at its receiver (`LoadModel`).
     distance_unit : {"percent", "load"}, default "percent"
         Unit of `max_load_distance`: percent of the mean node load, or units of load. Paper 2 has loads in percentage
-        points of a node's capacity and the limit in the same: that is "load".
+        points of a node's capacity (section 3) and the limit in the same: that is "load", with such loads. The two
+        part ways over time: a limit in percent of the mean tightens as collocation lowers the mean.
 
     Raises
     ------

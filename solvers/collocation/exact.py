@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pyomo.environ as pyo
+from pyomo.common.errors import InfeasibleConstraintException
 
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import BoolArray, FloatArray
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.safe_bounds import dual_bound
+from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 
 MIP_DOUBT = 2e-7
 """HiGHS proves its bound within feasibility tolerances; so much of the objective's scale is taken off it."""
@@ -86,7 +88,10 @@ def run_highs(
         statement.set_start(start)
 
     def run() -> Answer:
-        program, columns = highs.compile_model(statement.model)
+        compiled = _compiled(statement.model)
+        if compiled is None:
+            return Answer(None, termination="infeasible", message=NO_ASSIGNMENT.format("arithmetic"))
+        program, columns = compiled
         if not program.integer.any():  # every key group is held to its node
             return _only_choice(problem)
         values = None if start is None else np.array([v.value for v in columns], dtype=float)
@@ -107,6 +112,14 @@ def run_highs(
         return Answer(statement.assignment(), bound, result.termination, details=details)
 
     return until_checked(problem, run, statement.forbid)
+
+
+def _compiled(model: pyo.ConcreteModel) -> tuple[LinearProgram, list[pyo.Var]] | None:
+    """A model's matrices; None when a row breaks its limit by key groups alone that are held to their nodes."""
+    try:
+        return highs.compile_model(model)
+    except InfeasibleConstraintException:
+        return None
 
 
 def _only_choice(problem: CollocatedAllocation) -> Answer:
@@ -134,7 +147,10 @@ def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) ->
     """The linear relaxation's value, made safe: a bound, no assignment."""
     from keyshift.models.collocation.pyomo_model import CollocationPyomo
 
-    program, _ = highs.compile_model(CollocationPyomo(problem).model)
+    compiled = _compiled(CollocationPyomo(problem).model)
+    if compiled is None:
+        return Answer(None, termination="infeasible", message=NO_ASSIGNMENT.format("arithmetic"))
+    program, _ = compiled
     result = highs.minimise(program, budget, seed=seed, relax=True, options=TOLERANCES)
     if result.termination == "infeasible":
         result = highs.minimise(program, budget, seed=seed, relax=True, options=DOUBTED)
