@@ -200,6 +200,16 @@ def test_plan_is_the_least_penalty_of_all_balanced_choices():
     assert pairs[:, 0].sum() == pairs[:, 1].sum() <= 4
 
 
+def test_counts_that_are_no_plan_are_not_realised():
+    """Too many moves, departures without arrivals, more departures than key groups."""
+    instance = Instance(ks.KeyGroupAllocation(synthetic_workload(3, 12, varies=0.6), max_migrations=4))
+    planner = Planner(instance, CountBound(instance), seed=0)
+    for pairs in ([[5, 0], [0, 5], [0, 0]], [[2, 0], [0, 1], [0, 0]], [[5, 0], [0, 4], [0, 1]]):
+        assert planner.realise(np.array(pairs), 0.1, 100, 1) is None
+    with pytest.raises(ValueError, match="5 key groups have moved, the limit is 4"):
+        Search(instance, seed=0).begin((instance.home + (np.arange(12) < 5)) % 3, 0)
+
+
 def test_a_plan_is_realised_within_every_limit():
     w = synthetic_workload(20, 400, drain=2)
     problem = ks.KeyGroupAllocation(w, max_migrations=30, max_migration_cost=2950.0)

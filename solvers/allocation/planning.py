@@ -117,12 +117,14 @@ class Planner:
         return pairs
 
     def realise(self, pairs: IntArray, distance: float, iterations: int, stream: int) -> IntArray | None:
-        """An assignment with these counts, as even as annealing gets it."""
+        """An assignment with these counts, as even as annealing gets it; None when they are no plan."""
         it = self.instance
         order, starts = it.by_node
         rng = generator(self.seed, stream)
         moves = int(pairs[:, 0].sum())
         keys, targets = np.empty(moves, np.int64), np.empty(moves, np.int64)
+        if moves != pairs[:, 1].sum() or moves > it.max_moves or (pairs[:, 0] > np.diff(starts)).any():
+            return None
         if not kernels.deal(rng, pairs, order, starts, it.home, keys, targets) or moves == 0:
             return None
         best_keys, best_targets = keys.copy(), targets.copy()

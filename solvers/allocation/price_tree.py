@@ -79,9 +79,15 @@ class PriceTree:
                 stack += _halves(use, side, counts, priced.curve)
                 continue
             plans += 1
-            if (use.balanced and realise(np.rint(use.mean).astype(np.int64))) or plans >= most_plans:
+            plan = np.rint(use.mean).astype(np.int64)
+            if (self._sound(use, plan) and realise(plan)) or plans >= most_plans:
                 return False
         return plans == 0
+
+    def _sound(self, use: Use, plan: IntArray) -> bool:
+        """Whether a plan is one: balanced, within the limit. A program that ended above the limit makes others."""
+        departures, arrivals = plan.sum(axis=0)
+        return bool(use.balanced and departures == arrivals <= self.bound.instance.max_moves)
 
     def highest(self, low: float, high: float, precision: float, most_nodes: int, expired: Callable[[], bool]) -> float:
         """Bisect for the highest distance that is ruled out.

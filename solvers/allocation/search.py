@@ -82,6 +82,8 @@ class Search:
         it = self.instance
         self.rng = generator(self.seed, stream)
         away = np.flatnonzero(start != it.home)
+        if away.size > it.max_moves:
+            raise ValueError(f"{away.size} key groups have moved, the limit is {it.max_moves}")
         dev, used = it.deviations(it.home), it.used(it.home)
         moves, role = np.full((4, it.max_moves + 1), -1, np.int64), np.full(it.key_groups, -1, np.int64)
         first, tally = np.full(it.nodes, -1, np.int64), np.zeros(2)
