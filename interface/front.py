@@ -224,6 +224,8 @@ def pareto(
     known = [problem.canonical(s.assignment if isinstance(s, Solution) else s) for s in starts]
     module = entry.partition(":")[0]
     memory = _Memory(problem, None if checkpoint is None else Path(checkpoint), points, load(f"{module}:FrontPoint"))
+    for method in formulation_of(problem).methods:
+        method.make_ready()
     budget = Budget(real("time_limit", time_limit), watch)
     with interruptible(budget):
         made = load(entry)(

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from keyshift.models import Answer, InputError, Problem
 
 Kind = Literal["exact", "relaxation", "heuristic"]
-_READY: set[str] = set()
+_READY: set[tuple[str, str]] = set()
 _GIVEN_BY_SOLVE = ("problem", "budget", "seed", "start")
 
 
@@ -41,7 +41,7 @@ class Method:
     limits : str
         A sentence on sizes it refuses, for the table of methods.
     prepare : str, optional
-        ``"module:function"``, without arguments, that compiles what the method needs; see `make_ready`.
+        ``"module:function"`` that, called with the method's own function, compiles what that needs; see `make_ready`.
     """
 
     name: str
@@ -54,9 +54,9 @@ class Method:
 
     def make_ready(self) -> None:
         """Import the method's code and compile its kernels, once in a process, before any time limit runs."""
-        if self.prepare is not None and self.prepare not in _READY:
-            load(self.prepare)()
-            _READY.add(self.prepare)
+        if self.prepare is not None and (self.prepare, self.entry) not in _READY:
+            load(self.prepare)(self.function)
+            _READY.add((self.prepare, self.entry))
 
     @property
     def function(self) -> Callable[..., Answer]:

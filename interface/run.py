@@ -62,7 +62,8 @@ def solve(
     limit = real("time_limit", time_limit)
     seed = whole("seed", seed, optional=False) or 0
     known = _read_start(problem, start)
-    chosen.make_ready()
+    for used in (chosen, *(find_method(problem, name) for name in chosen.warm_start if known is None)):
+        used.make_ready()
     began = time.perf_counter()
     budget = Budget(limit, watch)
     if conflicts := problem.conflicts():

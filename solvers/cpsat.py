@@ -1,16 +1,17 @@
-"""CP-SAT: one way to run a model until it is proven or the budget ends."""
+"""CP-SAT: one way to run a model, or a problem's statement, until it is proven or the budget ends."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ortools.sat.python import cp_model
 
-from keyshift.models import Budget
+from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
+from keyshift.models.workload import IntArray
 
 POLL_SECONDS = 0.05
 _ENDED: dict[int, Termination] = {int(cp_model.OPTIMAL): "optimal", int(cp_model.INFEASIBLE): "infeasible"}
@@ -25,6 +26,15 @@ class Outcome:
     termination: Termination
 
 
+class Statement(Protocol):
+    """What a problem's CP-SAT statement offers: a model, and the way from an assignment to its variables and back."""
+
+    model: cp_model.CpModel
+
+    def set_start(self, assignment: IntArray) -> None: ...
+    def assignment(self, value: Callable[[Any], int]) -> IntArray: ...
+
+
 class _Reporter(cp_model.CpSolverSolutionCallback):
     def __init__(self, report: Callable[[float, float], None]) -> None:
         super().__init__()
@@ -32,6 +42,41 @@ class _Reporter(cp_model.CpSolverSolutionCallback):
 
     def on_solution_callback(self) -> None:
         self._report(self.objective_value, self.best_objective_bound)
+
+
+def solve(
+    statement: Statement,
+    budget: Budget,
+    start: IntArray | None = None,
+    *,
+    bound: Callable[[float], float],
+    infeasible: str,
+    **settings: Any,
+) -> Answer:
+    """Run CP-SAT on a statement, and answer the problem that it states.
+
+    Parameters
+    ----------
+    statement : Statement
+    budget : Budget
+    start : ndarray, optional
+        The assignment to begin from, and to hand back where CP-SAT finds none.
+    bound : callable
+        Turns CP-SAT's bound on the integer objective into a safe one on the problem's.
+    infeasible : str
+        What CP-SAT proves when it finds the model infeasible.
+    **settings
+        As for `minimise`.
+    """
+    if start is not None:
+        statement.set_start(start)
+    outcome = minimise(statement.model, budget, **settings)
+    if outcome.termination == "infeasible":
+        return Answer(None, termination="infeasible", message=f"CP-SAT proves that {infeasible}")
+    solver = outcome.solver
+    found = statement.assignment(solver.value) if outcome.found else start
+    proven = bound(solver.best_objective_bound)
+    return Answer(found, proven, outcome.termination, details={"branches": solver.num_branches})
 
 
 def minimise(

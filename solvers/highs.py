@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import highspy
 import numpy as np
@@ -12,8 +13,9 @@ import pyomo.environ as pyo
 import scipy.sparse as sp
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
-from keyshift.models import Budget
+from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
+from keyshift.models.workload import IntArray
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 
 POLL_SECONDS = 0.05
@@ -35,6 +37,59 @@ class HighsResult:
     termination: Termination
     nodes: int
     row_duals: np.ndarray | None = None
+
+
+class Statement(Protocol):
+    """What a problem's Pyomo statement offers: a model, and the way from an assignment to its variables and back."""
+
+    model: Any
+
+    def set_start(self, assignment: IntArray) -> None: ...
+    def assignment(self) -> IntArray: ...
+
+
+def solve(
+    statement: Statement,
+    budget: Budget,
+    start: IntArray | None = None,
+    *,
+    bound: Callable[[float], float | None],
+    infeasible: str,
+    **settings: Any,
+) -> Answer:
+    """Run HiGHS on a statement, and answer the problem that it states.
+
+    Parameters
+    ----------
+    statement : Statement
+    budget : Budget
+    start : ndarray, optional
+        The assignment to begin from, and to hand back where HiGHS finds none.
+    bound : callable
+        Turns HiGHS's dual bound, which may be infinite, into one on the problem's objective that tolerances spare.
+    infeasible : str
+        What HiGHS proves when it finds the model infeasible.
+    **settings
+        As for `minimise`.
+    """
+    if start is not None:
+        statement.set_start(start)
+    result = minimise_model(statement.model, budget, warm=start is not None, **settings)
+    if result.termination == "infeasible":
+        return Answer(None, termination="infeasible", message=f"HiGHS proves that {infeasible}")
+    found = start if result.values is None else statement.assignment()
+    return Answer(found, bound(result.bound), result.termination, details={"nodes": result.nodes})
+
+
+def minimise_model(model: pyo.ConcreteModel, budget: Budget, *, warm: bool = False, **settings: Any) -> HighsResult:
+    """Run HiGHS on a linear Pyomo model, `warm` from its variables' values, and leave in them what it finds."""
+    program, columns = compile_model(model)
+    held = np.array([v.value for v in columns], dtype=float)
+    result = minimise(program, budget, start=held if warm and np.isfinite(held).all() else None, **settings)
+    if result.values is not None:
+        for column, value in zip(columns, result.values, strict=True):
+            column.set_value(value, skip_validation=True)
+    return result
 
 
 def compile_model(model: pyo.ConcreteModel) -> tuple[LinearProgram, list[pyo.Var]]:

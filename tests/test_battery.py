@@ -11,7 +11,7 @@ from instances import BATTERIES, NOT_APPLICABLE, REQUIRED
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 
-TIME_LIMIT = 60.0  # generous: the first use of a compiled kernel compiles it
+TIME_LIMIT = 60.0  # generous: other tests run beside it
 CASES = [
     pytest.param(
         name,

@@ -6,11 +6,13 @@ import itertools
 
 import interval_oracle as oracle
 import numpy as np
+import pyomo.environ as pyo
 import pytest
 from instances.sequences import battery, random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
+from keyshift.models.intervals.pyomo_model import IntervalPyomo
 from keyshift.solvers.intervals import matching_kernel, profile, profile_kernel, sweep_kernel, tries
 from keyshift.solvers.intervals.oms import metric_bound
 from keyshift.solvers.intervals.sweeps import Ruler
@@ -260,3 +262,15 @@ def test_an_interruption_returns_the_start():
     assert answer.assignment is start
     assert answer.termination == "interrupted"
     assert answer.bound is not None
+
+
+@pytest.mark.parametrize("label", ["ties", "twelve", "table 3"])
+def test_a_start_gives_every_variable_of_the_statement_its_value(label):
+    problem = battery()[label]
+    known = ks.solve(problem, "ssm").assignment
+    statement = IntervalPyomo(problem)
+    statement.set_start(known)
+    rows = statement.model.component_data_objects(pyo.Constraint, active=True)
+    assert all(row.slack() >= 0 for row in rows)
+    assert pyo.value(statement.model.objective) == problem.objective(known)
+    np.testing.assert_array_equal(statement.assignment(), known)

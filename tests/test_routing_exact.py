@@ -9,7 +9,7 @@ from instances.routing import battery, random_problem
 from interpreted import interpret
 
 import keyshift as ks
-from keyshift.models import Budget
+from keyshift.models import Answer, Budget
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import compact
 from keyshift.models.routing.pyomo_model import RoutingPyomo
@@ -190,7 +190,7 @@ def test_an_overload_within_tolerance_is_left_to_whole_numbers(monkeypatch):
         heaviest_first = np.array(
             [choices.keys.count[r] if d == 0 else 0 for r, d in zip(choices.record, choices.node, strict=True)]
         )
-        return exact._Outcome(heaviest_first, 0.0, "optimal")
+        return Answer(choices.assignment(heaviest_first), 0.0, "optimal")
 
     monkeypatch.setattr(exact, "_highs", careless)
     answer = exact.solve_milp(problem, budget=Budget())

@@ -3,6 +3,7 @@
 from keyshift.method import Formulation, Method
 
 _PAPER = "paper 1, sec. 2"
+_PREPARE = "keyshift.solvers.mclb.prepare"
 _START = ("local-search",)
 
 FORMULATION = Formulation(
@@ -16,6 +17,7 @@ FORMULATION = Formulation(
             f"{_PAPER}; our own search",
             "keyshift.solvers.mclb.branch:branch_and_bound",
             _START,
+            prepare=f"{_PREPARE}:compile_kernels",
         ),
         Method(
             "scip", "exact", f"{_PAPER}; quadratic program by SCIP", "keyshift.solvers.mclb.exact:solve_scip", _START
@@ -29,6 +31,7 @@ FORMULATION = Formulation(
             "relaxation",
             "Frieze, Jerrum 1997, made safe; anchors for the budget",
             "keyshift.solvers.mclb.sdp:sdp_bound",
+            prepare=f"{_PREPARE}:compile_kernels",
         ),
         Method(
             "combinatorial",
@@ -37,7 +40,11 @@ FORMULATION = Formulation(
             "keyshift.solvers.mclb.bounds:combinatorial_bound",
         ),
         Method(
-            "local-search", "heuristic", "our own: moves and swaps", "keyshift.solvers.mclb.local_search:local_search"
+            "local-search",
+            "heuristic",
+            "our own: moves and swaps",
+            "keyshift.solvers.mclb.local_search:local_search",
+            prepare=f"{_PREPARE}:compile_search",
         ),
         Method(
             "qp",

@@ -118,6 +118,16 @@ class IntervalPyomo:
                     for i in self.nodes:
                         m.leave.add(m.v[t, k] >= m.x[t - 1, i, k] - m.x[t, i, k])
 
+    def set_start(self, assignment: IntArray) -> None:
+        """Give every variable the value it has in a known assignment."""
+        m, rows = self.model, np.atleast_2d(assignment)
+        before = np.vstack([self.workload.current, rows[:-1]])
+        for (t, i, k), x in m.x.items():
+            x.value = int(rows[t, k] == i)
+            m.b[t, i, k].value = int(rows[t, k] == i and (k == 0 or rows[t, k - 1] != i))
+        for (t, k), v in m.v.items():
+            v.value = int(rows[t, k] != before[t, k])
+
     def assignment(self) -> IntArray:
         """Read the assignment, in the problem's shape: for each task its node of largest x."""
         rows = np.array(

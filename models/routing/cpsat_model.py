@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -100,14 +102,16 @@ class RoutingCpSat:
             cp_model.LinearExpr.weighted_sum([self.x[j] for j in moves], [state[j] for j in moves]) + base
         )
 
-    def set_start(self, units: IntArray) -> None:
-        """Hint a known assignment."""
-        for x, value in zip(self.x, units.tolist(), strict=True):
-            self.model.add_hint(x, value)
+    def set_start(self, assignment: IntArray) -> None:
+        """Hint a known assignment, if that keeps to the choices."""
+        units = self.choices.units(assignment)
+        if units is not None:
+            for x, value in zip(self.x, units.tolist(), strict=True):
+                self.model.add_hint(x, value)
 
-    def assignment(self, solver: cp_model.CpSolver) -> IntArray:
-        """Read the assignment from a solver that holds a solution."""
-        return self.choices.assignment(np.array([solver.value(x) for x in self.x], dtype=np.int64))
+    def assignment(self, value: Callable[[Any], int]) -> IntArray:
+        """Read the assignment through ``value``, a function from a variable to its value."""
+        return self.choices.assignment(np.array([value(x) for x in self.x], dtype=np.int64))
 
     def bound(self, integer_bound: float) -> float:
         """Turn a proven bound on the integer objective into a safe one on the state moved."""

@@ -101,10 +101,12 @@ class RoutingPyomo:
         if self.choices.keys.count[np.unique(self.choices.record[pairs])].sum() > room:
             self.model.table = pyo.Constraint(expr=pyo.quicksum(self.model.x[j] for j in pairs.tolist()) <= room)
 
-    def set_start(self, units: IntArray) -> None:
-        """Give every variable the value it has in a known assignment."""
-        for j, x in self.model.x.items():
-            x.value = int(units[j])
+    def set_start(self, assignment: IntArray) -> None:
+        """Give every variable the value it has in a known assignment, if that keeps to the choices."""
+        units = self.choices.units(assignment)
+        if units is not None:
+            for j, x in self.model.x.items():
+                x.value = int(units[j])
 
     def assignment(self) -> IntArray:
         """Read the assignment from the variables' values."""

@@ -69,11 +69,16 @@ class SplittingPyomo:
             rule=lambda m, i: pyo.quicksum(terms[i]) <= speeds[i] * m.largest if terms[i] else pyo.Constraint.Skip,
         )
 
-    def set_start(self, share: IntArray) -> None:
-        """Give every variable the value it has in known numbers of items."""
+    def set_start(self, assignment: np.ndarray) -> None:
+        """Give every variable the value it has in a known assignment."""
+        share = self.items.share(assignment)
         for g, at in self.pairs:
             self.model.x[g, at].value = int(share[g, at])
         self.model.largest.value = float(self.items.loads(share).max())
+
+    def assignment(self) -> np.ndarray:
+        """Read the worker of each message from the variables' values."""
+        return self.items.assignment(self.share())
 
     def share(self) -> IntArray:
         """Numbers of items from the variables' values, rounded so that every group is complete."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from keyshift.solvers.allocation.search_kernels import draw, give, node_value, power
+from keyshift.solvers.allocation.search_kernels import give, node_value, power
+from keyshift.solvers.random_kernels import uniform as draw
 
 NEVER = 1e9
 

@@ -1,28 +1,35 @@
-"""Compile what "milp" needs, once, on an instance too small to take time of its own."""
+"""Compile what the methods of key-group allocation need, on an instance too small to take time of its own."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from keyshift.models import Budget
+from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.generate import synthetic_workload
 from keyshift.solvers.allocation.counts import CountBound
 from keyshift.solvers.allocation.instance import Instance
-from keyshift.solvers.allocation.milp import solve_milp
 from keyshift.solvers.allocation.planning import Planner
 from keyshift.solvers.allocation.price_tree import price_bound
 from keyshift.solvers.allocation.search import Search
+from keyshift.solvers.rehearsal import rehearse
 
 
-def compile_kernels() -> None:
-    """Run every phase once: counting, planning, realising, annealing, pricing, and the whole method for a moment."""
-    problem = KeyGroupAllocation(synthetic_workload(4, 100, varies=0.6), max_migrations=6)
+def compile_bound(method: Callable[..., Answer]) -> None:
+    """Run a bound by itself."""
+    rehearse(method, [_small(), _small(max_migrations=None)])
+
+
+def compile_kernels(method: Callable[..., Answer]) -> None:
+    """Run every phase of "milp" once: counting, planning, realising, annealing, pricing; and the method for a moment."""
+    problem = _small()
     instance = Instance(problem)
     counts = CountBound(instance)
     counts.bound()
+    CountBound(Instance(_small(max_migrations=None))).bound()
     planner = Planner(instance, counts, seed=0)
     target = 0.5 * instance.distance(instance.home)
     pairs = planner.pairs(target, np.random.default_rng(0))
@@ -32,4 +39,9 @@ def compile_kernels() -> None:
     search = Search(instance, seed=0)
     search.begin(instance.home, 0)
     search.run(10, 1.0, 0.1, math.inf)
-    solve_milp(problem, budget=Budget(0.1))
+    method(problem, budget=Budget(0.1))
+
+
+def _small(max_migrations: int | None = 6) -> KeyGroupAllocation:
+    """With so many moves as are counted exactly, or with more."""
+    return KeyGroupAllocation(synthetic_workload(4, 100, varies=0.6), max_migrations=max_migrations)

@@ -11,19 +11,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from keyshift.solvers.random_kernels import uniform as draw
+
 LEAF = {"cache": True, "error_model": "numpy", "_nrt": False}
 """Kernels that allocate nothing: without reference counts on their arrays a step takes a quarter of the time."""
-
-
-@njit(**LEAF)
-def draw(rng):  # pragma: no cover - compiled; the tests compare .py_func
-    """Advance a xorshift64* generator; uniform in [0, 1)."""
-    x = rng[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    rng[0] = x
-    return float((x * np.uint64(2685821657736338717)) >> np.uint64(11)) / 9007199254740992.0
 
 
 @njit(**LEAF)

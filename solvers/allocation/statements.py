@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +12,9 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.solvers import cpsat, highs
 
-if TYPE_CHECKING:
-    from keyshift.models.allocation.pyomo_model import Objective
-
 MIP_DOUBT = 5e-7
 """HiGHS proves its bound within feasibility tolerances; so much of the mean load is taken off it."""
+NO_ASSIGNMENT = "no assignment meets all limits"
 
 
 def in_unit_size(problem: KeyGroupAllocation) -> tuple[KeyGroupAllocation, float]:
@@ -68,57 +66,33 @@ def solve_highs(
     The bound is HiGHS's dual bound less `MIP_DOUBT` times the mean load. With weights it is that bound over w1, since
     d_u and d_l are not negative.
     """
+    from keyshift.models.allocation.pyomo_model import AllocationPyomo
+
     problem, unit = in_unit_size(problem)
-    first, bound = _stage(problem, weights or "distance", None, start, budget, seed, threads, unit)
-    if first.termination == "infeasible":
-        return first
-    if weights is not None:
-        bound = None if bound is None or weights[0] <= 0 else bound / weights[0]
-    if bound is not None:
-        first.bound = unit * max(0.0, bound - MIP_DOUBT * problem.scale)  # a distance is never negative
+
+    def distance_bound(proven: float) -> float | None:
+        weight = 1.0 if weights is None else weights[0]
+        if weight <= 0 or not np.isfinite(proven):
+            return None
+        return unit * max(0.0, proven / weight - MIP_DOUBT * problem.scale)  # a distance is never negative
+
+    def report(value: float, bound: float) -> None:
+        budget.report(value * unit, bound * unit)
+
+    def run(statement: AllocationPyomo, known: np.ndarray | None, **settings: Any) -> Answer:
+        settings |= {"seed": seed, "threads": threads}
+        return highs.solve(statement, budget, known, bound=distance_bound, infeasible=NO_ASSIGNMENT, **settings)
+
+    first = run(AllocationPyomo(problem, weights or "distance"), start, report=report if weights is None else None)
     if not second_stage or weights is not None or first.termination != "optimal" or first.assignment is None:
         return first
     least = problem.objective(first.assignment)
-    second, _ = _stage(problem, "deviation_sum", least + 1e-9 * problem.scale, first.assignment, budget, seed, threads)
+    # Its bound, on the sum of deviations, says nothing of the distance: only its assignment is of use.
+    second = run(AllocationPyomo(problem, "deviation_sum", least + 1e-9 * problem.scale), first.assignment)
     if second.assignment is not None and problem.objective(second.assignment) <= least + problem.tolerance / 2:
         first.assignment = second.assignment
         first.details["second_stage"] = second.termination
     return first
-
-
-def _stage(
-    problem: KeyGroupAllocation,
-    objective: Objective,
-    max_distance: float | None,
-    start: np.ndarray | None,
-    budget: Budget,
-    seed: int,
-    threads: int,
-    unit: float = 1.0,
-) -> tuple[Answer, float | None]:
-    """Run HiGHS once on the statement with one objective; its answer and its own dual bound."""
-    from keyshift.models.allocation.pyomo_model import AllocationPyomo
-
-    statement = AllocationPyomo(problem, objective, max_distance)
-    program, columns = highs.compile_model(statement.model)
-    if start is not None:
-        statement.set_start(start)
-    values = None if start is None else np.array([v.value for v in columns], dtype=float)
-
-    def report(value: float, bound: float) -> None:
-        if objective == "distance":
-            budget.report(value * unit, bound * unit)
-
-    result = highs.minimise(program, budget, seed=seed, start=values, threads=threads, report=report)
-    if result.termination == "infeasible":
-        why = "HiGHS proves that no assignment meets all limits"
-        return Answer(None, termination="infeasible", message=why), None
-    bound = result.bound if np.isfinite(result.bound) else None
-    if result.values is None:
-        return Answer(start, None, result.termination), bound
-    for column, value in zip(columns, result.values, strict=True):
-        column.set_value(value, skip_validation=True)
-    return Answer(statement.assignment(), None, result.termination, details={"nodes": result.nodes}), bound
 
 
 def solve_cpsat(
@@ -139,20 +113,12 @@ def solve_cpsat(
     from keyshift.models.allocation.cpsat_model import AllocationCpSat
 
     statement = AllocationCpSat(problem)
-    if start is not None:
-        statement.set_start(start)
 
     def report(objective: float, bound: float) -> None:
         budget.report(objective / float(statement.unit), bound / float(statement.unit))
 
-    outcome = cpsat.minimise(statement.model, budget, seed=seed, threads=threads, report=report)
-    if outcome.termination == "infeasible":
-        return Answer(None, termination="infeasible", message="CP-SAT proves that no assignment meets all limits")
-    bound = statement.bound(outcome.solver.best_objective_bound)
-    if not outcome.found:
-        return Answer(start, bound, outcome.termination)
-    branches = {"branches": outcome.solver.num_branches}
-    return Answer(statement.assignment(outcome.solver.boolean_value), bound, outcome.termination, details=branches)
+    settings: dict[str, Any] = {"seed": seed, "threads": threads, "report": report}
+    return cpsat.solve(statement, budget, start, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
 
 
 def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> Answer:

@@ -20,7 +20,7 @@ TOLERANCES = {"mip_feasibility_tolerance": 1e-6, "primal_feasibility_tolerance":
 """HiGHS's own; what these admit too much, the check sorts out."""
 DOUBTED = {**TOLERANCES, "simplex_strategy": 4}
 """Primal simplex: the second opinion before a relaxation is called infeasible."""
-NO_ASSIGNMENT = "{} proves that no assignment meets the load distance within the other limits"
+NO_ASSIGNMENT = "no assignment meets the load distance within the other limits"
 
 
 def until_checked(
@@ -54,16 +54,11 @@ def solve_cpsat(
     from keyshift.models.collocation.cpsat_model import CollocationCpSat
 
     statement = CollocationCpSat(problem)
-    if start is not None:
-        statement.set_start(start)
 
     def run() -> Answer:
-        outcome = cpsat.minimise(statement.model, budget, seed=seed, threads=threads)
-        if outcome.termination == "infeasible":
-            return Answer(None, termination="infeasible", message=NO_ASSIGNMENT.format("CP-SAT"))
-        bound = statement.bound(outcome.solver.best_objective_bound)
-        found = statement.assignment(outcome.solver.boolean_value) if outcome.found else start
-        return Answer(found, bound, outcome.termination, details={"branches": outcome.solver.num_branches})
+        return cpsat.solve(
+            statement, budget, start, bound=statement.bound, infeasible=NO_ASSIGNMENT, seed=seed, threads=threads
+        )
 
     return better_of(problem, until_checked(problem, run, statement.forbid), start)
 
@@ -102,7 +97,7 @@ def run_highs(
             if result.termination != "infeasible":
                 break
         if result.termination == "infeasible":
-            return Answer(None, termination="infeasible", message=NO_ASSIGNMENT.format("HiGHS"))
+            return Answer(None, termination="infeasible", message=f"HiGHS proves that {NO_ASSIGNMENT}")
         bound = max(0.0, result.bound - MIP_DOUBT * problem.scale)
         details = {"nodes": result.nodes, "columns": len(columns)}
         if result.values is None:
@@ -126,7 +121,7 @@ def _only_choice(problem: CollocatedAllocation) -> Answer:
     """The answer where nothing may move."""
     stay = problem.workload.current.copy()
     if problem.violations(stay):
-        return Answer(None, termination="infeasible", message=NO_ASSIGNMENT.format("arithmetic"))
+        return Answer(None, termination="infeasible", message=f"arithmetic proves that {NO_ASSIGNMENT}")
     return Answer(stay, problem.objective(stay), "optimal")
 
 

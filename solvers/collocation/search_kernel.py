@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from keyshift.solvers.random_kernels import uniform
+
 TOLERANCE = 1e-12
 
 
@@ -213,17 +215,6 @@ def a_mover(a, current, rng):  # pragma: no cover
             return k
         k = k + 1 if k + 1 < p else 0
     return -1
-
-
-@njit(cache=True)
-def uniform(rng):  # pragma: no cover
-    """The next random number in [0, 1): xorshift64*, whose state is ``rng[0]``."""
-    x = rng[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    rng[0] = x
-    return np.float64((x * np.uint64(2685821657736338717)) >> np.uint64(11)) / 9007199254740992.0
 
 
 @njit(cache=True)

@@ -13,6 +13,7 @@ from keyshift.solvers.intervals.weights import weights
 
 MIP_DOUBT = 5e-7
 """HiGHS proves its bound within feasibility tolerances; so much of all the state is taken off it."""
+NO_ASSIGNMENT = "no assignment meets all rules"
 LARGEST_STATEMENT = 200_000
 """Task, node and step triples; a larger statement takes longer to write down than dynamic programs to solve."""
 
@@ -40,17 +41,12 @@ def solve_milp(
 
     if refused := _too_large(problem, start):
         return refused
+
+    def bound(proven: float) -> float | None:
+        return max(0.0, proven - MIP_DOUBT * problem.scale) if math.isfinite(proven) else None
+
     statement = IntervalPyomo(problem)
-    program, columns = highs.compile_model(statement.model)
-    result = highs.minimise(program, budget, seed=seed, report=budget.report)
-    if result.termination == "infeasible":
-        return Answer(None, termination="infeasible", message="HiGHS proves that no assignment meets all rules")
-    bound = max(0.0, result.bound - MIP_DOUBT * problem.scale) if math.isfinite(result.bound) else None
-    if result.values is None:
-        return Answer(start, bound, result.termination)  # type: ignore[arg-type]
-    for column, value in zip(columns, result.values, strict=True):
-        column.set_value(value, skip_validation=True)
-    return Answer(statement.assignment(), bound, result.termination)  # type: ignore[arg-type]
+    return highs.solve(statement, budget, start, bound=bound, infeasible=NO_ASSIGNMENT, seed=seed, report=budget.report)
 
 
 def solve_cpsat(
@@ -63,15 +59,11 @@ def solve_cpsat(
         return refused
     state = weights(problem.workload.state, bits=40)
     statement = IntervalCpSat(problem, state.whole)
-    if start is not None:
-        statement.set_start(start)
-    outcome = cpsat.minimise(statement.model, budget, seed=seed)
-    if outcome.termination == "infeasible":
-        return Answer(None, termination="infeasible", message="CP-SAT proves that no assignment meets all rules")
-    bound = state.lower(max(0, math.ceil(outcome.solver.best_objective_bound - 1e-6)), len(statement.steps))
-    if not outcome.found:
-        return Answer(start, bound, outcome.termination)
-    return Answer(statement.assignment(outcome.solver.boolean_value), bound, outcome.termination)
+
+    def bound(proven: float) -> float:
+        return state.lower(max(0, math.ceil(proven - 1e-6)), len(statement.steps))
+
+    return cpsat.solve(statement, budget, start, bound=bound, infeasible=NO_ASSIGNMENT, seed=seed)
 
 
 def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, seconds: float = 5.0) -> Answer:
@@ -93,11 +85,14 @@ def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, sec
     statement = FreeCpSat(problem, state.whole)
     share = 1.0 if math.isinf(budget.remaining) else min(1.0, seconds / max(budget.remaining, 1e-9))
     own = Budget(seconds) if math.isinf(budget.remaining) else budget.part(share)
-    outcome = cpsat.minimise(statement.model, own, seed=seed)
-    if outcome.termination == "infeasible":
-        return Answer(None, termination="infeasible", message="CP-SAT proves that no assignment keeps the load limit")
-    bound = state.lower(max(0, math.ceil(outcome.solver.best_objective_bound - 1e-6)))
-    if not outcome.found:
-        return Answer(None, bound, "completed")
-    found = statement.assignment(outcome.solver.boolean_value)
-    return Answer(None, bound, "completed", details={"assignment": found, "state_moved": problem.objective(found)})
+
+    def bound(proven: float) -> float:
+        return state.lower(max(0, math.ceil(proven - 1e-6)))
+
+    answer = cpsat.solve(statement, own, bound=bound, infeasible="no assignment keeps the load limit", seed=seed)
+    if answer.termination != "infeasible":
+        answer.termination = "completed"
+    if answer.assignment is not None:
+        found, answer.assignment = answer.assignment, None
+        answer.details |= {"assignment": found, "state_moved": problem.objective(found)}
+    return answer

@@ -60,12 +60,9 @@ def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answ
         return refused
     data = DensePolicyModel(problem)
     statement = PolicyPyomo(data)
-    program, columns = highs.compile_model(statement.model)
-    result = highs.minimise(program, budget, seed=seed, relax=True)
+    result = highs.minimise_model(statement.model, budget, seed=seed, relax=True)
     if result.values is None:
         return Answer(None, None, budget.why)
-    for column, v in zip(columns, result.values, strict=True):
-        column.set_value(v, skip_validation=True)
     answer = answer_from_values(data, statement.values(), budget)
     answer.termination = "optimal" if result.termination == "optimal" else budget.why
     return answer

@@ -14,6 +14,7 @@ from keyshift.solvers import cpsat, highs
 
 SOLVER_DOUBT = 4e-7
 """SCIP and HiGHS prove bounds within tolerances; so much of the problem's scale is taken off them."""
+NO_PLACEMENT = "no placement keeps within the budget"
 
 
 def solve_scip(
@@ -48,13 +49,14 @@ def solve_scip(
         budget.interrupt()
     reason = result.termination.reason
     if reason == mathopt.TerminationReason.INFEASIBLE:
-        return Answer(None, termination="infeasible", message="SCIP proves that no placement keeps within the budget")
+        return Answer(None, termination="infeasible", message=f"SCIP proves that {NO_PLACEMENT}")
     proven = result.termination.objective_bounds.dual_bound
     bound = max(0.0, (proven - SOLVER_DOUBT) * problem.scale) if np.isfinite(proven) else 0.0
     ended: Termination = "optimal" if reason == mathopt.TerminationReason.OPTIMAL else budget.why
     if not result.has_primal_feasible_solution():
         return Answer(start, bound, ended)
-    return _best(problem, statement.assignment(result.variable_values()), start, bound, ended)
+    found = statement.assignment(result.variable_values())
+    return Answer(_best(problem, found, start), bound, ended)
 
 
 def solve_cpsat(
@@ -64,15 +66,13 @@ def solve_cpsat(
     from keyshift.models.mclb.cpsat_model import MCLBCpSat
 
     statement = MCLBCpSat(problem)
-    if start is not None:
-        statement.set_start(problem.core.lower(start))
-    outcome = cpsat.minimise(statement.model, budget, seed=seed, threads=threads)
-    if outcome.termination == "infeasible":
-        return Answer(None, termination="infeasible", message="CP-SAT proves that no placement keeps within the budget")
-    bound = statement.bound(outcome.solver.best_objective_bound)
-    if not outcome.found:
-        return Answer(start, bound, outcome.termination)
-    return _best(problem, statement.assignment(outcome.solver.boolean_value), start, bound, outcome.termination)
+    known = None if start is None else problem.core.lower(start)
+    answer = cpsat.solve(
+        statement, budget, known, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
+    )
+    if answer.assignment is not None:
+        answer.assignment = start if answer.assignment is known else _best(problem, answer.assignment, start)
+    return answer
 
 
 def solve_tangents(
@@ -103,15 +103,20 @@ def solve_tangents(
     statement.add_tangents(-np.broadcast_to(total, (total.size, core.nodes)) / 2)
     if best is not None:
         statement.add_tangents(statement.deviations_of(statement.in_order(best)))
+
+    def imbalance(proven: float) -> float:
+        return (max(0.0, proven) - SOLVER_DOUBT) * problem.scale
+
     bound, ended, rounds = 0.0, budget.why, 0
     while not budget.expired and (max_rounds is None or rounds < max_rounds):
         rounds += 1
-        found, proven, ended = _one_round(statement, budget, seed, best, threads)
+        answer = highs.solve(
+            statement, budget, best, bound=imbalance, infeasible=NO_PLACEMENT, seed=seed, threads=threads
+        )
+        found, ended = answer.assignment, answer.termination
         if ended == "infeasible":
-            return Answer(
-                None, termination="infeasible", message="HiGHS proves that no placement keeps within the budget"
-            )
-        bound = max(bound, (proven - SOLVER_DOUBT) * problem.scale)
+            return answer
+        bound = max(bound, answer.bound or 0.0)
         if found is not None:
             best = found if best is None or core.squares(found) < core.squares(best) else best
             statement.add_tangents(statement.deviations_of(found))
@@ -119,30 +124,13 @@ def solve_tangents(
         budget.report(objective=None if best is None else value, bound=bound)
         if ended != "optimal" or value - bound <= 0.9 * problem.tolerance:
             break
-    answer = None if best is None else core.lift(core.relabelled(best))
-    return Answer(answer, bound, ended, details={"rounds": rounds})
+    placed = None if best is None else core.lift(core.relabelled(best))
+    return Answer(placed, bound, ended, details={"rounds": rounds})
 
 
-def _one_round(
-    statement: object, budget: Budget, seed: int, best: IntArray | None, threads: int
-) -> tuple[IntArray | None, float, Termination]:
-    """HiGHS on the present tangents: placement, bound in units of the scale, termination."""
-    program, columns = highs.compile_model(statement.model)  # type: ignore[attr-defined]
-    start = None
-    if best is not None:
-        statement.set_start(best)  # type: ignore[attr-defined]
-        start = np.array([v.value for v in columns], dtype=float)
-    result = highs.minimise(program, budget, seed=seed, start=start, threads=threads)
-    if result.values is None:
-        return None, max(0.0, result.bound), result.termination  # type: ignore[return-value]
-    for column, value in zip(columns, result.values, strict=True):
-        column.set_value(value, skip_validation=True)
-    return statement.assignment(), max(0.0, result.bound), result.termination  # type: ignore[attr-defined,return-value]
-
-
-def _best(problem: MCLB, found: IntArray, start: np.ndarray | None, bound: float, ended: Termination) -> Answer:
+def _best(problem: MCLB, found: IntArray, start: np.ndarray | None) -> IntArray:
     """The better of what was found and the start, on the nodes where it moves least state."""
     core = problem.core
     candidates = [found] if start is None else [core.lower(start), found]
     best = min((c for c in candidates if core.moved(c) <= core.budget), key=core.squares, default=found)
-    return Answer(core.lift(core.relabelled(best)), bound, ended)
+    return core.lift(core.relabelled(best))

@@ -10,6 +10,7 @@ from keyshift.solvers import cpsat, highs
 
 MIP_DOUBT = 5e-7
 """HiGHS proves its bound within tolerances; so much of the total state is taken off it."""
+NO_PLACEMENT = "no placement keeps within the limits"
 
 
 def solve_milp(
@@ -18,21 +19,11 @@ def solve_milp(
     """The mixed-integer program by HiGHS; the bound is its dual bound less `MIP_DOUBT` of the total state."""
     from keyshift.models.mclb.movement_models import MovementPyomo
 
+    def bound(proven: float) -> float:
+        return max(0.0, (proven - MIP_DOUBT) * problem.scale)
+
     statement = MovementPyomo(problem)
-    program, columns = highs.compile_model(statement.model)
-    values = None
-    if start is not None:
-        statement.set_start(start)
-        values = np.array([v.value for v in columns], dtype=float)
-    result = highs.minimise(program, budget, seed=seed, start=values, threads=threads)
-    if result.termination == "infeasible":
-        return Answer(None, termination="infeasible", message="HiGHS proves that no placement keeps within the limits")
-    bound = max(0.0, (result.bound - MIP_DOUBT) * problem.scale)
-    if result.values is None:
-        return Answer(start, bound, result.termination)  # type: ignore[arg-type]
-    for column, value in zip(columns, result.values, strict=True):
-        column.set_value(value, skip_validation=True)
-    return Answer(statement.assignment(), bound, result.termination)  # type: ignore[arg-type]
+    return highs.solve(statement, budget, start, bound=bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads)
 
 
 def solve_cpsat(
@@ -42,12 +33,6 @@ def solve_cpsat(
     from keyshift.models.mclb.movement_models import MovementCpSat
 
     statement = MovementCpSat(problem)
-    if start is not None:
-        statement.set_start(start)
-    outcome = cpsat.minimise(statement.model, budget, seed=seed, threads=threads)
-    if outcome.termination == "infeasible":
-        return Answer(None, termination="infeasible", message="CP-SAT proves that no placement keeps within the limits")
-    bound = statement.bound(outcome.solver.best_objective_bound)
-    if not outcome.found:
-        return Answer(start, bound, outcome.termination)
-    return Answer(statement.assignment(outcome.solver.boolean_value), bound, outcome.termination)
+    return cpsat.solve(
+        statement, budget, start, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,18 +27,11 @@ CORES = (3_000, 12_000)
 CORE_NODES = 2_000
 """Branch-and-bound nodes for each of them."""
 
-
-@dataclass(frozen=True)
-class _Outcome:
-    """What a solver says about some choices: units on each pair (None without any), a safe bound, why it stopped."""
-
-    units: IntArray | None
-    bound: float
-    termination: Termination
-    details: dict[str, Any] = field(default_factory=dict)
+NO_ASSIGNMENT = "no assignment meets all limits"
 
 
-_Engine = Callable[..., _Outcome]
+_Engine = Callable[..., Answer]
+"""What runs a solver on some choices; its answer's assignment is one of all keys."""
 
 
 def solve_milp(
@@ -165,8 +157,7 @@ class _Search:
         """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
         choices = self.relaxation.core_choices(dual.prices, pairs)
         found = self.engine(choices, self.budget.part(0.25), None, nodes=CORE_NODES, **self.settings)
-        if found.units is not None:
-            self._offer(choices.assignment(found.units))
+        self._offer(found.assignment)
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
         """Solve what reduced costs leave open; if it is too much, say so and keep the bound."""
@@ -180,21 +171,17 @@ class _Search:
             )
             return self._answer(bound, "gap", said)
         choices = self.relaxation.open_choices(dual.prices, allowance)
-        known = None if self.best is None else choices.units(self.best)
-        outcome = self.engine(choices, self.budget, known, **self.settings)
+        outcome = self.engine(choices, self.budget, self.best, **self.settings)
         self.details |= outcome.details
         if outcome.termination == "infeasible":
             if self.best is None:
-                return Answer(
-                    None, termination="infeasible", message="the solver proves that no assignment meets all limits"
-                )
+                return Answer(None, termination="infeasible", message=f"the solver proves that {NO_ASSIGNMENT}")
             return self._answer(self.value, "optimal")  # nothing better is left
-        if outcome.units is not None and not self._offer(choices.assignment(outcome.units)) and self.engine is _highs:
+        if outcome.assignment is not None and not self._offer(outcome.assignment) and self.engine is _highs:
             # HiGHS's tolerance let an overload through: whole numbers have none.
-            outcome = _cpsat(choices, self.budget, known, **self.settings)
-            if outcome.units is not None:
-                self._offer(choices.assignment(outcome.units))
-        reached = on_grid(self.problem, min(outcome.bound, self.value))
+            outcome = _cpsat(choices, self.budget, self.best, **self.settings)
+            self._offer(outcome.assignment)
+        reached = on_grid(self.problem, min(outcome.bound or 0.0, self.value))
         return self._answer(max(bound, reached), outcome.termination)
 
     def _answer(self, bound: float, termination: Termination, message: str = "") -> Answer:
@@ -203,56 +190,40 @@ class _Search:
 
 def _highs(
     choices: Choices, budget: Budget, known: IntArray | None, *, seed: int, threads: int, nodes: int | None = None
-) -> _Outcome:
+) -> Answer:
     from keyshift.models.routing.pyomo_model import RoutingPyomo
     from keyshift.solvers import highs
 
     problem = choices.problem
     positive = choices.keys.state[choices.keys.state > 0]
     unit = float(positive.min()) if positive.size and problem.scale < 1e9 * positive.min() else problem.scale
-    statement = RoutingPyomo(choices, unit)
     if choices.record.size == 0:
         return _nothing_open(choices)
-    program, columns = highs.compile_model(statement.model)
-    if known is not None:
-        statement.set_start(known)
-    start = None if known is None else np.array([v.value for v in columns], dtype=float)
+
+    def bound(proven: float) -> float:
+        return proven * unit - MIP_DOUBT * problem.scale
+
     limits = TIGHT if nodes is None else {**TIGHT, "mip_max_nodes": nodes}
-    result = highs.minimise(program, budget, seed=seed, threads=threads, start=start, options=limits)
-    if result.termination == "infeasible":
-        return _Outcome(None, 0.0, "infeasible")
-    bound = result.bound * unit - MIP_DOUBT * problem.scale
-    if result.values is None:
-        return _Outcome(None, bound, result.termination)  # type: ignore[arg-type]
-    units = np.zeros(choices.record.size, dtype=np.int64)
-    for column, value in zip(columns, result.values, strict=True):
-        units[column.index()] = round(value)
-    return _Outcome(units, bound, result.termination, {"nodes": result.nodes})  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"seed": seed, "threads": threads, "options": limits}
+    return highs.solve(RoutingPyomo(choices, unit), budget, known, bound=bound, infeasible=NO_ASSIGNMENT, **settings)
 
 
 def _cpsat(
     choices: Choices, budget: Budget, known: IntArray | None, *, seed: int, threads: int, nodes: int | None = None
-) -> _Outcome:
+) -> Answer:
     from keyshift.models.routing.cpsat_model import RoutingCpSat
     from keyshift.solvers import cpsat
 
     statement = RoutingCpSat(choices)
-    if known is not None:
-        statement.set_start(known)
-    limits: dict[str, Any] = {} if nodes is None else {"max_number_of_conflicts": 10 * nodes}
-    outcome = cpsat.minimise(statement.model, budget, seed=seed, threads=threads, **limits)
-    if outcome.termination == "infeasible":
-        return _Outcome(None, 0.0, "infeasible")
-    bound = statement.bound(outcome.solver.best_objective_bound)
-    if not outcome.found:
-        return _Outcome(None, bound, outcome.termination)
-    units = np.array([outcome.solver.value(x) for x in statement.x], dtype=np.int64)
-    return _Outcome(units, bound, outcome.termination, {"branches": outcome.solver.num_branches})
+    settings = {"seed": seed, "threads": threads}
+    if nodes is not None:
+        settings["max_number_of_conflicts"] = 10 * nodes
+    return cpsat.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
 
 
-def _nothing_open(choices: Choices) -> _Outcome:
+def _nothing_open(choices: Choices) -> Answer:
     """Every record is decided: there is one assignment to look at."""
-    units = np.zeros(0, dtype=np.int64)
-    if choices.problem.violations(choices.assignment(units)):
-        return _Outcome(None, 0.0, "infeasible")
-    return _Outcome(units, choices.problem.objective(choices.assignment(units)), "optimal")
+    only = choices.assignment(np.zeros(0, dtype=np.int64))
+    if choices.problem.violations(only):
+        return Answer(None, termination="infeasible")
+    return Answer(only, choices.problem.objective(only), "optimal")

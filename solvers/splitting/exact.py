@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -60,22 +61,21 @@ def search(
     from keyshift.models.splitting.pyomo_model import SplittingPyomo
 
     problem = items.problem
-    statement = SplittingPyomo(items, least)
-    if start is not None:
-        statement.set_start(items.share(start))
-    program, columns = highs.compile_model(statement.model)
-    values = None if start is None else np.array([v.value for v in columns], dtype=float)
-    result = highs.minimise(program, budget, seed=seed, start=values, threads=threads, report=budget.report)
-    bound = result.bound - MIP_DOUBT * problem.scale
-    bound = max(least, next_possible_load(items, bound) if math.isfinite(bound) else bound)
-    if result.values is None:
-        return Answer(start, bound, result.termination)
-    for column, value in zip(columns, result.values, strict=True):
-        column.set_value(value, skip_validation=True)
-    found = items.assignment(statement.share())
-    if start is not None and problem.objective(start) < problem.objective(found):
-        found = start
-    return Answer(found, bound, result.termination, details={"nodes": result.nodes})
+
+    def bound(proven: float) -> float:
+        safe = proven - MIP_DOUBT * problem.scale
+        return max(least, next_possible_load(items, safe) if math.isfinite(safe) else safe)
+
+    settings: dict[str, Any] = {"seed": seed, "threads": threads, "report": budget.report}
+    answer = highs.solve(
+        SplittingPyomo(items, least), budget, start, bound=bound, infeasible="a message has no candidate", **settings
+    )
+    if answer.termination == "infeasible":
+        return Answer(start, least, "gap", f"{answer.message}, and errs")
+    found = answer.assignment
+    if start is not None and found is not None and problem.objective(start) < problem.objective(found):
+        answer.assignment = start
+    return answer
 
 
 def lp_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:

@@ -1,0 +1,17 @@
+"""Random numbers for compiled searches, from a state of one number that a kernel can carry along."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, error_model="numpy", _nrt=False)
+def uniform(rng):  # pragma: no cover - compiled
+    """The next random number in [0, 1): xorshift64*, whose state ``rng[0]``, a uint64, must not be 0."""
+    x = rng[0]
+    x ^= x >> np.uint64(12)
+    x ^= x << np.uint64(25)
+    x ^= x >> np.uint64(27)
+    rng[0] = x
+    return np.float64((x * np.uint64(2685821657736338717)) >> np.uint64(11)) / 9007199254740992.0
