@@ -22,9 +22,8 @@ SECONDS = (1, 5, 20, 60, 100)
 def run(nodes: int, key_groups: int, limit: int, seconds: float) -> dict:
     import keyshift as ks
     from keyshift.models.allocation.generate import synthetic_workload
-    from keyshift.solvers.allocation.prepare import compile_kernels
 
-    compile_kernels()
+    ks.solve(ks.KeyGroupAllocation(synthetic_workload(4, 40), max_migrations=2))  # compile the kernels first
     problem = ks.KeyGroupAllocation(synthetic_workload(nodes, key_groups, varies=0.4), max_migrations=limit)
     percent = 100 / problem.scale
     began = time.perf_counter()
