@@ -200,6 +200,18 @@ def test_plan_is_the_least_penalty_of_all_balanced_choices():
     assert pairs[:, 0].sum() == pairs[:, 1].sum() <= 4
 
 
+def test_rounds_are_counted_and_enough_is_enough():
+    problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.4), max_migrations=20)
+    one, again = (ks.solve(problem, "milp", rounds=3) for _ in range(2))
+    np.testing.assert_array_equal(one.assignment, again.assignment)
+    assert one.details["rounds"] == 3
+    assert one.status == "feasible"
+    best = ks.solve(problem, "milp", rounds=1)
+    assert one.objective <= best.objective
+    easy = ks.solve(problem, "milp", enough=0.01 * problem.scale)
+    assert 0 < easy.objective <= 0.01 * problem.scale
+
+
 def test_counts_that_are_no_plan_are_not_realised():
     """Too many moves, departures without arrivals, more departures than key groups."""
     instance = Instance(ks.KeyGroupAllocation(synthetic_workload(3, 12, varies=0.6), max_migrations=4))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from keyshift.heuristics.allocation.flux import flux
@@ -23,13 +21,13 @@ def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int
     budget : Budget
     seed : int
     rounds : int
-        How often the solver may ask whether to go on.
+        Rounds of its search at most.
     enough : float
         A load distance at which it need not.
 
     Notes
     -----
-    The solver stops by counting, not by the clock: the same seed gives the same plan on any machine.
+    The solver stops after so many rounds, not by the clock: the same seed gives the same plan on any machine.
     """
     from keyshift.solvers.allocation.milp import SMALL, solve_milp
 
@@ -38,7 +36,7 @@ def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int
     start = flux(problem, budget=budget, seed=seed).assignment
     if start is None or problem.violations(start):
         start = None if problem.violations(problem.workload.current) else problem.workload.current
-    return solve_milp(problem, budget=Rounds(budget, rounds, enough), seed=seed, start=start).assignment
+    return solve_milp(problem, budget=_Quiet(budget), seed=seed, start=start, rounds=rounds, enough=enough).assignment
 
 
 def _small(problem: KeyGroupAllocation, budget: Budget, seed: int) -> np.ndarray | None:
@@ -51,19 +49,16 @@ def _small(problem: KeyGroupAllocation, budget: Budget, seed: int) -> np.ndarray
     return statement.assignment(outcome.solver.boolean_value) if outcome.found else None
 
 
-class Rounds(Budget):
-    """Another budget, cut short after so many questions or at a good enough objective."""
+class _Quiet(Budget):
+    """Another budget without its watcher: the plan's objective is not the method's."""
 
-    def __init__(self, whole: Budget, rounds: int, enough: float) -> None:
+    def __init__(self, whole: Budget) -> None:
         super().__init__(None)
-        self._whole, self._left, self._enough = whole, rounds, enough
-        self._best = math.inf
+        self._whole = whole
 
     @property
     def remaining(self) -> float:
-        self._left -= 1
-        return 0.0 if self._left < 0 or self._best <= self._enough else self._whole.remaining
+        return self._whole.remaining
 
     def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
-        """Take note of the objective, which is the plan's and not the whole method's: it goes no further."""
-        self._best = min(self._best, math.inf if objective is None else objective)
+        """Tell nobody."""

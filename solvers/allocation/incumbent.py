@@ -23,10 +23,13 @@ class Incumbent:
     ----------
     problem : KeyGroupAllocation
     budget : Budget
+    enough : float, default 0
+        An objective at which there is nothing left to do.
     """
 
     problem: KeyGroupAllocation
     budget: Budget
+    enough: float = 0.0
     best: IntArray | None = None
     objective: float = math.inf
     deviation_sum: float = math.inf
@@ -41,7 +44,7 @@ class Incumbent:
     @property
     def done(self) -> bool:
         """Whether there is nothing left to do, or no time."""
-        return self.proven or bool(self.infeasible) or self.budget.expired
+        return self.proven or self.objective <= self.enough or bool(self.infeasible) or self.budget.expired
 
     def offer(self, assignment: IntArray | None, note: str = "") -> bool:
         """Keep an assignment if it passes the check and is better."""

@@ -28,6 +28,8 @@ def solve_milp(
     start: np.ndarray | None = None,
     threads: int = 1,
     second_stage: bool = True,
+    rounds: int | None = None,
+    enough: float = 0.0,
 ) -> Answer:
     """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 
@@ -50,19 +52,25 @@ def solve_milp(
         Among assignments of the least load distance look for the least ``deviation_sum``: proven by CP-SAT where
         the first stage is proven on at most `SECOND_STAGE_PAIRS` (key group, node) pairs, as
         ``details["second_stage"]`` says; otherwise only ties among the answers found are broken by it.
+    rounds : int, optional
+        Stop after so many rounds of search, without branch and price, an engine or a second stage: a heuristic that
+        repeats itself by seed on any machine. Instances that would go to CP-SAT at once still do.
+    enough : float, default 0
+        A load distance at which to stop.
 
     Notes
     -----
     A run that ends by proof repeats itself exactly by seed: rounds are counted in steps, not in seconds.
     """
-    run = _Run(problem, budget, seed=seed)
+    run = _Run(problem, budget, enough=enough, seed=seed)
     run.offer(start)
     run.offer(problem.workload.current)
     if problem.allowed.sum() > SMALL and not budget.expired:
-        run.search()
-    if not run.done:
+        run.search(rounds)
+    limited = rounds is not None and problem.allowed.sum() > SMALL
+    if not run.done and not limited:
         run.engine(threads)
-    if second_stage and (run.proven or run.stopped) and not budget.expired:
+    if second_stage and not limited and (run.proven or run.stopped) and not budget.expired:
         run.second_stage()
     run.settle()
     return run.answer()
@@ -76,11 +84,11 @@ class _Run(Incumbent):
     stopped: bool = False  # HiGHS ended by proof, within its tolerances
     details: dict[str, object] = field(default_factory=dict)
 
-    def search(self) -> None:
+    def search(self, rounds: int | None) -> None:
         """Phases 1 and 2."""
         from keyshift.solvers.allocation.rounds import Rounds
 
-        self.details |= Rounds(self, self.seed).run()
+        self.details |= Rounds(self, self.seed, rounds).run()
 
     def engine(self, threads: int) -> None:
         """Phase 3: CP-SAT for a while from the best answer, then HiGHS."""
@@ -158,5 +166,6 @@ class _Run(Incumbent):
         """What the run is worth."""
         if self.infeasible and self.best is None:
             return Answer(None, termination="infeasible", message=self.infeasible)
-        termination = "optimal" if self.proven or self.stopped else self.budget.why
+        ended = self.budget.why if self.budget.expired else "completed"
+        termination = "optimal" if self.proven or self.stopped else ended
         return Answer(self.best, self.bound, termination, details=self.details)

@@ -43,10 +43,12 @@ class Rounds:
     found : Incumbent
         Is told every answer and bound, and says when to stop.
     seed : int
+    most : int, optional
+        Turns at most, none of them asking prices.
     """
 
-    def __init__(self, found: Incumbent, seed: int) -> None:
-        self.found, self.seed = found, seed
+    def __init__(self, found: Incumbent, seed: int, most: int | None = None) -> None:
+        self.found, self.seed, self.most = found, seed, most
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed)
         self.planner: Planner | None = None
@@ -66,21 +68,21 @@ class Rounds:
             return {}
         found.raise_bound(low * scale, "counts")
         turn = 1
-        if movable and not found.done:
+        if movable and not found.done and self.most != 1:
             turn = self._take_turns(counts, done)
         return {"count_bound": low * scale, "rounds": turn}
 
     def _take_turns(self, counts: CountBound, done: int) -> int:
         """Turns after the first, once there are counts; how many in all."""
         self.planner = Planner(self.instance, counts, self.seed)
-        prices = PriceBound(self.instance)
-        self.tree = PriceTree(prices) if prices.affordable else None
+        if self.most is None and (prices := PriceBound(self.instance)).affordable:
+            self.tree = PriceTree(prices)
         pairs = int(self.found.problem.allowed.sum())
         least, most, for_each = STEPS
         steps = min(most, max(least, pairs * for_each))
         endless = math.isfinite(self.found.budget.time_limit) and pairs > ENDLESS_PAIRS
         turn = 1
-        while not self.found.done and (done < steps or endless):
+        while not self.found.done and (done < steps or endless) and (self.most is None or turn < self.most):
             done += self._turn(turn)
             turn += 1
             if self.tree is not None and turn % PRICED_TURNS == 4:
