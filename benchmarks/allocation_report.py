@@ -115,7 +115,9 @@ def panel(axis, m: dict[str, dict]) -> None:
     if "milp" not in m:
         return
     axis.plot(*zip(*over_time(m["milp"]), strict=True), "o-", color="C0", markersize=4, label="milp")
-    axis.axhline(max(LEAST, float(m["milp"]["bound"])), color="C0", linestyle=":", label="its bound")
+    axis.axhline(
+        max(LEAST, float(m["milp"]["bound"])), color="C0", linestyle=":", label="its bound"
+    )  # 0 has no place here
     if "flux" in m:
         axis.axhline(float(m["flux"]["distance"]), color="C3", linestyle="--", label="Flux")
     if rival := best_rebalancer(m):
@@ -128,7 +130,18 @@ def panel(axis, m: dict[str, dict]) -> None:
             )
     axis.set_xscale("log")
     axis.set_yscale("log")
-    axis.set_ylim(bottom=LEAST)
+    shown = [value for line in axis.lines for value in line.get_ydata() if value > LEAST]
+    axis.set_ylim(0.7 * min(shown), 1.6 * max(shown))
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_formatter("{x:g}")
+        side.set_minor_formatter("")
+    axis.set_yticks(_ticks(*axis.get_ylim()))
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """1, 2, 5 times a power of ten within the axis; the powers alone where it spans many."""
+    steps = (1, 2, 5) if high < 100 * low else (1,)
+    return [step * 10.0**power for power in range(-4, 3) for step in steps if low <= step * 10.0**power <= high]
 
 
 def large(folder: Path) -> list[str]:
