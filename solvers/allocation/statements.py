@@ -72,7 +72,7 @@ def solve_highs(
 
     def distance_bound(proven: float) -> float | None:
         weight = 1.0 if weights is None else weights[0]
-        if weight <= 0 or not np.isfinite(proven):
+        if weight <= 0:
             return None
         return unit * max(0.0, proven / weight - MIP_DOUBT * problem.scale)  # a distance is never negative
 
