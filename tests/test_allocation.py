@@ -253,3 +253,28 @@ def test_options_that_make_no_sense_are_refused():
         ks.KeyGroupAllocation([1, 2])
     with pytest.raises(ks.InputError, match="max_migrations = True must be a whole number"):
         ks.KeyGroupAllocation(w, max_migrations=True)
+
+
+def test_both_engines_are_told_the_start(monkeypatch):
+    from keyshift.solvers import cpsat, highs
+
+    problem = random_problem(np.random.default_rng(3), p=5, n=3)
+    start = problem.workload.current
+    told = {}
+
+    def spy(module, name, read):
+        original = getattr(module, name)
+
+        def call(what, *args, **kwargs):
+            told[module] = read(what, kwargs)
+            return original(what, *args, **kwargs)
+
+        monkeypatch.setattr(module, name, call)
+
+    spy(highs, "minimise", lambda program, kwargs: kwargs["start"])
+    spy(cpsat, "minimise", lambda model, kwargs: len(model.proto.solution_hint.vars))
+    for method in ("highs", "cp-sat"):
+        ks.solve(problem, method, start=start)
+    assert told[highs] is not None
+    assert np.isfinite(told[highs]).all()
+    assert told[cpsat] > 0

@@ -86,6 +86,20 @@ def test_count_bound_never_exceeds_the_optimum_and_is_often_tight(seed):
     assert tight > len(problems) / 2
 
 
+def test_count_bound_cut_short_is_lower_not_wrong():
+    """Whenever the time runs out: among the nodes of the table, or among the distances of the bisection."""
+    problem = ks.KeyGroupAllocation(synthetic_workload(6, 60, varies=0.6), max_migrations=4)
+    whole = CountBound(Instance(problem)).bound()
+    seen = set()
+    for patience in range(25):
+        left = iter([False] * patience)
+        bound = CountBound(Instance(problem), lambda left=left: next(left, True)).bound()
+        assert bound <= whole
+        seen.add(bound)
+    assert {0.0, whole} < seen
+    assert (CountBound(Instance(problem), lambda: True).table == 0).all()  # nodes not looked at allow everything
+
+
 def test_count_bound_by_hand():
     # One node 3 above the mean in units of 1; the mean is 5. One departure leaves d = 2, two leave 1, three 0.
     w = ks.Workload(load=np.ones(15), state=np.ones(15), current=[0] * 8 + [1] * 5 + [2] * 2, nodes=3)

@@ -57,7 +57,7 @@ class Master:
         self.keys: set[tuple[object, ...]] = set()
         self.highs = highspy.Highs()
         self.highs.silent()
-        right = np.concatenate([np.ones(nodes), np.zeros(knots)])
+        right = np.concatenate([np.ones(nodes), np.zeros(knots)])  # (P2), then (P3) under each hat
         nothing = np.empty(0, np.int32)
         self.highs.addRows(
             nodes + knots, right, right, 0, np.zeros(nodes + knots, np.int32), nothing, np.empty(0, np.float64)

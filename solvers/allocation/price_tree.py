@@ -58,7 +58,8 @@ class PriceTree:
         expired : callable
             Ends the search when it says so.
         realise : callable
-            Told every plan, shape (n, 2), departures and arrivals; says whether to stop.
+            Told every plan, shape (n, 2), departures and arrivals; says whether to stop. Where the program ended above
+            the limit, so does its plan.
         most_plans : int, default 1
             Plans after which to stop, since a plan that is not ruled out leaves the distance open.
         """
@@ -79,15 +80,9 @@ class PriceTree:
                 stack += _halves(use, side, counts, priced.curve)
                 continue
             plans += 1
-            plan = np.rint(use.mean).astype(np.int64)
-            if (self._sound(use, plan) and realise(plan)) or plans >= most_plans:
+            if (use.balanced and realise(np.rint(use.mean).astype(np.int64))) or plans >= most_plans:
                 return False
         return plans == 0
-
-    def _sound(self, use: Use, plan: IntArray) -> bool:
-        """Whether a plan is one: balanced, within the limit. A program that ended above the limit makes others."""
-        departures, arrivals = plan.sum(axis=0)
-        return bool(use.balanced and departures == arrivals <= self.bound.instance.max_moves)
 
     def highest(self, low: float, high: float, precision: float, most_nodes: int, expired: Callable[[], bool]) -> float:
         """Bisect for the highest distance that is ruled out.

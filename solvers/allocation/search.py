@@ -10,7 +10,6 @@ takes O(log p).
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -58,7 +57,6 @@ class Search:
         self.bump = 1.0 + it.distance(it.home)
         self.chunk = CHUNK + 4 * it.key_groups
         self.best_moves = np.full((2, it.max_moves + 1), -1, np.int64)
-        self.value = math.inf
 
     polish = Round(STEPS // 3, 0.3, 0.03, 2, False)
     """The round that improves an assignment without leaving its neighbourhood."""
