@@ -12,7 +12,7 @@ from keyshift.models import Solution
 from keyshift.plots import AFTER, BEFORE, BOUND, figure_path
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from keyshift.notebook_figure import Figure
 
     from keyshift.front import Front
 
@@ -22,7 +22,7 @@ MARKERS = "sD^vPX*"
 
 def front_figure(front: Front, path: str | Path | None = None, others: Sequence[Solution] = ()) -> Figure:
     """Draw the front as a staircase, its bounds below it, other solutions beside it; imbalance on a log scale."""
-    from matplotlib.figure import Figure
+    from keyshift.notebook_figure import Figure
 
     figure = Figure(figsize=(7, 4.6), layout="constrained")
     axes = figure.subplots()
