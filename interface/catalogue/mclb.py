@@ -3,7 +3,6 @@
 from keyshift.method import Formulation, Method
 
 _PAPER = "paper 1, sec. 2"
-_PREPARE = "keyshift.solvers.mclb.prepare"
 _START = ("local-search",)
 
 FORMULATION = Formulation(
@@ -17,7 +16,7 @@ FORMULATION = Formulation(
             f"{_PAPER}; our own search",
             "keyshift.solvers.mclb.branch:branch_and_bound",
             _START,
-            prepare=f"{_PREPARE}:compile_kernels",
+            prepare="keyshift.solvers.mclb.prepare:compile_kernels",
         ),
         Method(
             "scip", "exact", f"{_PAPER}; quadratic program by SCIP", "keyshift.solvers.mclb.exact:solve_scip", _START
@@ -31,7 +30,7 @@ FORMULATION = Formulation(
             "relaxation",
             "Frieze, Jerrum 1997, made safe; anchors for the budget",
             "keyshift.solvers.mclb.sdp:sdp_bound",
-            prepare=f"{_PREPARE}:compile_kernels",
+            prepare="keyshift.solvers.mclb.prepare:compile_kernels",
         ),
         Method(
             "combinatorial",
@@ -44,7 +43,7 @@ FORMULATION = Formulation(
             "heuristic",
             "our own: moves and swaps",
             "keyshift.solvers.mclb.local_search:local_search",
-            prepare=f"{_PREPARE}:compile_search",
+            prepare="keyshift.solvers.mclb.prepare:compile_search",
         ),
         Method(
             "qp",
