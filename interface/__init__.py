@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
+    from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
-    from keyshift.models.workload_io import read_workload, write_workload
     from keyshift.run import check, solve
     from keyshift.scaling import Planned, Scaling, TargetUtilisation
 
@@ -67,10 +67,10 @@ _LAZY = {
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
     "pareto": "keyshift.front",
-    "read_workload": "keyshift.models.workload_io",
+    "read_workload": "keyshift.models.files.workload",
     "replay": "keyshift.adaptation",
     "solve": "keyshift.run",
-    "write_workload": "keyshift.models.workload_io",
+    "write_workload": "keyshift.models.files.workload",
 }
 
 __all__ = [

@@ -13,7 +13,7 @@ import pytest
 import keyshift as ks
 from keyshift import checkpoint as store
 from keyshift.cli import main
-from keyshift.models.replay_io import count_periods, read_periods
+from keyshift.models.files.replay import count_periods, read_periods
 from keyshift.replay_state import Cluster
 
 

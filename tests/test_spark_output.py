@@ -19,7 +19,7 @@ from spark_oracle import spark_key_group
 
 import keyshift as ks
 from keyshift.models import InputError
-from keyshift.models.statistics_io import read_manifest, read_statistics
+from keyshift.models.files.statistics import read_manifest, read_statistics
 from keyshift.spark_stats import Operator, Topology, collect, read_log
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ import pytest
 from spark_oracle import OracleOperator, recompute, spark_key_group
 
 from keyshift.models import InputError
-from keyshift.models.statistics_io import read_manifest, read_statistics
+from keyshift.models.files.statistics import read_manifest, read_statistics
 from keyshift.spark_stats import Operator, StatsStream, Topology, collect
 
 pytestmark = pytest.mark.spark

@@ -25,7 +25,7 @@ from test_spark_streaming import (
     write_batch,
 )
 
-from keyshift.models.statistics_io import read_manifest, read_statistics
+from keyshift.models.files.statistics import read_manifest, read_statistics
 from keyshift.spark_stats import Operator, StatsStream, Topology, collect
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -40,7 +40,7 @@ def replay(
 ) -> None:
     """Run the adaptation loop period by period, several methods side by side; with --out, a killed run resumes."""
     from keyshift.adaptation import replay as run
-    from keyshift.models.replay_io import count_periods, read_periods
+    from keyshift.models.files.replay import count_periods, read_periods
 
     chosen = method or ["albic"]
     posed = common.problem_options(problem, context.args)
@@ -74,7 +74,7 @@ def replay(
 def load_model(path: Path, nodes: int | None, serialisation: float, deserialisation: float, share: float | None) -> Any:
     """The load model of the options; a share is of the first period."""
     from keyshift.models.collocation import LoadModel
-    from keyshift.models.replay_io import read_periods
+    from keyshift.models.files.replay import read_periods
 
     if share is None:
         return LoadModel(serialisation, deserialisation)

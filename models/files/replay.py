@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keyshift.models.errors import InputError
-from keyshift.models.statistics_io import DRIVER_ROWS, MANIFEST, _read, assemble, read_manifest, windows_of
+from keyshift.models.files.statistics import DRIVER_ROWS, MANIFEST, _read, assemble, read_manifest, windows_of
+from keyshift.models.files.workload import read_workload
 from keyshift.models.workload import Workload
-from keyshift.models.workload_io import read_workload
 
 
 def read_periods(path: str | Path, nodes: int | None = None, placement: str | None = None) -> Iterator[Workload]:

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models.errors import InputError
-from keyshift.models.statistics_io import MANIFEST, read_statistics
+from keyshift.models.files.statistics import MANIFEST, read_statistics
 from keyshift.models.workload import Workload
 
 FORMAT = 1
@@ -69,7 +69,7 @@ def read_workload(path: str | Path) -> Workload:
     ----------
     path : str or Path
         A ``.json`` file or a directory; also statistics, if they name their nodes (see
-        `keyshift.models.statistics_io`).
+        `keyshift.models.files.statistics`).
 
     Raises
     ------
