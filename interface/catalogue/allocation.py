@@ -1,6 +1,6 @@
 """Methods for key-group allocation (paper 2, section 4.3.1)."""
 
-from keyshift.method import Formulation, Method
+from keyshift.catalogue.method import Formulation, Method
 
 _PAPER = "Madsen, Zhou, Cao 2016, sec. 4.3.1"
 
@@ -12,25 +12,25 @@ FORMULATION = Formulation(
             "milp",
             "exact",
             f"{_PAPER}; own search and bounds, then CP-SAT",
-            "keyshift.solvers.allocation.milp:solve_milp",
+            "keyshift.solvers.allocation.portfolio:solve_milp",
             ("flux",),
-            prepare="keyshift.solvers.allocation.prepare:compile_kernels",
+            prepare="keyshift.solvers.allocation.warm_up:compile_kernels",
         ),
         Method(
             "highs",
             "exact",
             f"{_PAPER}; HiGHS on the plain statement",
-            "keyshift.solvers.allocation.statements:solve_highs",
+            "keyshift.solvers.allocation.statement:solve_highs",
             ("flux",),
         ),
-        Method("cp-sat", "exact", f"{_PAPER}; CP-SAT", "keyshift.solvers.allocation.statements:solve_cpsat", ("flux",)),
-        Method("lp", "relaxation", f"{_PAPER}, without integrality", "keyshift.solvers.allocation.statements:lp_bound"),
+        Method("cp-sat", "exact", f"{_PAPER}; CP-SAT", "keyshift.solvers.allocation.statement:solve_cpsat", ("flux",)),
+        Method("lp", "relaxation", f"{_PAPER}, without integrality", "keyshift.solvers.allocation.statement:lp_bound"),
         Method(
             "prices",
             "relaxation",
             "keyshift: counts and prices of moves",
-            "keyshift.solvers.allocation.price_tree:price_bound",
-            prepare="keyshift.solvers.allocation.prepare:compile_bound",
+            "keyshift.solvers.allocation.pricing.tree:price_bound",
+            prepare="keyshift.solvers.allocation.warm_up:compile_bound",
         ),
         Method(
             "flux",
@@ -44,7 +44,7 @@ FORMULATION = Formulation(
             "heuristic",
             "Madsen, Zhou, Cao 2016, sec. 5.1",
             "keyshift.heuristics.allocation.drain_first:drain_first",
-            prepare="keyshift.solvers.allocation.prepare:compile_kernels",
+            prepare="keyshift.solvers.allocation.warm_up:compile_kernels",
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """Methods for collocated allocation (paper 2, section 4.3.2)."""
 
-from keyshift.method import Formulation, Method
+from keyshift.catalogue.method import Formulation, Method
 
 _PAPER = "Madsen, Zhou, Cao 2016, sec. 4.3.2"
 _START = ("albic", "cola", "allocation-milp")
@@ -13,39 +13,39 @@ FORMULATION = Formulation(
             "milp",
             "exact",
             "the exact model that ALBIC approximates; ours and HiGHS",
-            "keyshift.solvers.collocation.milp:solve_milp",
+            "keyshift.solvers.collocation.portfolio:solve_milp",
             _START,
-            prepare="keyshift.solvers.collocation.prepare:compile_kernels",
+            prepare="keyshift.solvers.collocation.warm_up:compile_kernels",
         ),
         Method(
             "milp-plain",
             "exact",
             "the same model by HiGHS alone",
-            "keyshift.solvers.collocation.exact:solve_plain_milp",
+            "keyshift.solvers.collocation.statement:solve_plain_milp",
             _START,
         ),
-        Method("cp-sat", "exact", "the same; CP-SAT", "keyshift.solvers.collocation.exact:solve_cpsat", _START),
-        Method("lp", "relaxation", "the same, without integrality", "keyshift.solvers.collocation.exact:lp_bound"),
+        Method("cp-sat", "exact", "the same; CP-SAT", "keyshift.solvers.collocation.statement:solve_cpsat", _START),
+        Method("lp", "relaxation", "the same, without integrality", "keyshift.solvers.collocation.statement:lp_bound"),
         Method(
             "lagrange",
             "relaxation",
             "trees and prices (ours)",
-            "keyshift.solvers.collocation.structure:lagrangian_bound",
-            prepare="keyshift.solvers.collocation.prepare:compile_kernels",
+            "keyshift.solvers.collocation.structural_bounds:lagrangian_bound",
+            prepare="keyshift.solvers.collocation.warm_up:compile_kernels",
         ),
         Method(
             "cut",
             "relaxation",
             "minimum cuts; Donath, Hoffman 1973",
-            "keyshift.solvers.collocation.structure:cut_bound",
-            prepare="keyshift.solvers.collocation.prepare:compile_kernels",
+            "keyshift.solvers.collocation.structural_bounds:cut_bound",
+            prepare="keyshift.solvers.collocation.warm_up:compile_kernels",
         ),
         Method(
             "albic",
             "heuristic",
             f"{_PAPER}, Algorithm 2",
             "keyshift.heuristics.collocation.albic:albic",
-            prepare="keyshift.solvers.collocation.prepare:compile_balancing",
+            prepare="keyshift.solvers.collocation.warm_up:compile_balancing",
         ),
         Method(
             "cola",
@@ -58,21 +58,21 @@ FORMULATION = Formulation(
             "heuristic",
             "Shah et al. 2003: balances only",
             "keyshift.heuristics.collocation.comparisons:flux",
-            prepare="keyshift.solvers.collocation.prepare:compile_kernels",
+            prepare="keyshift.solvers.collocation.warm_up:compile_kernels",
         ),
         Method(
             "potc",
             "heuristic",
             "Nasir et al. 2015, static: balances only",
             "keyshift.heuristics.collocation.comparisons:potc",
-            prepare="keyshift.solvers.collocation.prepare:compile_kernels",
+            prepare="keyshift.solvers.collocation.warm_up:compile_kernels",
         ),
         Method(
             "allocation-milp",
             "heuristic",
             "Madsen, Zhou, Cao 2016, sec. 4.3.1: balances only",
             "keyshift.heuristics.collocation.comparisons:allocation_milp",
-            prepare="keyshift.solvers.collocation.prepare:compile_balancing",
+            prepare="keyshift.solvers.collocation.warm_up:compile_balancing",
         ),
     ),
 )

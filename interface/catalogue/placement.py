@@ -1,7 +1,7 @@
 """Methods for key placement: key splitting without the splitting (paper 3, section 3.1)."""
 
+from keyshift.catalogue.method import Formulation, Method
 from keyshift.catalogue.splitting import _COMMON, _PAPER
-from keyshift.method import Formulation, Method
 
 FORMULATION = Formulation(
     name="key-placement",
@@ -11,37 +11,37 @@ FORMULATION = Formulation(
             "milp",
             "exact",
             "restricted assignment; HiGHS",
-            "keyshift.solvers.splitting.exact:solve_milp",
+            "keyshift.solvers.splitting.statement:solve_milp",
             ("off-greedy-d", "potc"),
-            prepare="keyshift.solvers.splitting.prepare:compile_placement",
+            prepare="keyshift.solvers.splitting.warm_up:compile_placement",
         ),
         Method(
             "flow",
             "relaxation",
             "keys splittable; maximum flow",
             "keyshift.solvers.splitting.flow:flow_bound",
-            prepare="keyshift.solvers.splitting.prepare:compile_placement",
+            prepare="keyshift.solvers.splitting.warm_up:compile_placement",
         ),
         Method(
             "lp",
             "relaxation",
             "messages divisible; HiGHS",
-            "keyshift.solvers.splitting.exact:lp_bound",
-            prepare="keyshift.solvers.splitting.prepare:compile_placement",
+            "keyshift.solvers.splitting.statement:lp_bound",
+            prepare="keyshift.solvers.splitting.warm_up:compile_placement",
         ),
         Method(
             "universal",
             "relaxation",
             f"{_PAPER}, sec. 5.1: max(p1 m, m / W)",
-            "keyshift.solvers.splitting.exact:universal_bound",
-            prepare="keyshift.solvers.splitting.prepare:compile_placement",
+            "keyshift.solvers.splitting.statement:universal_bound",
+            prepare="keyshift.solvers.splitting.warm_up:compile_placement",
         ),
         Method(
             "off-greedy-d",
             "heuristic",
             "Off-Greedy among candidates",
             "keyshift.heuristics.splitting.schemes:off_greedy_d",
-            prepare="keyshift.solvers.splitting.prepare:compile_placement",
+            prepare="keyshift.solvers.splitting.warm_up:compile_placement",
         ),
         *_COMMON,
     ),
