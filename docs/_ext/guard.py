@@ -110,5 +110,5 @@ def refuse(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
-    app.connect("build-finished", refuse)
+    app.connect("build-finished", refuse, priority=900)  # once the theme has finished, too
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import nbformat
-from myst_nb.core.config import NbParserConfig
 from myst_nb.core.read import read_myst_markdown_notebook
+from myst_parser.config.main import MdParserConfig
 from sphinx.application import Sphinx
 
 FOLDER = "notebooks"
@@ -40,7 +40,7 @@ def plain_markdown(text: str) -> str:
 
 def to_notebook(source: str) -> nbformat.NotebookNode:
     """The notebook of a page's source."""
-    notebook = read_myst_markdown_notebook(source, config=NbParserConfig(), add_source_map=False)
+    notebook = read_myst_markdown_notebook(source, config=MdParserConfig(), add_source_map=False)
     cells = []
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
