@@ -74,7 +74,7 @@ def sentence(error: Exception) -> str:
 def first_line(error: Exception) -> str:
     """Return the first sentence of one of Spark's long messages."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    causes = [line for line in lines if re.match(r"(Caused by: )?[\w.$]+(Exception|Error): ", line)]
+    causes = [line for line in lines if re.match(r"(Caused by: |: )?[\w.$]+(Exception|Error): ", line)]
     said = causes[-1] if causes and lines[0].startswith("An error occurred while calling") else lines[0]
     return re.sub(r"^(Caused by: |: )?[\w.$]+(Exception|Error): ", "", said.split(" SQLSTATE:")[0])[:500]
 

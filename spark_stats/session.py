@@ -69,10 +69,10 @@ def local_session(
             active.conf.set(key, value)
         yield active
         return
-    check_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers run whichever python3 comes first
     master = master or "local[*]"
     check_master(master)
+    check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers run whichever python3 comes first
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from keyshift.spark_stats.failures import in_one_sentence
