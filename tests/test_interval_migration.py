@@ -12,7 +12,8 @@ from instances.intervals import random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.models.intervals.exact import Prefix, decimal_above, whole_numbers
+from keyshift.models.integers import whole_numbers
+from keyshift.models.intervals.exact import Prefix, decimal_above
 from keyshift.solvers.intervals import band_kernel
 from keyshift.solvers.intervals.lagrangian import lagrangian
 from keyshift.solvers.intervals.ssm import solve_ssm
