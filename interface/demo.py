@@ -12,7 +12,7 @@ from keyshift.comparison import Comparison, compare
 from keyshift.models import InputError, MissingDependencyError, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.answer import Progress
-from keyshift.models.workload_io import write_workload
+from keyshift.models.files.workload import write_workload
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -55,7 +55,7 @@ class Problem(ABC):
     @classmethod
     def from_path(cls, path: str | Path, **parameters: Any) -> Self:
         """Build the problem from a workload on disk and its own parameters, as the command line does."""
-        from keyshift.models.workload_io import read_workload
+        from keyshift.models.files.workload import read_workload
 
         return cls(read_workload(path), **parameters)  # type: ignore[call-arg]  # a subclass's dataclass fields
 

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
+from keyshift.models.files.statistics import DRIVER_ROWS
 from keyshift.models.placement import placement as place
-from keyshift.models.statistics_io import DRIVER_ROWS
 from keyshift.spark_stats import discretisation, exact_sums
 from keyshift.spark_stats.acceptance import read_tuples
 from keyshift.spark_stats.key_groups import KeyGroups

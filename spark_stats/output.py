@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.statistics_io import FORMAT, MANIFEST, read_manifest
+from keyshift.models.files.statistics import FORMAT, MANIFEST, read_manifest
 from keyshift.spark_stats.acceptance import counts_by_kind
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.tallies import LATE

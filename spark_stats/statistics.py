@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
-from keyshift.models.statistics_io import DRIVER_ROWS, assemble
+from keyshift.models.files.statistics import DRIVER_ROWS, assemble
 from keyshift.spark_stats import exact_sums, output
 from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of
 from keyshift.spark_stats.facts import Facts
@@ -272,7 +272,7 @@ class Stats:
         )
 
     def write(self, path: str | Path, *, nodes: int | None = None, placement: str | None = None) -> None:
-        """Write the statistics to a directory, whole or not at all; see `keyshift.models.statistics_io`.
+        """Write the statistics to a directory, whole or not at all; see `keyshift.models.files.statistics`.
 
         Windows that the directory holds already are replaced, others stay: a window written twice is one window.
 

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.statistics_io import read_statistics
+from keyshift.models.files.statistics import read_statistics
 from keyshift.spark_stats import output
 from keyshift.spark_stats.acceptance import instant_of, read_tuples
 from keyshift.spark_stats.facts import Facts, gather, merged, plan_of
@@ -49,7 +49,7 @@ class StatsStream:
     topology, time, window, origin, key_groups, hash
         As for `keyshift.spark_stats.collect`.
     path : str or Path
-        The output directory, see `keyshift.models.statistics_io`; also keeps the stream's place (``checkpoint/``,
+        The output directory, see `keyshift.models.files.statistics`; also keeps the stream's place (``checkpoint/``,
         ``pending/``). Start again on the same directory to go on.
     watermark : str or timedelta, default "0 seconds"
         How late a tuple may come: a window closes when a tuple has been seen that is so much later than its end.

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from keyshift.catalogue.generators import GENERATORS
+from keyshift.catalogue.method import load
 from keyshift.commands import common
-from keyshift.method import load
 from keyshift.models import InputError
 
 
@@ -21,7 +21,7 @@ def generate(
     as_json: common.JsonOption = False,
 ) -> None:
     """Write a synthetic workload; the generator's parameters are options, such as --nodes 20 --key-groups 400."""
-    from keyshift.models.workload_io import write_workload
+    from keyshift.models.files.workload import write_workload
 
     if kind not in GENERATORS:
         raise InputError(f"{kind}: choose one of {', '.join(GENERATORS)}")

@@ -39,8 +39,8 @@ def replay(
     as_json: common.JsonOption = False,
 ) -> None:
     """Run the adaptation loop period by period, several methods side by side; with --out, a killed run resumes."""
-    from keyshift.adaptation import replay as run
-    from keyshift.models.replay_io import count_periods, read_periods
+    from keyshift.models.files.replay import count_periods, read_periods
+    from keyshift.replays.adaptation import replay as run
 
     chosen = method or ["albic"]
     posed = common.problem_options(problem, context.args)
@@ -74,7 +74,7 @@ def replay(
 def load_model(path: Path, nodes: int | None, serialisation: float, deserialisation: float, share: float | None) -> Any:
     """The load model of the options; a share is of the first period."""
     from keyshift.models.collocation import LoadModel
-    from keyshift.models.replay_io import read_periods
+    from keyshift.models.files.replay import read_periods
 
     if share is None:
         return LoadModel(serialisation, deserialisation)
@@ -85,7 +85,7 @@ def load_model(path: Path, nodes: int | None, serialisation: float, deserialisat
 
 def utilisation(node_load: float) -> Any:
     """The default scaling rule."""
-    from keyshift.scaling import TargetUtilisation
+    from keyshift.replays.scaling import TargetUtilisation
 
     return TargetUtilisation(node_load)
 

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from keyshift.commands import common
 from keyshift.models.errors import InputError
-from keyshift.models.statistics_io import read_manifest, windows_of
+from keyshift.models.files.statistics import read_manifest, windows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

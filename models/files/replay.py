@@ -1,0 +1,83 @@
+"""Reading a stream of workloads, one for each period, from what lies on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from keyshift.models.errors import InputError
+from keyshift.models.files.statistics import DRIVER_ROWS, MANIFEST, _read, assemble, read_manifest, windows_of
+from keyshift.models.files.workload import read_workload
+from keyshift.models.workload import Workload
+
+
+def read_periods(path: str | Path, nodes: int | None = None, placement: str | None = None) -> Iterator[Workload]:
+    """Read workloads one after the other, as `replay` takes them.
+
+    Parameters
+    ----------
+    path : str or Path
+        Statistics that `keyshift stats` wrote: a period for each window, with its load, state and traffic. Or a
+        workload (``.json`` or directory): a period for each of its windows, all with the same state and traffic. Or a
+        folder of workloads: a period for each, by name.
+    nodes, placement : optional
+        For statistics that name none, or to ask for others.
+
+    Raises
+    ------
+    InputError
+        With the file and what is wrong.
+    """
+    source = Path(path)
+    if (source / MANIFEST).is_file():
+        yield from _statistics(source, nodes, placement)
+    elif _is_workload(source):
+        whole = read_workload(source)
+        for row in whole.load:
+            yield whole.replace(load=row)
+    else:
+        yield from map(read_workload, _members(source))
+
+
+def count_periods(path: str | Path) -> int:
+    """How many workloads `read_periods` will give."""
+    source = Path(path)
+    if (source / MANIFEST).is_file():
+        return len(windows_of(read_manifest(source)))
+    return read_workload(source).windows if _is_workload(source) else len(_members(source))
+
+
+def _is_workload(path: Path) -> bool:
+    return path.suffix == ".json" or (path / "workload.json").is_file()
+
+
+def _members(source: Path) -> list[Path]:
+    if not source.is_dir():
+        raise InputError(f"{source} does not exist")
+    found = [path for path in sorted(source.iterdir()) if _is_workload(path)]
+    if not found:
+        raise InputError(f"{source} holds neither statistics nor workloads")
+    return found
+
+
+def _statistics(source: Path, nodes: int | None, placement: str | None) -> Iterator[Workload]:
+    """A workload for each window: its own load and traffic, and the state that is held at its end."""
+    manifest = read_manifest(source)
+    nodes = manifest.get("nodes") if nodes is None else nodes
+    if nodes is None:
+        raise InputError(f"{source} holds statistics that name no nodes: give their number")
+    operators = manifest["topology"]["operators"]
+    reach = max(operator["windows"] for operator in operators)
+    held = sorted(windows_of(manifest).items())
+    for number, run in held:
+        needed = [(other, its_run) for other, its_run in held if number - reach < other <= number]
+        edges = [(number, run)] if manifest["topology"]["edges"] else []
+        yield assemble(
+            _read(source, "load", needed, DRIVER_ROWS),
+            _read(source, "traffic", edges, DRIVER_ROWS) if edges else None,
+            span=(number, number),
+            key_groups=manifest["key_groups"],
+            operators=operators,
+            nodes=nodes,
+            placement=placement or manifest.get("placement") or "ranges",
+        )

@@ -1,0 +1,99 @@
+"""Streaming on random logs and on real ones: micro-batches, batch and a plain recomputation agree exactly."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from data_folder import data_folder
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from spark_oracle import recompute, spark_key_group
+from test_spark_streaming import (
+    GROUPS,
+    ORACLE,
+    SCHEMA,
+    START,
+    TOPOLOGY,
+    batches,
+    same,
+    split_late,
+    stream_of,
+    window_of,
+    write_batch,
+)
+
+from keyshift.models.files.statistics import read_manifest, read_statistics
+from keyshift.spark_stats import Operator, StatsStream, Topology, collect
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@settings(max_examples=8, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 2**32), count=st.integers(2, 5), size=st.integers(1, 40))
+def test_random_logs(spark, tmp_path_factory, seed, count, size):
+    made = list(batches(seed, count, size))
+    kept, late = split_late(made)
+    expected = recompute(kept, ORACLE, TOPOLOGY.edges, window_of, lambda key: spark_key_group(key, GROUPS))
+    if not len(expected.load):
+        return  # no row at all that a statistic could count
+    folder = tmp_path_factory.mktemp("stream")
+    for number, rows in enumerate(made):
+        write_batch(folder / "in", number, rows)
+    stream = stream_of(spark, folder / "in", folder / "out")
+    stream.start().awaitTermination()
+    stream.finish()
+    streamed = read_statistics(folder / "out", nodes=3)
+    rows = [tuple(row.values()) for row in kept]
+    frame = spark.createDataFrame(rows, SCHEMA)
+    batch = collect(frame, TOPOLOGY, time="ts", window="1 hour", origin=START, key_groups=GROUPS)
+    same(streamed, batch.workload(nodes=3))
+    assert read_manifest(folder / "out")["rejected"] == expected.rejected | ({"late": late} if late else {})
+    total = expected.load.groupby("window")["load"].sum()
+    np.testing.assert_array_equal(streamed.load.sum(axis=1)[streamed.load.sum(axis=1) > 0], total[total > 0].to_numpy())
+
+
+def stream_equals_batch(spark, folder, frame, topology, window, origin, parts=4):
+    """Write a log in parts, in the order of its times, stream them, and compare with one batch over all."""
+    frame = frame.sort_values("ts", kind="stable")
+    (folder / "in").mkdir()
+    for number, rows in enumerate(np.array_split(np.arange(len(frame)), parts)):
+        file = folder / "in" / f"{number:03}.parquet"
+        frame.iloc[rows].to_parquet(file, index=False, coerce_timestamps="us")
+        os.utime(file, (1_000_000_000 + number,) * 2)
+    whole = spark.read.parquet(str(folder / "in"))
+    setting = {"time": "ts", "window": window, "origin": origin, "key_groups": 20}
+    events = spark.readStream.schema(whole.schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+    stream = StatsStream(events, topology, folder / "out", watermark="1 hour", **setting)
+    stream.start().awaitTermination()
+    stream.finish()
+    streamed = read_statistics(folder / "out", nodes=5)
+    with collect(whole, topology, **setting) as batch:
+        same(streamed, batch.workload(nodes=5))
+        assert read_manifest(folder / "out")["rejected"] == batch.rejected_counts()
+    return streamed
+
+
+def test_the_real_flights(spark, tmp_path):
+    from keyshift.demo import flights
+
+    topology = Topology(
+        [Operator("extract", key="tailnum"), Operator("sum", key="tailnum", filter="arr_delay IS NOT NULL", windows=3)],
+        [("extract", "sum")],
+    )
+    log = flights()
+    w = stream_equals_batch(spark, tmp_path, log, topology, "1 week", "2013-01-01")
+    known = log.dropna(subset="tailnum")
+    assert w.load[:, :20].sum() == len(known)
+    assert w.load[:, 20:].sum() == known["arr_delay"].notna().sum()
+
+
+@pytest.mark.skipif(data_folder() is None, reason="the folder of test data is not there (KEYSHIFT_TEST_DATA)")
+def test_the_wikipedia_edits(spark, tmp_path):
+    edits = pd.read_json(data_folder() / "wikiticker-2015-09-12-sampled.json.gz", lines=True)
+    log = pd.DataFrame({"ts": pd.to_datetime(edits["time"], utc=True), "page": edits["page"], "user": edits["user"]})
+    topology = Topology([Operator("page", key="page"), Operator("user", key="user", windows=2)], [("page", "user")])
+    w = stream_equals_batch(spark, tmp_path, log, topology, "1 hour", "2015-09-12")
+    assert w.load[:, :20].sum() == len(log)
