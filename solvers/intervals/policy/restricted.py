@@ -28,13 +28,13 @@ def metric_bound(problem: MigrationPolicy) -> float:
     """
     p, gamma = problem, problem.discount
     least = {}
-    for n in p.counts:
+    for n in p.reachable:
         step = p.first_step(n)
         kept = keepable(step)
         gain, _ = band_cuts(step.starts, step.old_cuts, kept.prefix, min(n, p.workload.key_groups), False)
         least[n] = moved_at_least(step, kept, int(gain))
     levels = sorted({0.0, *least.values()})
-    value = {(n, r): 0.0 for n in p.counts for r in levels}
+    value = {(n, r): 0.0 for n in p.reachable for r in levels}
 
     def ahead(row: dict[int, float], r: float) -> float:
         return sum(
@@ -105,7 +105,7 @@ def restricted_policy(
     exact = weights(problem.workload.state)
     cost = {
         (n, after): np.array([exact.total - _matches(c, tables[after], exact.prefix) for c in cuts[n]]) * exact.unit
-        for n, row in problem.transitions.items()
+        for n, row in problem.reachable.items()
         for after in row
     }
     value = _evaluate(problem, cost, {n: len(c) for n, c in cuts.items()})
@@ -132,7 +132,7 @@ def _candidates(
     """Partitions met by single steps: breadth first from now, then with jittered states from random members."""
     state = problem.workload.state
     prefix = weights(state).prefix
-    chosen: dict[int, dict[bytes, IntArray]] = {n: {} for n in problem.counts}
+    chosen: dict[int, dict[bytes, IntArray]] = {n: {} for n in problem.reachable}
 
     def meet(n: int, cuts: IntArray) -> bool:
         new = len(chosen[n]) < most and cuts.tobytes() not in chosen[n]
@@ -140,7 +140,7 @@ def _candidates(
             chosen[n][cuts.tobytes()] = cuts
         return new
 
-    queue = [(n, _first_single_step(problem, n)) for n in problem.counts]
+    queue = [(n, _first_single_step(problem, n)) for n in problem.reachable]
     for n, cuts in queue:
         meet(n, cuts)
     for n, cuts in queue:  # grows while it is read
@@ -152,7 +152,7 @@ def _candidates(
             return chosen
     for _ in range(4 * most):
         jittered = weights(state * (1 + noise * rng.uniform(-1, 1, state.size))).prefix
-        for n in problem.counts:
+        for n in problem.reachable:
             after = int(rng.choice(list(problem.transitions[n])))
             pool: list[IntArray] = list(chosen[n].values())
             if len(chosen[after]) < most and not budget.expired:
