@@ -4,9 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+COUNT ?= 1000
+SEED ?= 0
+
 BENCHMARKS ?= allocation allocation_large allocation_scale_in collocation intervals key_splitting mclb mixed_routing spark_stats
 
-.PHONY: setup demo test slow lint docs bench clean java
+.PHONY: setup demo test slow hostile lint docs bench surface clean java
 
 setup: $(READY) java
 
@@ -27,6 +30,10 @@ test: setup
 slow: setup
 	$(BIN)/python -m pytest -m slow
 
+# Hostile instances of every problem against an oracle of its own; run it again to go on where it stopped.
+hostile: setup
+	PYTHONPATH=tests $(BIN)/python -m hostile --count $(COUNT) --seed $(SEED) --out out/hostile
+
 # The types are checked on an installed copy: that is the layout users import, and it proves the wheel is whole.
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -41,6 +48,10 @@ docs: setup
 bench: setup
 	mkdir -p out/benchmarks
 	for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py --quick --out out/benchmarks || exit 1; done
+
+# The public surface as it is now; read the difference before committing it.
+surface: setup
+	$(BIN)/python tests/support/public_surface.py
 
 clean:
 	rm -rf build out docs/_build $(VENV)

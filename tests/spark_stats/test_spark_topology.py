@@ -1,0 +1,144 @@
+"""Topologies from Python and YAML, what they refuse before any job starts, and the check for Java."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+import keyshift as ks
+from keyshift.cli import main
+from keyshift.spark_stats import Operator, Topology
+from keyshift.spark_stats import session as sessions
+
+GOOD = """
+operators:
+  - {name: extract, key: tail}
+  - {name: sum, key: tail, filter: delay IS NOT NULL, cost: 1 + delay, state: "8", windows: 2}
+edges:
+  - [extract, sum]
+"""
+
+
+def test_yaml_and_python_say_the_same(tmp_path):
+    (tmp_path / "t.yaml").write_text(GOOD)
+    read = Topology.from_yaml(tmp_path / "t.yaml")
+    made = Topology(
+        operators=[
+            Operator(name="extract", key="tail"),
+            Operator(name="sum", key="tail", filter="delay IS NOT NULL", cost="1 + delay", state="8", windows=2),
+        ],
+        edges=[("extract", "sum")],
+    )
+    assert read.to_dict() == made.to_dict()
+    assert Topology.from_dict(read.to_dict()).names == ("extract", "sum")
+
+
+OPERATORS = [{"name": n, "key": "k"} for n in "abc"]
+REFUSED = {
+    "cycle": ({"operators": OPERATORS, "edges": [["a", "b"], ["b", "c"], ["c", "a"]]}, "the operators form a cycle: a -> b -> c -> a"),
+    "loop": ({"operators": OPERATORS, "edges": [["a", "a"]]}, "a -> a"),
+    "unknown operator": ({"operators": OPERATORS, "edges": [["a", "z"]]}, "edge a -> z: there is no operator 'z'; there are a, b, c"),
+    "edge twice": ({"operators": OPERATORS, "edges": [["a", "b"], ["a", "b"]]}, "is given twice"),
+    "name twice": ({"operators": [*OPERATORS, {"name": "a", "key": "k"}]}, "'a'"),
+    "no operator": ({"operators": []}, "operator"),
+    "no key": ({"operators": [{"name": "a"}]}, "operator 'a' has no key"),
+    "unknown field": ({"operators": [{"name": "a", "key": "k", "speed": 1}]}, "operator 'a' has no field 'speed'"),
+    "unknown part": ({"operators": OPERATORS, "sinks": []}, "a topology has operators and edges, not 'sinks'"),
+    "no list": ({"operators": OPERATORS, "edges": "a -> b"}, "edges must be a list"),
+    "no mapping": (["a"], "a topology is a mapping with operators and edges, not a list"),
+    "no operator at all": ({"operators": ["a"]}, "operator 'a' must be a mapping"),
+    "no window": ({"operators": [{"name": "a", "key": "k", "windows": 0}]}, "windows"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("description", "message"), REFUSED.values(), ids=REFUSED)
+def test_a_bad_topology_is_refused(description, message):
+    with pytest.raises(ks.InputError, match=message.replace("[", r"\[")):
+        Topology.from_dict(description)
+
+
+@pytest.mark.parametrize(("text", "message"), [(None, "cannot read the topology"), ("a: [", "is no YAML")])
+def test_a_bad_file_is_refused_at_the_shell(tmp_path, capsys, text, message):
+    path = tmp_path / "t.yaml"
+    if text is not None:
+        path.write_text(text)
+    code = main(["stats", str(tmp_path), "--topology", str(path), "--out", str(tmp_path / "out")])
+    assert code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_placement_is_refused_before_spark_starts(tmp_path, capsys):
+    (tmp_path / "t.yaml").write_text(GOOD)
+    code = main(["stats", str(tmp_path), "--topology", str(tmp_path / "t.yaml"), "-o", "out", "--placement", "nearby"])
+    assert code == 2
+    assert "nearby" in capsys.readouterr().err
+
+
+JAVAS = {
+    "none": (None, "Spark needs Java 17 or newer and"),
+    "old": ("echo 'openjdk version \"11.0.2\"' >&2", "is Java 11: install it"),
+    "ancient": ("echo 'java version \"1.8.0_292\"' >&2", "is Java 8: install it"),
+    "silent": ("true", "does not tell its version"),
+}
+
+
+@pytest.mark.parametrize(("script", "message"), JAVAS.values(), ids=JAVAS)
+def test_a_java_that_will_not_do_is_one_sentence(tmp_path, monkeypatch, script, message):
+    if script is not None:
+        (tmp_path / "bin").mkdir()
+        java = tmp_path / "bin" / "java"
+        java.write_text(f"#!/bin/sh\n{script}\n")
+        java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ks.MissingDependencyError, match=message):
+        sessions.check_java()
+
+
+def test_no_java_on_the_path(monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", os.devnull)
+    with pytest.raises(ks.MissingDependencyError, match="none is on the PATH"):
+        sessions.check_java()
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Two hours of events of six keys as JSON lines, one row without a key."""
+    rng = np.random.default_rng(2)
+    folder = tmp_path / "log"
+    folder.mkdir()
+    rows = [
+        {
+            "ts": f"2024-01-01 {6 + i // 30:02d}:{i % 30:02d}:00",
+            "tail": f"N{rng.integers(6)}",
+            "delay": int(rng.integers(5)),
+        }
+        for i in range(60)
+    ]
+    rows[7]["tail"] = None
+    (folder / "a.json").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "t.yaml").write_text(GOOD)
+    return folder, rows
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_stats_at_the_shell_end_in_a_workload(spark, log, tmp_path, capsys, stream):
+    folder, rows = log
+    line = ["stats", folder, "--topology", tmp_path / "t.yaml", "--out", tmp_path / "out", "--time", "ts"]
+    line += ["--window", "1 hour", "--key-groups", "4", "--nodes", "2", "--format", "json", "--json"]
+    line += ["--schema", "ts timestamp, tail string, delay int"] + ["--stream"] * stream
+    assert main([str(part) for part in line]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["operators"] == ["extract", "sum"]
+    assert record["windows"] == 2
+    assert sum(record["rejected"].values()) >= 1
+    w = ks.read_workload(tmp_path / "out")
+    assert (w.key_groups, w.nodes, w.windows) == (8, 2, 2)
+    kept = [row for row in rows if row["tail"] is not None]
+    assert w.load[:, :4].sum() == len(kept)
+    assert w.load[:, 4:].sum() == sum(1 + row["delay"] for row in kept)
+    assert main(["solve", str(tmp_path / "out"), "--max-migrations", "2", "-m", "flux", "--json"]) == 0
