@@ -18,7 +18,7 @@ _ENDED: dict[int, Termination] = {int(cp_model.OPTIMAL): "optimal", int(cp_model
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CpSatResult:
     """The solver (values, ``best_objective_bound``), whether it holds an incumbent, and why it stopped."""
 
     solver: cp_model.CpSolver
@@ -26,7 +26,7 @@ class Outcome:
     termination: Termination
 
 
-class Statement(Protocol):
+class CpSatStatement(Protocol):
     """What a problem's CP-SAT statement offers: a model, and the way from an assignment to its variables and back."""
 
     model: cp_model.CpModel
@@ -45,7 +45,7 @@ class _Reporter(cp_model.CpSolverSolutionCallback):
 
 
 def solve(
-    statement: Statement,
+    statement: CpSatStatement,
     budget: Budget,
     start: IntArray | None = None,
     *,
@@ -57,7 +57,7 @@ def solve(
 
     Parameters
     ----------
-    statement : Statement
+    statement : CpSatStatement
     budget : Budget
     start : ndarray, optional
         The assignment to begin from, and to hand back where CP-SAT finds none.
@@ -87,14 +87,14 @@ def minimise(
     threads: int = 1,
     report: Callable[[float, float], None] | None = None,
     **parameters: Any,
-) -> Outcome:
+) -> CpSatResult:
     """Run CP-SAT; returns the solver (values, bound) and the termination.
 
     With one thread, the default, a run that ends by proof repeats itself exactly.
 
     Returns
     -------
-    Outcome
+    CpSatResult
     """
     solver = cp_model.CpSolver()
     solver.parameters.random_seed = int(seed) % 2**31
@@ -125,4 +125,4 @@ def minimise(
     if failures:
         raise failures[0]
     found = statuses[0] in (int(cp_model.OPTIMAL), int(cp_model.FEASIBLE))
-    return Outcome(solver, found, _ENDED.get(statuses[0], budget.why))
+    return CpSatResult(solver, found, _ENDED.get(statuses[0], budget.why))
