@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
-    from keyshift.models.plans.plan import Phase, Plan
+    from keyshift.models.plans.phase import Phase
+    from keyshift.models.plans.plan import Plan
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.plans.making import plan
@@ -59,7 +60,7 @@ _LAZY = {
     "MixedRouting": "keyshift.models.routing",
     "MovementWithinLimits": "keyshift.models.mclb",
     "Partitioner": "keyshift.heuristics.splitting.partitioner",
-    "Phase": "keyshift.models.plans.plan",
+    "Phase": "keyshift.models.plans.phase",
     "Plan": "keyshift.models.plans.plan",
     "Planned": "keyshift.replays.scaling",
     "Planner": "keyshift.replays.adaptation",

@@ -13,7 +13,8 @@ from keyshift.models import Budget, InputError, Problem, Solution, Workload
 from keyshift.models.arrays import non_negative, real, whole
 from keyshift.models.files.problem import parameters_of
 from keyshift.models.plans.made_for import MadeFor
-from keyshift.models.plans.plan import Phase, Plan
+from keyshift.models.plans.phase import Phase
+from keyshift.models.plans.plan import Plan
 from keyshift.models.plans.transfers import TransferScheduling
 from keyshift.models.plans.way import Way
 from keyshift.models.plans.worth import gains

@@ -22,7 +22,9 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeFloat
 from keyshift.models.errors import InputError
 from keyshift.models.files.json_file import read_json
 from keyshift.models.plans.made_for import MadeFor
-from keyshift.models.plans.plan import FORMAT, Phase, Plan
+from keyshift.models.plans.phase import Phase
+from keyshift.models.plans.plan import Plan
+from keyshift.models.plans.record import FORMAT
 
 Name = str | int
 Amount = NonNegativeFloat

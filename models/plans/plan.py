@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,48 +13,17 @@ import numpy as np
 from keyshift.models.arrays import frozen
 from keyshift.models.files.json_file import write_json
 from keyshift.models.plans.made_for import MadeFor
-from keyshift.models.plans.transfers import TransferScheduling, net_change, peaks
-from keyshift.models.plans.way import Way
-from keyshift.models.plans.worth import distance_gains
+from keyshift.models.plans.phase import Phase
+from keyshift.models.plans.record import record_of
+from keyshift.models.plans.transfers import TransferScheduling, peaks
+from keyshift.models.plans.undoing import undone
 from keyshift.models.problem import Violation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 1
 COLUMNS = ("key_group", "key", "source", "target", "load", "state", "gain", "phase", "start", "end")
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Moves that may run at the same time; the next phase begins when the last of them has ended.
-
-    Attributes
-    ----------
-    number : int
-        From 0.
-    moves : tuple of int
-        Rows of `Plan.moves`.
-    start, end : float
-        Seconds from the start of the plan.
-    bound : float
-        No schedule of these moves is shorter, in seconds.
-    load_distance : float
-        After the phase, in units of load.
-    """
-
-    number: int
-    moves: tuple[int, ...]
-    start: float
-    end: float
-    bound: float
-    load_distance: float
-
-    @property
-    def seconds(self) -> float:
-        """How long the phase takes."""
-        return self.end - self.start
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,97 +255,11 @@ class Plan:
 
         A key group counts at both ends while it moves, so the way back holds the same limits as the way there.
         """
-        end = self.seconds
-        order = np.lexsort((self.key_group, end - self.start, end - self.end))
-        place = np.empty(order.size, dtype=np.int64)
-        place[order] = np.arange(order.size)
-        last = len(self.phases) - 1
-        distances = [self.load_distance[0], *(p.load_distance for p in self.phases[:-1])]
-        phases = tuple(
-            Phase(
-                last - p.number, tuple(sorted(int(place[row]) for row in p.moves)), end - p.end, end - p.start,
-                p.bound, distances[p.number],
-            )
-            for p in reversed(self.phases)
-        )  # fmt: skip
-        turned = {r: self.held[r] + self._change(r) for r in self.held}
-        way = Way(self.made_for.load, self.capacity, self.leaving, self.loads_after, self.loads_before)
-        worth = distance_gains(way, self.assignment, self.current, self.key_group[order])
-        return replace(
-            self,
-            made_for=self._made_for_after(),
-            status="undo", objective=None, bound=None, measure="load distance", assignment=self.current.copy(),
-            key_group=self.key_group[order], source=self.target[order], target=self.source[order],
-            load=self.load[order], state=self.state[order], gain=worth,
-            start=(end - self.end)[order], end=(end - self.start)[order], phase=(last - self.phase)[order],
-            phases=phases, usage={r: u[order] for r, u in self.usage.items()}, held=turned,
-        )  # fmt: skip
-
-    def _made_for_after(self) -> MadeFor:
-        """The workload once the plan is carried out, new nodes included."""
-        made, new = self.made_for, self.capacity.size - self.made_for.capacity.size
-        return replace(
-            made,
-            current=self.assignment.copy(),
-            capacity=self.capacity.copy(),
-            draining=np.concatenate([made.draining, np.zeros(new, dtype=bool)]),
-        )
-
-    def _change(self, resource: str) -> FloatArray:
-        return net_change(self.usage[resource][None, :], self.source, self.target, self.capacity.size)[0]
+        return undone(self)
 
     def as_record(self) -> dict[str, Any]:
         """The plan as JSON can hold it; `keyshift.models.files.plan` says what each field means, and reads it."""
-        made = self.made_for
-        return {
-            "keyshift_plan": FORMAT,
-            "problem": self.problem,
-            "parameters": dict(self.parameters),
-            "method": self.method,
-            "status": self.status,
-            "objective": self.objective,
-            "bound": self.bound,
-            "measure": self.measure,
-            "seconds": self.seconds,
-            "seconds_bound": self.seconds_bound,
-            "state_moved": self.state_moved,
-            "peak_load": self.peak_load,
-            "load_distance": list(self.load_distance),
-            "overload": self.overload,
-            "overload_bound": self.overload_bound,
-            "parallel": self.parallel,
-            "bandwidth": None if self.bandwidth is None else self.bandwidth.tolist(),
-            "notes": list(self.notes),
-            "workload": {
-                "fingerprint": made.fingerprint,
-                "rest": made.rest,
-                "load": made.load.tolist(),
-                "state": made.state.tolist(),
-                "current": made.current.tolist(),
-                "capacity": made.capacity.tolist(),
-                "draining": made.draining.tolist(),
-                "keys": None if made.keys is None else list(made.keys),
-                "node_names": None if made.node_names is None else list(made.node_names),
-            },
-            "nodes": {"capacity": self.capacity.tolist(), "leaving": self.leaving.tolist()},
-            "limits": {
-                name: {"limit": _or_none(limit), "held": self.held[name].tolist(), "usage": self.usage[name].tolist()}
-                for name, limit in self.limits.items()
-            },
-            "phases": [{"start": p.start, "end": p.end, "bound": p.bound, "load_distance": p.load_distance} for p in self.phases],
-            "moves": [
-                dict(zip(("key_group", "source", "target", "gain", "phase", "start", "end"), row, strict=True))
-                for row in zip(
-                    *(
-                        array.tolist()
-                        for array in (
-                            self.key_group, self.source, self.target, self.gain, self.phase, self.start, self.end
-                        )
-                    ),
-                    strict=True,
-                )
-            ],
-        }  # fmt: skip
+        return record_of(self)
 
     def save(self, path: str | Path) -> None:
         """Write the plan as one JSON file, whole or not at all.
@@ -387,8 +270,3 @@ class Plan:
             If the folder does not exist.
         """
         write_json(self.as_record(), path)
-
-
-def _or_none(limit: FloatArray) -> list[float | None]:
-    """JSON knows no infinity."""
-    return [value if np.isfinite(value) else None for value in limit.tolist()]
