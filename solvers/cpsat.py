@@ -34,7 +34,7 @@ class Solver(Protocol):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CpSatResult:
     """The solver (values, ``best_objective_bound``), whether it holds an incumbent, and why it stopped."""
 
     solver: Solver
@@ -42,7 +42,7 @@ class Outcome:
     termination: Termination
 
 
-class Statement(Protocol):
+class CpSatStatement(Protocol):
     """What a problem's CP-SAT statement offers: a model, and the way from an assignment to its variables and back."""
 
     model: cp_model.CpModel
@@ -89,7 +89,7 @@ class _Left:
 
 
 def solve(
-    statement: Statement,
+    statement: CpSatStatement,
     budget: Budget,
     start: IntArray | None = None,
     *,
@@ -101,7 +101,7 @@ def solve(
 
     Parameters
     ----------
-    statement : Statement
+    statement : CpSatStatement
     budget : Budget
     start : ndarray, optional
         The assignment to begin from, and to hand back where CP-SAT finds none.
@@ -131,14 +131,14 @@ def minimise(
     threads: int = 1,
     report: Callable[[float, float], None] | None = None,
     **parameters: Any,
-) -> Outcome:
+) -> CpSatResult:
     """Run CP-SAT; returns the solver (values, bound) and the termination.
 
     With one thread, the default, a run that ends by proof repeats itself exactly.
 
     Returns
     -------
-    Outcome
+    CpSatResult
     """
     solver = cp_model.CpSolver()
     solver.parameters.random_seed = int(seed) % 2**31
@@ -159,11 +159,11 @@ def minimise(
             )
         )  # fmt: skip
     except LimitReached:
-        return Outcome(_Left(callback), callback.found is not None, budget.why)
+        return CpSatResult(_Left(callback), callback.found is not None, budget.why)
     if status == int(cp_model.MODEL_INVALID):
         raise InputError(f"CP-SAT refuses the model, whose numbers must fit 64 bits: {model.validate().strip()[:200]}")
     found = status in (int(cp_model.OPTIMAL), int(cp_model.FEASIBLE))
     # CP-SAT leaves early when its next look at the clock would come too late.
     timed = math.isfinite(budget.time_limit) and solver.wall_time > 0.5 * solver.parameters.max_time_in_seconds
     ended = _ENDED.get(status) or budget.ended("time_limit" if timed else "gap")
-    return Outcome(solver, found, ended)
+    return CpSatResult(solver, found, ended)

@@ -12,7 +12,7 @@ from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.fine_units import in_fine_units
-from keyshift.solvers.intervals.owners import Cluster
+from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
 from keyshift.solvers.intervals.state_sizes import weights
@@ -37,11 +37,11 @@ def realise(problem: MigrationSequence, partitions: list[IntArray], state: Float
     """
     w = problem.workload
     state = w.state if state is None else state
-    cluster = Cluster(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
+    owners = Owners(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
     prefix = keepable(problem.first_step(), state).prefix
     rows = []
     for cuts, nodes in zip(partitions, problem.counts, strict=True):
-        rows.append(cluster.migrate(cuts, nodes, prefix))
+        rows.append(owners.migrate(cuts, nodes, prefix))
         prefix = weights(state).prefix
     return np.stack(rows)
 
