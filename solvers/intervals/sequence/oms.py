@@ -12,12 +12,13 @@ from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.fine_units import in_fine_units
+from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
 from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
-from keyshift.solvers.intervals.step.ssm import keepable, moved_at_least
+from keyshift.solvers.intervals.step.ssm import keepable
 from keyshift.solvers.threads import until_limit
 
 MOST_PARTITIONS = 12_000_000
@@ -47,7 +48,7 @@ def realise(problem: MigrationSequence, partitions: list[IntArray], state: Float
 
 
 def repeated_ssm(problem: MigrationSequence, *, budget: Budget, seed: int = 0) -> Answer:
-    """Optimal single-step migration at every step, blind to what follows. No guarantee; the bound is `metric_bound`."""
+    """Optimal single-step migration at every step, blind to what follows. No guarantee; the bound is `sequence_bound`."""
     cuts, w = cuts_of(problem.workload.current), problem.workload
     prefix = keepable(problem.first_step()).prefix
     found = []
@@ -56,22 +57,7 @@ def repeated_ssm(problem: MigrationSequence, *, budget: Budget, seed: int = 0) -
         _, cuts = band_cuts(starts_of(problem, nodes), cuts, prefix, intervals, True)
         prefix = weights(w.state).prefix
         found.append(cuts)
-    return Answer(realise(problem, found), metric_bound(problem))
-
-
-def metric_bound(problem: MigrationSequence) -> float:
-    """A lower bound of any size of instance: state moved is a metric, so no detour is shorter than the way to a class.
-
-    Until step t at least as much moves as in one optimal step from now to any of the counts up to t.
-    """
-    best = 0.0
-    for nodes in set(problem.counts):
-        step = problem.first_step(nodes)
-        kept = keepable(step)
-        intervals = min(nodes, problem.workload.key_groups)
-        gain, _ = band_cuts(step.starts, step.old_cuts, kept.prefix, intervals, False)
-        best = max(best, moved_at_least(step, kept, int(gain)))
-    return best
+    return Answer(realise(problem, found), sequence_bound(problem))
 
 
 @dataclass
@@ -98,7 +84,7 @@ def solve_oms(
     Parameters
     ----------
     most_partitions : int
-        Above so many partitions of one class, return the start with the bound of `metric_bound`.
+        Above so many partitions of one class, return the start with the bound of `sequence_bound`.
 
     Notes
     -----
@@ -109,10 +95,10 @@ def solve_oms(
     changing = sum(sizes[n] for n in problem.counts)
     if max(sizes.values()) > most_partitions or changing > MOST_CHOICES:
         said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
-        return Answer(start, metric_bound(problem), "completed", said)
+        return Answer(start, sequence_bound(problem), "completed", said)
     classes = {n: enumerate_class(starts_of(problem, n), n) for n in sizes if not budget.expired}
     if len(classes) < len(sizes):
-        return Answer(start, metric_bound(problem), budget.why, "the limit came while partitions were enumerated")
+        return Answer(start, sequence_bound(problem), budget.why, "the limit came while partitions were enumerated")
 
     def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
         return _forward(problem, classes, state, best, budget)
@@ -145,7 +131,7 @@ def _forward(
             best = until_limit(budget, ruler.sweep, classes[nodes], classes[problem.counts[t - 1]].rows, cost)
         except LimitReached:
             said = f"the limit came in step {t} of {len(problem.counts)}"
-            return Answer(start, metric_bound(problem), budget.why, said)
+            return Answer(start, sequence_bound(problem), budget.why, said)
         cost = best.total
         steps.append(_Step(classes[nodes], best.partner))
         budget.report(note=f"step {t + 1} of {len(problem.counts)}")
