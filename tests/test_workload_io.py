@@ -129,7 +129,7 @@ DAMAGED = {
     "a-list": (write_text("w.json", "[1, 2]"), "must hold one JSON object"),
     "lacks-state": (damage_json(lambda c: c.pop("state")), "lacks the field 'state'"),
     "unknown-field": (damage_json(lambda c: c.update(weight=1)), "has a field 'weight'"),
-    "newer-format": (damage_json(lambda c: c.update(keyshift_workload=99)), "has another format"),
+    "newer-format": (damage_json(lambda c: c.update(version=99)), "has another format"),
     "json-nan": (damage_json(lambda c: c["state"].__setitem__(2, float("nan"))), r"w.json: state\[2\] = nan must be finite"),
     "json-traffic-pair": (damage_json(lambda c: c.update(traffic=[[1, 2]])), r"traffic\[0\] = \[1, 2\] must be"),
     "json-traffic-unknown": (damage_json(lambda c: c.update(traffic=[[0, 99, 1]])), r"traffic.dst\[0\] = 99 is no key group"),
