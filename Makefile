@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 
 BENCHMARKS ?= allocation allocation_large allocation_scale_in collocation intervals key_splitting mclb mixed_routing spark_stats
 
-.PHONY: setup demo test slow lint docs bench clean java
+.PHONY: setup demo test slow lint docs bench surface clean java
 
 setup: $(READY) java
 
@@ -41,6 +41,10 @@ docs: setup
 bench: setup
 	mkdir -p out/benchmarks
 	for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py --quick --out out/benchmarks || exit 1; done
+
+# The public surface as it is now; read the difference before committing it.
+surface: setup
+	$(BIN)/python tests/support/public_surface.py
 
 clean:
 	rm -rf build out docs/_build $(VENV)

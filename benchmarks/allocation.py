@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 import keyshift as ks
-from keyshift.models.allocation.generate import synthetic_workload
+from keyshift.models.families.allocation import synthetic_workload
 
 SIZES = ((20, 400), (40, 800), (60, 1200))
 LIMITS = (10, 20, 30, 40)

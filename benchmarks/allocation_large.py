@@ -21,7 +21,7 @@ SECONDS = (1, 5, 20, 60, 100)
 
 def run(nodes: int, key_groups: int, limit: int, seconds: float) -> dict:
     import keyshift as ks
-    from keyshift.models.allocation.generate import synthetic_workload
+    from keyshift.models.families.allocation import synthetic_workload
 
     ks.solve(ks.KeyGroupAllocation(synthetic_workload(4, 40), max_migrations=2))  # compile the kernels first
     problem = ks.KeyGroupAllocation(synthetic_workload(nodes, key_groups, varies=0.4), max_migrations=limit)

@@ -217,7 +217,7 @@ def report(folder: Path) -> None:
     text = [
         "# Key-group allocation, version 0.1.0",
         "",
-        "Load distance in percent of the mean node load; instances of `keyshift.models.allocation.generate`; made by",
+        "Load distance in percent of the mean node load; instances of `keyshift.models.families.allocation`; made by",
         "`benchmarks/allocation.py`, one thread each. Wall times on two cores that other work shared (load average two",
         "to three). Rebalancer is Meta's 1.0.4 with single and swap moves, the best of its four balance formulas with",
         "that formula's time, and *milp, same time* had just as long. Plain HiGHS, CP-SAT and the LP solve the declarative",

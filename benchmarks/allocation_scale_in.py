@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import keyshift as ks
-from keyshift.models.allocation.generate import synthetic_workload
+from keyshift.models.families.allocation import synthetic_workload
 
 METHODS = ("milp", "drain-first")
 

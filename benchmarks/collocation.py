@@ -22,8 +22,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 import keyshift as ks
+from keyshift.figures.replay import COLOURS, MARKERS, draw
 from keyshift.heuristics.collocation.comparisons import split_loads
-from keyshift.replay_plots import COLOURS, MARKERS, draw
 
 sys.path.insert(0, str(Path(__file__).parent))
 import collocation_streams as streams

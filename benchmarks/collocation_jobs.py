@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import keyshift as ks
-from keyshift.replay_plots import COLOURS, draw
+from keyshift.figures.replay import COLOURS, draw
 
 sys.path.insert(0, str(Path(__file__).parent))
 import collocation_streams as streams

@@ -25,16 +25,16 @@ import pandas as pd
 import keyshift as ks
 from keyshift.heuristics.intervals.baselines import consistent_hashing, redist, storm
 from keyshift.models import Budget
-from keyshift.models.intervals.exact import Prefix
+from keyshift.models.intervals.exact_arithmetic import Prefix
 from keyshift.models.intervals.partition import cuts_of
-from keyshift.models.intervals.transitions import estimate_transitions, node_counts
-from keyshift.solvers.intervals.band_kernel import band_cuts
-from keyshift.solvers.intervals.labels import Cluster
-from keyshift.solvers.intervals.mtm import PolicyIteration, census
-from keyshift.solvers.intervals.oms import solve_oms
-from keyshift.solvers.intervals.printed import ssm_repaired
-from keyshift.solvers.intervals.ssm import keepable, solve_ssm
-from keyshift.solvers.intervals.weights import weights
+from keyshift.models.intervals.policy.transitions import estimate_transitions, node_counts
+from keyshift.solvers.intervals.owners import Cluster
+from keyshift.solvers.intervals.policy.mtm import PolicyIteration, census
+from keyshift.solvers.intervals.sequence.oms import solve_oms
+from keyshift.solvers.intervals.state_sizes import weights
+from keyshift.solvers.intervals.step.band_kernels import band_cuts
+from keyshift.solvers.intervals.step.printed import ssm_repaired
+from keyshift.solvers.intervals.step.ssm import keepable, solve_ssm
 
 LOW, HIGH, TASKS, TAU, GAMMA = 8, 16, 64, "0.2", 0.8
 MOST_PARTITIONS = 900_000

@@ -18,8 +18,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import keyshift as ks
+from keyshift.models.families.mclb import section_5_stream, word_stream
 from keyshift.models.mclb.simulation import pause_buffer_resume
-from keyshift.models.mclb.streams import section_5_stream, word_stream
 from keyshift.version import __version__
 
 HEURISTICS = ("elb", "clb", "clb-moment", "uhlb", "pkg")

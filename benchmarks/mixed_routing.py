@@ -22,9 +22,9 @@ import pandas as pd
 from routing_streams import flight_counts, word_counts
 
 import keyshift as ks
-from keyshift.heuristics.routing import methods as routing
+from keyshift.heuristics.routing import mixed as routing
+from keyshift.models.families.routing import ZipfStream, consistent_hash
 from keyshift.models.routing.hlhe import discretised
-from keyshift.models.routing.stream import ZipfStream, consistent_hash
 
 DEFAULTS = {"keys": 10_000, "nodes": 10, "skew": 0.85, "fluctuation": 1.0, "window": 1}
 LIMIT = 3_000

@@ -21,10 +21,9 @@ from keyshift.models.solution import Solution
 from keyshift.models.workload import Workload
 
 if TYPE_CHECKING:
-    from keyshift.adaptation import Planner, Replay, replay
     from keyshift.catalogue import methods
     from keyshift.comparison import Comparison, compare
-    from keyshift.front import Distance, Front, pareto
+    from keyshift.fronts.front import Distance, Front, pareto
     from keyshift.heuristics.splitting.chooser import choose_splitting
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
@@ -34,8 +33,9 @@ if TYPE_CHECKING:
     from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
-    from keyshift.run import check, solve
-    from keyshift.scaling import Planned, Scaling, TargetUtilisation
+    from keyshift.replays.adaptation import Planner, Replay, replay
+    from keyshift.replays.scaling import Planned, Scaling, TargetUtilisation
+    from keyshift.solving import check, solve
 
 from keyshift.version import __version__ as __version__
 
@@ -43,8 +43,8 @@ from keyshift.version import __version__ as __version__
 _LAZY = {
     "CollocatedAllocation": "keyshift.models.collocation",
     "Comparison": "keyshift.comparison",
-    "Distance": "keyshift.front",
-    "Front": "keyshift.front",
+    "Distance": "keyshift.fronts.front",
+    "Front": "keyshift.fronts.front",
     "IntervalMigration": "keyshift.models.intervals",
     "KeyGroupAllocation": "keyshift.models.allocation",
     "KeyPlacement": "keyshift.models.splitting",
@@ -56,20 +56,20 @@ _LAZY = {
     "MixedRouting": "keyshift.models.routing",
     "MovementWithinLimits": "keyshift.models.mclb",
     "Partitioner": "keyshift.heuristics.splitting.partitioner",
-    "Planned": "keyshift.scaling",
-    "Planner": "keyshift.adaptation",
-    "Replay": "keyshift.adaptation",
+    "Planned": "keyshift.replays.scaling",
+    "Planner": "keyshift.replays.adaptation",
+    "Replay": "keyshift.replays.adaptation",
     "RoutingTable": "keyshift.models.routing",
-    "Scaling": "keyshift.scaling",
-    "TargetUtilisation": "keyshift.scaling",
-    "check": "keyshift.run",
+    "Scaling": "keyshift.replays.scaling",
+    "TargetUtilisation": "keyshift.replays.scaling",
+    "check": "keyshift.solving",
     "choose_splitting": "keyshift.heuristics.splitting.chooser",
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
-    "pareto": "keyshift.front",
+    "pareto": "keyshift.fronts.front",
     "read_workload": "keyshift.models.files.workload",
-    "replay": "keyshift.adaptation",
-    "solve": "keyshift.run",
+    "replay": "keyshift.replays.adaptation",
+    "solve": "keyshift.solving",
     "write_workload": "keyshift.models.files.workload",
 }
 

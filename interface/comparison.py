@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from keyshift.catalogue import methods as methods_of
 from keyshift.models import Problem, Solution
 from keyshift.models.answer import Progress
-from keyshift.run import solve
+from keyshift.solving import solve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,7 +104,7 @@ class Comparison:
         path : str or Path, optional
             Also write the figure there.
         """
-        from keyshift.plots import comparison_figure
+        from keyshift.figures.comparison import comparison_figure
 
         return comparison_figure(self, path)
 

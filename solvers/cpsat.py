@@ -100,7 +100,7 @@ def minimise(
     solver.parameters.random_seed = int(seed) % 2**31
     solver.parameters.num_workers = threads
     # With it, OR-Tools 9.15 proves wrong optima on models whose coefficients differ by many orders of magnitude: seen
-    # on about 2 % of small random allocations with three nodes, never without (tests/test_allocation_exact.py).
+    # on about 2 % of small random allocations with three nodes, never without (tests/solvers/test_allocation_exact.py).
     solver.parameters.presolve_inclusion_work_limit = 0
     solver.parameters.catch_sigint_signal = False  # the budget hears Ctrl-C
     solver.parameters.max_time_in_seconds = min(max(budget.remaining, 0.0), 1e9)

@@ -51,7 +51,7 @@ def _balanced(problem: KeyGroupAllocation, state: Moves, budget: Budget, seed: i
     """Balance from the drained assignment with the moves and the cost that are left."""
     from dataclasses import replace
 
-    from keyshift.solvers.allocation.milp import solve_milp
+    from keyshift.solvers.allocation.portfolio import solve_milp
 
     moves, cost = problem.max_migrations, problem.max_migration_cost
     rest = replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.heuristics.allocation import flux as flux_module
-from keyshift.heuristics.collocation.plan import allocate
+from keyshift.heuristics.collocation.allocation_program import allocate
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation import CollocatedAllocation

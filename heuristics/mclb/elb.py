@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from keyshift.models import Answer, Budget, InputError
-from keyshift.models.mclb.movement import MovementWithinLimits
 from keyshift.models.mclb.problem import MCLB
+from keyshift.models.movement.problem import MovementWithinLimits
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 Threshold = Literal["mean", "upper"]

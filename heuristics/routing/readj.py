@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.heuristics.routing import readj_kernels as kernels
-from keyshift.heuristics.routing.plan import Plan
+from keyshift.heuristics.routing.three_phases import Plan
 from keyshift.models import Answer, Budget, metrics
 from keyshift.models.arrays import real
 from keyshift.models.routing import MixedRouting

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.heuristics.splitting import kernels
+from keyshift.heuristics.splitting import scheme_kernels as kernels
 from keyshift.heuristics.splitting.space_saving import empty_sketch
 from keyshift.models import InputError
 from keyshift.models.arrays import non_negative, whole

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.heuristics.splitting.kernels import offline_order
 from keyshift.heuristics.splitting.partitioner import Estimate, Partitioner, Scheme
+from keyshift.heuristics.splitting.scheme_kernels import offline_order
 from keyshift.models import Answer, Budget
 from keyshift.models.arrays import whole
 from keyshift.models.splitting import KeySplitting

@@ -19,7 +19,7 @@ from keyshift.catalogue import (
     routing,
     splitting,
 )
-from keyshift.method import Formulation, Method
+from keyshift.catalogue.method import Formulation, Method
 from keyshift.models import InputError, Problem
 
 _ALL = (

@@ -1,10 +1,8 @@
 """Methods for key-group allocation (paper 2, section 4.3.1)."""
 
-from keyshift.method import Formulation, Method
+from keyshift.catalogue.method import Formulation, Method
 
 _PAPER = "Madsen, Zhou, Cao 2016, sec. 4.3.1"
-_SOLVERS = "keyshift.solvers.allocation"
-_HEURISTICS = "keyshift.heuristics.allocation"
 
 FORMULATION = Formulation(
     name="key-group-allocation",
@@ -14,30 +12,39 @@ FORMULATION = Formulation(
             "milp",
             "exact",
             f"{_PAPER}; own search and bounds, then CP-SAT",
-            f"{_SOLVERS}.milp:solve_milp",
+            "keyshift.solvers.allocation.portfolio:solve_milp",
             ("flux",),
-            prepare=f"{_SOLVERS}.prepare:compile_kernels",
+            prepare="keyshift.solvers.allocation.warm_up:compile_kernels",
         ),
         Method(
-            "highs", "exact", f"{_PAPER}; HiGHS on the plain statement", f"{_SOLVERS}.statements:solve_highs", ("flux",)
+            "highs",
+            "exact",
+            f"{_PAPER}; HiGHS on the plain statement",
+            "keyshift.solvers.allocation.statement:solve_highs",
+            ("flux",),
         ),
-        Method("cp-sat", "exact", f"{_PAPER}; CP-SAT", f"{_SOLVERS}.statements:solve_cpsat", ("flux",)),
-        Method("lp", "relaxation", f"{_PAPER}, without integrality", f"{_SOLVERS}.statements:lp_bound"),
+        Method("cp-sat", "exact", f"{_PAPER}; CP-SAT", "keyshift.solvers.allocation.statement:solve_cpsat", ("flux",)),
+        Method("lp", "relaxation", f"{_PAPER}, without integrality", "keyshift.solvers.allocation.statement:lp_bound"),
         Method(
             "prices",
             "relaxation",
             "keyshift: counts and prices of moves",
-            f"{_SOLVERS}.price_tree:price_bound",
-            prepare=f"{_SOLVERS}.prepare:compile_bound",
+            "keyshift.solvers.allocation.pricing.tree:price_bound",
+            prepare="keyshift.solvers.allocation.warm_up:compile_bound",
         ),
-        Method("flux", "heuristic", "Shah et al. 2003, as in Madsen et al. 2016", f"{_HEURISTICS}.flux:flux"),
-        Method("potc", "heuristic", "Azar et al. 1999, within the limits", f"{_HEURISTICS}.potc:potc"),
+        Method(
+            "flux",
+            "heuristic",
+            "Shah et al. 2003, as in Madsen et al. 2016",
+            "keyshift.heuristics.allocation.flux:flux",
+        ),
+        Method("potc", "heuristic", "Azar et al. 1999, within the limits", "keyshift.heuristics.allocation.potc:potc"),
         Method(
             "drain-first",
             "heuristic",
             "Madsen, Zhou, Cao 2016, sec. 5.1",
-            f"{_HEURISTICS}.drain_first:drain_first",
-            prepare=f"{_SOLVERS}.prepare:compile_kernels",
+            "keyshift.heuristics.allocation.drain_first:drain_first",
+            prepare="keyshift.solvers.allocation.warm_up:compile_kernels",
         ),
     ),
 )

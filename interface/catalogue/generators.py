@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 GENERATORS: Mapping[str, str] = MappingProxyType(
     {
-        "allocation": "keyshift.models.allocation.generate:synthetic_workload",
+        "allocation": "keyshift.models.families.allocation:synthetic_workload",
     }
 )
 """Name -> ``"module:function"``; the function's parameters are the options of ``keyshift generate``."""

@@ -1,37 +1,46 @@
 """Methods for minimum-cost load balancing (paper 1)."""
 
-from keyshift.method import Formulation, Method
+from keyshift.catalogue.method import Formulation, Method
 
 _PAPER = "paper 1, sec. 2"
-_PREPARE = "keyshift.solvers.mclb.prepare"
 _START = ("local-search",)
 
 FORMULATION = Formulation(
     name="mclb",
     entry="keyshift.models.mclb:MCLB",
-    pareto="keyshift.solvers.mclb.pareto:front",
+    pareto="keyshift.solvers.mclb.front:front",
     methods=(
         Method(
             "branch-and-bound",
             "exact",
             f"{_PAPER}; our own search",
-            "keyshift.solvers.mclb.branch:branch_and_bound",
+            "keyshift.solvers.mclb.branch_and_bound:branch_and_bound",
             _START,
-            prepare=f"{_PREPARE}:compile_kernels",
+            prepare="keyshift.solvers.mclb.warm_up:compile_kernels",
         ),
         Method(
-            "scip", "exact", f"{_PAPER}; quadratic program by SCIP", "keyshift.solvers.mclb.exact:solve_scip", _START
+            "scip",
+            "exact",
+            f"{_PAPER}; quadratic program by SCIP",
+            "keyshift.solvers.mclb.statement:solve_scip",
+            _START,
         ),
         Method(
-            "cp-sat", "exact", f"{_PAPER}; integer squares by CP-SAT", "keyshift.solvers.mclb.exact:solve_cpsat", _START
+            "cp-sat",
+            "exact",
+            f"{_PAPER}; integer squares by CP-SAT",
+            "keyshift.solvers.mclb.statement:solve_cpsat",
+            _START,
         ),
-        Method("milp", "exact", f"{_PAPER}; tangents by HiGHS", "keyshift.solvers.mclb.exact:solve_tangents", _START),
+        Method(
+            "milp", "exact", f"{_PAPER}; tangents by HiGHS", "keyshift.solvers.mclb.statement:solve_tangents", _START
+        ),
         Method(
             "sdp",
             "relaxation",
             "Frieze, Jerrum 1997, made safe; anchors for the budget",
             "keyshift.solvers.mclb.sdp:sdp_bound",
-            prepare=f"{_PREPARE}:compile_kernels",
+            prepare="keyshift.solvers.mclb.warm_up:compile_kernels",
         ),
         Method(
             "combinatorial",
@@ -44,7 +53,7 @@ FORMULATION = Formulation(
             "heuristic",
             "our own: moves and swaps",
             "keyshift.solvers.mclb.local_search:local_search",
-            prepare=f"{_PREPARE}:compile_search",
+            prepare="keyshift.solvers.mclb.warm_up:compile_search",
         ),
         Method(
             "qp",

@@ -1,6 +1,6 @@
 """Methods for least movement within load limits, the scalarisation that ELB follows (paper 1, section 3)."""
 
-from keyshift.method import Formulation, Method
+from keyshift.catalogue.method import Formulation, Method
 
 _SOURCE = "our statement of paper 1, sec. 3"
 
@@ -8,8 +8,8 @@ FORMULATION = Formulation(
     name="movement-within-limits",
     entry="keyshift.models.mclb:MovementWithinLimits",
     methods=(
-        Method("milp", "exact", f"{_SOURCE}; HiGHS", "keyshift.solvers.mclb.movement:solve_milp", ("elb",)),
-        Method("cp-sat", "exact", f"{_SOURCE}; CP-SAT", "keyshift.solvers.mclb.movement:solve_cpsat", ("elb",)),
+        Method("milp", "exact", f"{_SOURCE}; HiGHS", "keyshift.solvers.movement.statement:solve_milp", ("elb",)),
+        Method("cp-sat", "exact", f"{_SOURCE}; CP-SAT", "keyshift.solvers.movement.statement:solve_cpsat", ("elb",)),
         Method("elb", "heuristic", "paper 1, Algorithm 1", "keyshift.heuristics.mclb.elb:elb_within_limits"),
     ),
 )

@@ -1,9 +1,7 @@
 """Methods for key placement: key splitting without the splitting (paper 3, section 3.1)."""
 
-from keyshift.catalogue.splitting import _COMMON, _EXACT, _FLOW, _PAPER, _SCHEMES
-from keyshift.method import Formulation, Method
-
-_PREPARE = "keyshift.solvers.splitting.prepare:compile_placement"
+from keyshift.catalogue.method import Formulation, Method
+from keyshift.catalogue.splitting import _COMMON, _PAPER
 
 FORMULATION = Formulation(
     name="key-placement",
@@ -13,21 +11,37 @@ FORMULATION = Formulation(
             "milp",
             "exact",
             "restricted assignment; HiGHS",
-            f"{_EXACT}:solve_milp",
+            "keyshift.solvers.splitting.statement:solve_milp",
             ("off-greedy-d", "potc"),
-            prepare=_PREPARE,
+            prepare="keyshift.solvers.splitting.warm_up:compile_placement",
         ),
-        Method("flow", "relaxation", "keys splittable; maximum flow", f"{_FLOW}:flow_bound", prepare=_PREPARE),
-        Method("lp", "relaxation", "messages divisible; HiGHS", f"{_EXACT}:lp_bound", prepare=_PREPARE),
+        Method(
+            "flow",
+            "relaxation",
+            "keys splittable; maximum flow",
+            "keyshift.solvers.splitting.flow:flow_bound",
+            prepare="keyshift.solvers.splitting.warm_up:compile_placement",
+        ),
+        Method(
+            "lp",
+            "relaxation",
+            "messages divisible; HiGHS",
+            "keyshift.solvers.splitting.statement:lp_bound",
+            prepare="keyshift.solvers.splitting.warm_up:compile_placement",
+        ),
         Method(
             "universal",
             "relaxation",
             f"{_PAPER}, sec. 5.1: max(p1 m, m / W)",
-            f"{_EXACT}:universal_bound",
-            prepare=_PREPARE,
+            "keyshift.solvers.splitting.statement:universal_bound",
+            prepare="keyshift.solvers.splitting.warm_up:compile_placement",
         ),
         Method(
-            "off-greedy-d", "heuristic", "Off-Greedy among candidates", f"{_SCHEMES}:off_greedy_d", prepare=_PREPARE
+            "off-greedy-d",
+            "heuristic",
+            "Off-Greedy among candidates",
+            "keyshift.heuristics.splitting.schemes:off_greedy_d",
+            prepare="keyshift.solvers.splitting.warm_up:compile_placement",
         ),
         *_COMMON,
     ),

@@ -1,37 +1,78 @@
 """Methods for mixed routing (paper 4)."""
 
-from keyshift.method import Formulation, Method
+from keyshift.catalogue.method import Formulation, Method
 
 _PAPER = "Fang et al. 2016"
-_HEURISTICS = "keyshift.heuristics.routing.methods"
-_EXACT = "keyshift.solvers.routing.exact"
-_PREPARE = "keyshift.solvers.routing.prepare:compile_kernels"
 _STARTS = ("mixed", "min-mig", "min-table")
 
 FORMULATION = Formulation(
     name="mixed-routing",
     entry="keyshift.models.routing:MixedRouting",
     methods=(
-        Method("milp", "exact", f"{_PAPER}, problem (3); HiGHS", f"{_EXACT}:solve_milp", _STARTS, prepare=_PREPARE),
-        Method("cp-sat", "exact", f"{_PAPER}, problem (3); CP-SAT", f"{_EXACT}:solve_cpsat", _STARTS, prepare=_PREPARE),
+        Method(
+            "milp",
+            "exact",
+            f"{_PAPER}, problem (3); HiGHS",
+            "keyshift.solvers.routing.statement:solve_milp",
+            _STARTS,
+            prepare="keyshift.solvers.routing.warm_up:compile_kernels",
+        ),
+        Method(
+            "cp-sat",
+            "exact",
+            f"{_PAPER}, problem (3); CP-SAT",
+            "keyshift.solvers.routing.statement:solve_cpsat",
+            _STARTS,
+            prepare="keyshift.solvers.routing.warm_up:compile_kernels",
+        ),
         Method(
             "lp",
             "relaxation",
             f"{_PAPER}, problem (3) without integrality, by its Lagrangian dual",
-            f"{_EXACT}:lp_bound",
-            prepare=_PREPARE,
+            "keyshift.solvers.routing.statement:lp_bound",
+            prepare="keyshift.solvers.routing.warm_up:compile_kernels",
         ),
-        Method("llfd", "heuristic", f"{_PAPER}, alg. 1", f"{_HEURISTICS}:llfd", prepare=_PREPARE),
-        Method("min-table", "heuristic", f"{_PAPER}, alg. 2", f"{_HEURISTICS}:min_table", prepare=_PREPARE),
-        Method("min-mig", "heuristic", f"{_PAPER}, alg. 3", f"{_HEURISTICS}:min_mig", prepare=_PREPARE),
-        Method("mixed", "heuristic", f"{_PAPER}, alg. 4", f"{_HEURISTICS}:mixed", prepare=_PREPARE),
-        Method("mixed-bf", "heuristic", f"{_PAPER}, sec. III-C", f"{_HEURISTICS}:mixed_bf", prepare=_PREPARE),
+        Method(
+            "llfd",
+            "heuristic",
+            f"{_PAPER}, alg. 1",
+            "keyshift.heuristics.routing.mixed:llfd",
+            prepare="keyshift.solvers.routing.warm_up:compile_kernels",
+        ),
+        Method(
+            "min-table",
+            "heuristic",
+            f"{_PAPER}, alg. 2",
+            "keyshift.heuristics.routing.mixed:min_table",
+            prepare="keyshift.solvers.routing.warm_up:compile_kernels",
+        ),
+        Method(
+            "min-mig",
+            "heuristic",
+            f"{_PAPER}, alg. 3",
+            "keyshift.heuristics.routing.mixed:min_mig",
+            prepare="keyshift.solvers.routing.warm_up:compile_kernels",
+        ),
+        Method(
+            "mixed",
+            "heuristic",
+            f"{_PAPER}, alg. 4",
+            "keyshift.heuristics.routing.mixed:mixed",
+            prepare="keyshift.solvers.routing.warm_up:compile_kernels",
+        ),
+        Method(
+            "mixed-bf",
+            "heuristic",
+            f"{_PAPER}, sec. III-C",
+            "keyshift.heuristics.routing.mixed:mixed_bf",
+            prepare="keyshift.solvers.routing.warm_up:compile_kernels",
+        ),
         Method(
             "readj",
             "heuristic",
             "Gedik 2014, as in Fang et al. 2016",
             "keyshift.heuristics.routing.readj:readj",
-            prepare=_PREPARE,
+            prepare="keyshift.solvers.routing.warm_up:compile_kernels",
         ),
     ),
 )

@@ -22,7 +22,7 @@ def compare(
 ) -> None:
     """Run several methods on one problem and show them side by side."""
     from keyshift.comparison import compare as run
-    from keyshift.plots import figure_path
+    from keyshift.figures.comparison import figure_path
 
     target = None if plot is None else figure_path(plot)  # before the work, not after it
     posed = common.read_problem(path, problem, context.args)

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from keyshift.catalogue.generators import GENERATORS
+from keyshift.catalogue.method import load
 from keyshift.commands import common
-from keyshift.method import load
 from keyshift.models import InputError
 
 

@@ -25,8 +25,8 @@ def pareto(
     as_json: common.JsonOption = False,
 ) -> None:
     """Trace the front of imbalance against state moved, with a bound at every point."""
-    from keyshift.front import pareto as trace
-    from keyshift.plots import figure_path
+    from keyshift.figures.comparison import figure_path
+    from keyshift.fronts.front import pareto as trace
 
     target = None if plot is None else figure_path(plot)  # before the work, not after it
     posed = common.read_problem(path, problem, context.args)

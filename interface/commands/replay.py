@@ -39,8 +39,8 @@ def replay(
     as_json: common.JsonOption = False,
 ) -> None:
     """Run the adaptation loop period by period, several methods side by side; with --out, a killed run resumes."""
-    from keyshift.adaptation import replay as run
     from keyshift.models.files.replay import count_periods, read_periods
+    from keyshift.replays.adaptation import replay as run
 
     chosen = method or ["albic"]
     posed = common.problem_options(problem, context.args)
@@ -85,7 +85,7 @@ def load_model(path: Path, nodes: int | None, serialisation: float, deserialisat
 
 def utilisation(node_load: float) -> Any:
     """The default scaling rule."""
-    from keyshift.scaling import TargetUtilisation
+    from keyshift.replays.scaling import TargetUtilisation
 
     return TargetUtilisation(node_load)
 

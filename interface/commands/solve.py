@@ -21,7 +21,7 @@ def solve(
     as_json: common.JsonOption = False,
 ) -> None:
     """Answer a problem about a workload; the problem's own parameters are options too, such as --max-migrations 13."""
-    from keyshift.run import solve as answer
+    from keyshift.solving import solve as answer
 
     posed = common.read_problem(path, problem, context.args)
     options = common.read_settings(settings)

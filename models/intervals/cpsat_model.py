@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.intervals.problem import IntervalMigration
 from keyshift.models.intervals.pyomo_model import open_nodes, steps_of
-from keyshift.models.intervals.sequence import MigrationSequence
+from keyshift.models.intervals.sequence.problem import MigrationSequence
+from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.workload import IntArray
 
 LARGEST = 2**60

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.intervals.exact import Prefix
+from keyshift.models.intervals.exact_arithmetic import Prefix
 from keyshift.models.problem import Violation
 from keyshift.models.workload import IntArray, Workload
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyomo.environ as pyo
 
-from keyshift.models.intervals.problem import IntervalMigration
-from keyshift.models.intervals.sequence import MigrationSequence
+from keyshift.models.intervals.sequence.problem import MigrationSequence
+from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.workload import IntArray
 
 

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from keyshift.models import Budget
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import Arrays
-from keyshift.solvers.collocation.tree_kernel import best_labels, by_label, potentials
+from keyshift.solvers.collocation.lagrangian_kernels import best_labels, by_label, potentials
 
 DOUBT = 1e-9
 """Added to every bound, as a share of the magnitudes that were summed: far above what rounding can lose."""

@@ -8,7 +8,7 @@ from keyshift.models import Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import IntArray
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
-from keyshift.solvers.collocation.search_kernel import anneal
+from keyshift.solvers.collocation.local_search_kernels import anneal
 
 CHUNK = 50_000
 """Steps between two looks at the clock."""

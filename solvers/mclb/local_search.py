@@ -7,7 +7,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.mclb import search_kernels as kernels
+from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.threads import one_blas_thread
 

@@ -33,7 +33,7 @@ from scipy.optimize import minimize
 from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.mclb import search_kernels
+from keyshift.solvers.mclb import local_search_kernels as search_kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.safe_bounds import EPSILON
 from keyshift.solvers.threads import one_blas_thread

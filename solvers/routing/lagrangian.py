@@ -15,7 +15,7 @@ from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
-from keyshift.solvers.routing import kernels
+from keyshift.solvers.routing import lagrangian_kernels as kernels
 from keyshift.solvers.safe_bounds import EPSILON, LinearProgram
 
 CONVERGED = 1e-7

@@ -192,7 +192,7 @@ def solve_flow(
         found = start
     if problem.objective(found) - flow.bound <= problem.tolerance:
         return Answer(found, flow.bound, "optimal", details=details)
-    from keyshift.solvers.splitting.exact import search
+    from keyshift.solvers.splitting.statement import search
 
     answer = search(items, found, flow.bound, budget, seed, threads)
     answer.details.update(details)

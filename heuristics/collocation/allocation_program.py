@@ -1,0 +1,64 @@
+"""Where ALBIC hands over to the allocation program of paper 2, section 4.3.1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keyshift.heuristics.allocation.flux import flux
+from keyshift.models import Budget
+from keyshift.models.allocation import KeyGroupAllocation
+
+SMALL_EFFORT = 0.5
+"""Of CP-SAT on small instances, in its deterministic seconds."""
+
+
+def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int, enough: float) -> np.ndarray | None:
+    """The allocation program's plan ("lp-solver" in Algorithm 2), None when it finds none.
+
+    Parameters
+    ----------
+    problem : KeyGroupAllocation
+    budget : Budget
+    seed : int
+    rounds : int
+        Rounds of its search at most.
+    enough : float
+        A load distance at which it need not.
+
+    Notes
+    -----
+    The solver stops after so many rounds, not by the clock: the same seed gives the same plan on any machine.
+    """
+    from keyshift.solvers.allocation.portfolio import SMALL, solve_milp
+
+    if problem.allowed.sum() <= SMALL:
+        return _small(problem, budget, seed)
+    start = flux(problem, budget=budget, seed=seed).assignment
+    if start is None or problem.violations(start):
+        start = None if problem.violations(problem.workload.current) else problem.workload.current
+    return solve_milp(problem, budget=_Quiet(budget), seed=seed, start=start, rounds=rounds, enough=enough).assignment
+
+
+def _small(problem: KeyGroupAllocation, budget: Budget, seed: int) -> np.ndarray | None:
+    """The plan of an instance so small that `solve_milp` would leave it to CP-SAT, which here counts its own work."""
+    from keyshift.models.allocation.cpsat_model import AllocationCpSat
+    from keyshift.solvers import cpsat
+
+    statement = AllocationCpSat(problem)
+    outcome = cpsat.minimise(statement.model, budget, seed=seed, max_deterministic_time=SMALL_EFFORT)
+    return statement.assignment(outcome.solver.boolean_value) if outcome.found else None
+
+
+class _Quiet(Budget):
+    """Another budget without its watcher: the plan's objective is not the method's."""
+
+    def __init__(self, whole: Budget) -> None:
+        super().__init__(None)
+        self._whole = whole
+
+    @property
+    def remaining(self) -> float:
+        return self._whole.remaining
+
+    def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
+        """Tell nobody."""

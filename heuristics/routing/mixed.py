@@ -1,0 +1,193 @@
+"""LLFD, MinTable, MinMig, Mixed and MixedBF (paper 4, section III): which phases each runs, in what order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from keyshift.heuristics.routing.three_phases import Plan, Planner
+from keyshift.models import Answer, Budget
+from keyshift.models.routing import MixedRouting
+from keyshift.models.routing.compact import CompactKeys
+from keyshift.models.routing.hlhe import discretised
+from keyshift.models.workload import FloatArray
+
+GROW_AFTER = 8
+"""Trials of Mixed after which n at least doubles, so that their number is logarithmic in the table's size."""
+
+AIMS = 5
+"""Plans made on discretised records at most, each aiming lower than the last."""
+
+
+def llfd_plan(problem: MixedRouting, *, everything: bool = False, keys: CompactKeys | None = None) -> Plan:
+    """Phase II by load, then LLFD (algorithm 1); with ``everything``, LLFD places all keys anew.
+
+    Theorem 1 (equal nodes, a perfect assignment exists, no key reaches the mean): theta, one-sided, is at most the
+    larger of theta_max and (1 - 1/n) / 3. The paper proves it for ``everything``, where LLFD is Graham's LPT rule; it
+    holds from any start and for any psi, too (proof in the lesson *Hash plus exceptions*). O(p log p + |C| n).
+    """
+    return Planner(problem, "load", keys=keys).run(everything=everything)
+
+
+def min_table_plan(problem: MixedRouting, *, keys: CompactKeys | None = None, spare: FloatArray | None = None) -> Plan:
+    """Move every entry back, then psi = heaviest first (algorithm 2). No guarantee; O(p log p + |C| n)."""
+    planner = Planner(problem, "load", keys=keys, spare=spare)
+    return planner.run(planner.table_size)
+
+
+def min_mig_plan(
+    problem: MixedRouting, *, beta: float = 1.5, keys: CompactKeys | None = None, spare: FloatArray | None = None
+) -> Plan:
+    """Move nothing back, psi = largest load**beta / state first (algorithm 3). No guarantee; O(p log p + |C| n)."""
+    return Planner(problem, "gamma", beta, keys, spare).run(0)
+
+
+def mixed_plan(
+    problem: MixedRouting,
+    *,
+    beta: float = 1.5,
+    keys: CompactKeys | None = None,
+    spare: FloatArray | None = None,
+    budget: Budget | None = None,
+) -> Plan:
+    """Move n entries back, smallest state first, with n growing until the new table fits (algorithm 4).
+
+    No guarantee; O(p log p) once and O(p + |C| n) a trial, with O(log N_A) trials.
+
+    Departures from the print: n = size - A_max is an amount still missing, not a total, and need not end the loop:
+    here n grows by it, and after `GROW_AFTER` trials at least doubles. When all N_A entries are back and the table
+    still does not fit, MinTable's plan is taken if its table is smaller.
+    """
+    planner = Planner(problem, "gamma", beta, keys, spare)
+    n, trials = 0, 0
+    while True:
+        plan = planner.run(n)
+        trials += 1
+        excess = plan.table_size - problem.table_limit
+        if excess <= 0 or n >= planner.table_size or (budget is not None and budget.expired):
+            break
+        n = min(planner.table_size, n + (max(excess, n) if trials >= GROW_AFTER else excess))
+    if excess > 0:
+        last = min_table_plan(problem, keys=keys, spare=spare)
+        trials += 1
+        plan = last if last.table_size < plan.table_size else plan
+    return Plan(problem, plan.assignment, plan.estimated, plan.forced, plan.moved_back, trials)
+
+
+def mixed_bf_plan(
+    problem: MixedRouting,
+    *,
+    beta: float = 1.5,
+    trials: int | None = None,
+    keys: CompactKeys | None = None,
+    spare: FloatArray | None = None,
+    budget: Budget | None = None,
+) -> Plan:
+    """Mixed with every n = 0, 1, ..., N_A, and the best plan of all. No guarantee; O((p + |C| n) N_A).
+
+    Parameters
+    ----------
+    trials : int, optional
+        Try only so many values of n, evenly spread; None tries all, until the budget ends.
+    """
+    planner = Planner(problem, "gamma", beta, keys, spare)
+    every = np.arange(planner.table_size + 1)
+    if trials is not None and trials < every.size:
+        every = np.unique(np.linspace(0, planner.table_size, trials).round().astype(np.int64))
+    best, done = None, 0
+    for n in every:
+        plan = planner.run(int(n))
+        done += 1
+        best = plan if best is None or plan.rank < best.rank else best
+        if budget is not None and budget.expired:
+            break
+    assert best is not None
+    return Plan(
+        problem,
+        best.assignment,
+        best.estimated,
+        best.forced,
+        best.moved_back,
+        done,
+        {"to_try": float(every.size)},
+    )
+
+
+def compact_plan(problem: MixedRouting, degree: int, make: Callable[..., Plan], **options: Any) -> Plan:
+    """Plan on discretised records, and aim lower where the true loads turn out above a limit.
+
+    A record's keys differ a little, so that a node planned to its limit may end above it. Then the plan is made anew,
+    that much below the limit, at most `AIMS` times in all. What still misses says so, as every plan does.
+
+    Parameters
+    ----------
+    degree : int
+        R, a power of two.
+    make : callable
+        One of the plans above.
+    """
+    keys = discretised(problem.workload, degree)
+    spare = np.zeros(problem.workload.nodes)
+    best: Plan | None = None
+    for _ in range(AIMS):
+        plan = make(problem, keys=keys, spare=spare, **options)
+        over = np.where(problem.workload.kept, plan.loads - problem.upper, 0.0)
+        held = bool(over.max() <= problem.slack)
+        if best is None or held or plan.rank < best.rank:
+            best = plan
+        if plan.forced or held:
+            break
+        spare = spare + 1.1 * np.maximum(over, 0.0)
+    assert best is not None
+    return best
+
+
+# What the catalogue names ---------------------------------------------------------------------------------------
+
+
+def llfd(problem: MixedRouting, *, budget: Budget, seed: int = 0, everything: bool = False) -> Answer:
+    """See `llfd_plan`. Draws no random numbers; ties go to the lower index."""
+    return llfd_plan(problem, everything=everything).answer()
+
+
+def min_table(problem: MixedRouting, *, budget: Budget, seed: int = 0, compact: int | None = None) -> Answer:
+    """See `min_table_plan`; ``compact=R`` is `compact_plan`. Draws no random numbers."""
+    return _answer(problem, compact, min_table_plan)
+
+
+def min_mig(
+    problem: MixedRouting, *, budget: Budget, seed: int = 0, beta: float = 1.5, compact: int | None = None
+) -> Answer:
+    """See `min_mig_plan`; ``compact=R`` is `compact_plan`. Draws no random numbers."""
+    return _answer(problem, compact, min_mig_plan, beta=beta)
+
+
+def mixed(
+    problem: MixedRouting, *, budget: Budget, seed: int = 0, beta: float = 1.5, compact: int | None = None
+) -> Answer:
+    """See `mixed_plan`; ``compact=R`` is `compact_plan`. Draws no random numbers."""
+    return _answer(problem, compact, mixed_plan, beta=beta, budget=budget)
+
+
+def mixed_bf(
+    problem: MixedRouting,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    beta: float = 1.5,
+    trials: int | None = None,
+    compact: int | None = None,
+) -> Answer:
+    """See `mixed_bf_plan`; ``compact=R`` is `compact_plan`. Draws no random numbers."""
+    answer = _answer(problem, compact, mixed_bf_plan, beta=beta, trials=trials, budget=budget)
+    if answer.details["trials"] < answer.details["to_try"]:
+        answer.termination = budget.why
+    return answer
+
+
+def _answer(problem: MixedRouting, degree: int | None, make: Callable[..., Plan], **options: Any) -> Answer:
+    """The plan on the full key space, or on discretised records."""
+    plan = make(problem, **options) if degree is None else compact_plan(problem, degree, make, **options)
+    return plan.answer()

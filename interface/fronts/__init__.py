@@ -1,0 +1,1 @@
+"""Pareto fronts: the trade-off between two objectives. Begin with front.py, which holds `keyshift.pareto`."""

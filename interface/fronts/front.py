@@ -1,0 +1,286 @@
+"""Front and pareto: the trade-off between a problem's two objectives, as a front of checked solutions."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keyshift.catalogue import FORMULATIONS, formulation_of
+from keyshift.catalogue.method import load
+from keyshift.models import Answer, Budget, InputError, Problem, Solution
+from keyshift.models.answer import Progress
+from keyshift.models.arrays import real, whole
+from keyshift.replays.checkpoint import fingerprint, replace
+from keyshift.solving import interruptible
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far a solution lies behind a front.
+
+    Attributes
+    ----------
+    imbalance : float
+        Its imbalance less that of the best front point that moves no more. Negative only where it lies between two points
+        of a coarse front and beats the cheaper one: give it among the `starts`.
+    state_moved : float or None
+        What it moves more than the cheapest front point that is no less balanced; None when no point is as balanced.
+    relative : float
+        Euclidean distance to the nearest front point, with both axes scaled to the extent of the front.
+    """
+
+    imbalance: float
+    state_moved: float | None
+    relative: float
+
+
+@dataclass(frozen=True)
+class Front:
+    """The solutions of a front, by rising movement; none dominates another. Prints as a table.
+
+    Attributes
+    ----------
+    problem : Problem
+    solutions : tuple of Solution
+        Each answers the problem with a budget of its own, and carries its bound and gap.
+    """
+
+    problem: Problem
+    solutions: tuple[Solution, ...]
+
+    def __iter__(self) -> Iterator[Solution]:
+        return iter(self.solutions)
+
+    def __len__(self) -> int:
+        return len(self.solutions)
+
+    def __getitem__(self, position: int) -> Solution:
+        return self.solutions[position]
+
+    @property
+    def state_moved(self) -> np.ndarray:
+        """State moved by each point, shape (points,), rising."""
+        return np.array([s.metrics["state_moved"] for s in self.solutions])
+
+    @property
+    def imbalance(self) -> np.ndarray:
+        """Imbalance of each point, shape (points,), falling."""
+        return np.array([s.objective for s in self.solutions], dtype=float)
+
+    def hypervolume(self, reference: tuple[float, float] | None = None) -> float:
+        """Area that the front dominates, up to a reference point (state moved, imbalance).
+
+        Parameters
+        ----------
+        reference : (float, float), optional
+            By default the extremes of the front itself, where its end points count for nothing.
+        """
+        if not self.solutions:
+            return 0.0
+        right, top = reference or (float(self.state_moved[-1]), float(self.imbalance[0]))
+        ends = np.minimum(np.append(self.state_moved[1:], right), right)
+        widths = np.maximum(ends - np.minimum(self.state_moved, right), 0.0)
+        return float((widths * np.maximum(top - self.imbalance, 0.0)).sum())
+
+    def knee(self) -> Solution:
+        """The point farthest below the straight line between the extremes, both axes scaled to the front's extent."""
+        if len(self.solutions) < 3:
+            return self.solutions[-1]
+        x, y = self._scaled(self.state_moved, self.imbalance)
+        return self.solutions[int(np.argmin(x + y))]
+
+    def distance(self, solution: Solution) -> Distance:
+        """How far a solution, of the same workload, lies behind the front."""
+        if solution.assignment is None or solution.objective is None:
+            raise InputError(f"the solution holds no assignment: {solution!r}")
+        moved, value = solution.metrics["state_moved"], solution.objective
+        cheaper = self.imbalance[self.state_moved <= moved * (1 + 1e-9)]
+        balanced = self.state_moved[self.imbalance <= value + self.problem.tolerance]
+        x, y = self._scaled(self.state_moved, self.imbalance)
+        u, v = self._scaled(np.array([moved]), np.array([value]))
+        return Distance(
+            imbalance=value - float(cheaper.min(initial=np.inf)),
+            state_moved=max(0.0, moved - float(balanced.min())) if balanced.size else None,
+            relative=float(np.hypot(x - u, y - v).min()),
+        )
+
+    def _scaled(self, moved: np.ndarray, imbalance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        width = float(np.ptp(self.state_moved)) or 1.0
+        height = float(np.ptp(self.imbalance)) or 1.0
+        return (moved - self.state_moved[0]) / width, (imbalance - self.imbalance[-1]) / height
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a point: both objectives, bound, gap, status, seconds."""
+        import pandas as pd
+
+        rows = [
+            {
+                "state_moved": s.metrics["state_moved"], "share_moved": s.metrics.get("share_moved"),
+                "imbalance": s.objective, "bound": s.bound, "gap": s.gap, "status": s.status, "seconds": s.seconds,
+            }
+            for s in self.solutions
+        ]  # fmt: skip
+        return pd.DataFrame(rows)
+
+    def to_table(self) -> Table:
+        """The same as a Rich table."""
+        from rich.table import Table
+
+        table = Table(title=f"{self.problem.name}: {self.problem.objective_name} against state moved")
+        for heading in ("state moved", self.problem.objective_name, "bound", "gap"):
+            table.add_column(heading, justify="right")
+        table.add_column("status")
+        table.add_column("seconds", justify="right")
+        for s in self.solutions:
+            gap = "-" if s.gap is None else f"{100 * s.gap:.2f} %"
+            figures = [f"{s.metrics['state_moved']:,.6g}", f"{s.objective:,.6g}", f"{s.bound or 0.0:,.6g}", gap]
+            table.add_row(*figures, s.status, f"{s.seconds:.2f}")
+        return table
+
+    def plot(self, path: str | Path | None = None, others: Sequence[Solution] = ()) -> Figure:
+        """Draw the front with its bounds, and other solutions beside it.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Also write the figure there.
+        others : sequence of Solution
+            Heuristics' answers, labelled by method.
+        """
+        from keyshift.figures.front import front_figure
+
+        return front_figure(self, path, others)
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), width=120)
+        console.print(self.to_table())
+        return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
+
+
+def pareto(
+    problem: Problem,
+    points: int | None = 10,
+    *,
+    time_limit: float | None = None,
+    seed: int = 0,
+    workers: int = 1,
+    starts: Sequence[Any] = (),
+    checkpoint: str | Path | None = None,
+    watch: Callable[[Progress], None] | None = None,
+) -> Front:
+    """Trace a problem's Pareto front.
+
+    Parameters
+    ----------
+    problem : Problem
+        One that trades two objectives: `MCLB`. A budget of its own ends the front.
+    points : int or None, default 10
+        At most so many points, evenly spaced in the second objective, the extremes among them; None: every point of
+        the front.
+    time_limit : float, optional
+        Seconds for the whole front. What was not finished carries the bound it has.
+    seed : int, default 0
+    workers : int, default 1
+        Points solved at a time. With a time limit, more than one may change what is found.
+    starts : sequence of array_like or Solution
+        Known placements, heuristics' answers: what each of them moves is a budget too, so that none beats the front.
+    checkpoint : str or Path, optional
+        A .json file that each finished point is written to, and from which an interrupted run goes on.
+    watch : callable, optional
+        Called with a `Progress` while it runs.
+
+    Returns
+    -------
+    Front
+        Each point is a checked `Solution` with its bound and gap; no point is dominated by another.
+
+    Raises
+    ------
+    InputError
+        For a problem without a second objective, a bad number, a checkpoint of something else.
+    """
+    entry = formulation_of(problem).pareto
+    if entry is None:
+        having = ", ".join(name for name, f in FORMULATIONS.items() if f.pareto)
+        raise InputError(f"{problem.name} has no front to trace; {having} has")
+    points = whole("points", points, least=2)
+    workers = whole("workers", workers, least=1, optional=False) or 1
+    seed = whole("seed", seed, optional=False) or 0
+    known = [problem.canonical(s.assignment if isinstance(s, Solution) else s) for s in starts]
+    module = entry.partition(":")[0]
+    memory = _Memory(problem, None if checkpoint is None else Path(checkpoint), points, load(f"{module}:FrontPoint"))
+    for method in formulation_of(problem).methods:
+        method.make_ready()
+    budget = Budget(real("time_limit", time_limit), watch)
+    with interruptible(budget):
+        made = load(entry)(
+            problem, points=points, budget=budget, seed=seed, workers=workers, known=known,
+            done=memory.points, keep=memory.keep,
+        )  # fmt: skip
+    return Front(problem, tuple(Solution.of(p.problem, "pareto", p.answer, p.seconds) for p in made))
+
+
+class _Memory:
+    """The finished points in a file. They are checked anew when read; only their bounds are taken on trust."""
+
+    def __init__(self, problem: Problem, file: Path | None, points: int | None, kind: type) -> None:
+        self.problem, self.file = problem, file
+        self.about = {
+            "keyshift_pareto": FORMAT,
+            "workload": fingerprint(problem.workload),  # type: ignore[attr-defined]
+            "max_state_moved": problem.max_state_moved,  # type: ignore[attr-defined]
+            "points": points,
+        }
+        self.points: list[Any] = []
+        if file is not None and file.exists():
+            self.points = [self._read(record, kind) for record in self._records(file)]
+
+    def _records(self, file: Path) -> list[dict[str, Any]]:
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            about, records = content["about"], content["points"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{file} is no front's checkpoint ({error})") from None
+        for name, mine in self.about.items():
+            if about.get(name) != mine:
+                raise InputError(f"{file} holds a front with another {name}")
+        return list(records)
+
+    def _read(self, record: dict[str, Any], kind: type) -> Any:
+        import dataclasses
+
+        posed = dataclasses.replace(self.problem, max_state_moved=record["max_state_moved"])  # type: ignore[type-var]
+        answer = Answer(np.array(record["assignment"]), record["bound"], record["termination"])
+        return kind(posed, answer, record["seconds"])
+
+    def keep(self, point: Any) -> None:
+        """Take note of a finished point, and write all of them down."""
+        self.points = [*self.points, point]
+        if self.file is None:
+            return
+        records = [
+            {
+                "max_state_moved": p.problem.max_state_moved,
+                "assignment": p.answer.assignment.tolist(),
+                "bound": p.answer.bound,
+                "termination": p.answer.termination,
+                "seconds": p.seconds,
+            }
+            for p in self.points
+        ]
+        replace(self.file, json.dumps({"about": self.about, "points": records}, allow_nan=False))

@@ -1,0 +1,1 @@
+"""Replay: the adaptation loop over a stream of workloads. Begin with adaptation.py, which holds `keyshift.replay`."""

@@ -1,0 +1,160 @@
+"""solve: one call that finds a start, runs a method within a budget, checks its answer and hands it back."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from keyshift.catalogue import find_method
+from keyshift.catalogue.method import Method
+from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
+from keyshift.models.answer import Progress
+from keyshift.models.arrays import real, whole
+
+
+def solve(
+    problem: Problem,
+    method: str | None = None,
+    *,
+    time_limit: float | None = None,
+    seed: int = 0,
+    start: Any = None,
+    watch: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Solution:
+    """Answer a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        Any of keyshift's problems.
+    method : str, optional
+        One of ``methods(problem)``; None takes the best exact one.
+    time_limit : float, optional
+        Seconds. At the limit, or at Ctrl-C, the best assignment so far comes back with its bound.
+    seed : int, default 0
+        The same seed gives the same answer, unless a limit cuts the run short or an option says otherwise.
+    start : array_like or Solution, optional
+        A feasible assignment to begin from. None lets exact methods begin from the best fast heuristic.
+    watch : callable, optional
+        Called with a `Progress` while the method runs.
+    **options
+        The method's own options.
+
+    Returns
+    -------
+    Solution
+        Its assignment has passed `check`; its objective and metrics are computed from the assignment alone.
+
+    Raises
+    ------
+    InputError
+        For an unknown method or option, a bad limit, an infeasible start.
+    """
+    chosen = find_method(problem, method)
+    chosen.refuse_unknown(options)
+    limit = real("time_limit", time_limit)
+    seed = whole("seed", seed, optional=False) or 0
+    known = _read_start(problem, start)
+    for used in (chosen, *(find_method(problem, name) for name in chosen.warm_start if known is None)):
+        used.make_ready()
+    began = time.perf_counter()
+    budget = Budget(limit, watch)
+    if conflicts := problem.conflicts():
+        answer = Answer(None, termination="infeasible", message="; ".join(conflicts[:3]))
+    else:
+        with interruptible(budget):
+            answer = _run(problem, chosen, budget, seed, known, options)
+    return Solution.of(problem, chosen.name, answer, time.perf_counter() - began)
+
+
+def check(problem: Problem, assignment: Any) -> CheckReport:
+    """Check an assignment against a problem, with no solver behind it.
+
+    Parameters
+    ----------
+    problem : Problem
+    assignment : array_like or Solution
+
+    Returns
+    -------
+    CheckReport
+        `feasible`, `violations`, `objective`, `metrics`.
+    """
+    return problem.check(assignment.assignment if isinstance(assignment, Solution) else assignment)
+
+
+def _read_start(problem: Problem, start: Any) -> np.ndarray | None:
+    if start is None:
+        return None
+    if isinstance(start, Solution):
+        if start.assignment is None:
+            raise InputError(f"the start holds no assignment: {start!r}")
+        start = start.assignment
+    report = problem.check(start)
+    if not report.feasible:
+        raise InputError(f"the start is not feasible: {report.violations[0]}")
+    return problem.canonical(start)
+
+
+def _run(
+    problem: Problem, method: Method, budget: Budget, seed: int, start: np.ndarray | None, options: dict[str, Any]
+) -> Answer:
+    if not method.takes_start:
+        return method.function(problem, budget=budget, seed=seed, **options)
+    if start is None:
+        start = best_start(problem, method.warm_start, budget, seed)
+    if start is not None:
+        budget.report(objective=problem.objective(start), note="start")
+    answer = method.function(problem, budget=budget, seed=seed, start=start, **options)
+    if answer.termination == "infeasible" and start is not None:
+        # A checked assignment disproves it: solvers do err. Neither their verdict nor their bound is worth keeping.
+        return Answer(start, message=f"{method.name} found the problem infeasible, which its start disproves")
+    return answer
+
+
+def best_start(problem: Problem, names: tuple[str, ...], budget: Budget, seed: int) -> np.ndarray | None:
+    """The best feasible assignment among some heuristics' answers and the current one; None if there is none."""
+    candidates = []
+    workload = getattr(problem, "workload", None)
+    if names and workload is not None:
+        candidates.append(workload.current)
+    for name in names:
+        if budget.expired:
+            break
+        share = budget.part(0.25)  # a start must leave time for what starts from it
+        candidates.append(find_method(problem, name).function(problem, budget=share, seed=seed).assignment)
+    feasible: list[tuple[float, int, np.ndarray]] = []
+    for candidate in candidates:
+        try:
+            report = problem.check(candidate)
+        except InputError:  # the current nodes may have another shape than the problem's assignments
+            continue
+        if report.feasible:
+            feasible.append((report.objective, len(feasible), problem.canonical(candidate)))
+    return min(feasible)[2] if feasible else None
+
+
+@contextmanager
+def interruptible(budget: Budget) -> Iterator[None]:
+    """Let the first Ctrl-C end the budget and the second one the program; only the main thread may do so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def first(signum: int, frame: object) -> None:
+        budget.interrupt()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,89 @@
+"""All partitions and all costs of a small `MigrationPolicy`, written out: the data of its linear program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.intervals.policy.problem import MigrationPolicy
+from keyshift.models.workload import FloatArray, IntArray
+
+Cuts = tuple[int, ...]
+
+
+def all_partitions(starts: IntArray, nodes: int) -> Iterator[Cuts]:
+    """Cuts (0, ..., m) of all partitions into at most so many non-empty intervals within the limit."""
+    tasks = starts.size - 1
+
+    def before(end: int, intervals: int) -> Iterator[Cuts]:
+        for start in range(int(starts[end]), end):
+            if start == 0:
+                yield (0,)
+            elif intervals > 1:
+                yield from ((*cuts, start) for cuts in before(start, intervals - 1))
+
+    return ((*cuts, tasks) for cuts in before(tasks, nodes))
+
+
+def state_kept(old: Cuts, new: Cuts, state: FloatArray) -> float:
+    """The largest state that any labelling of the new intervals with old nodes keeps, by the Hungarian method."""
+    sums = np.concatenate(([0.0], np.cumsum(state)))
+    left = np.maximum.outer(old[:-1], new[:-1])
+    right = np.maximum(np.minimum.outer(old[1:], new[1:]), left)
+    overlap = sums[right] - sums[left]
+    return float(overlap[linear_sum_assignment(-overlap)].sum())
+
+
+class DensePolicyModel:
+    """Partitions, costs and the Bellman operator (1) of a small problem.
+
+    Attributes
+    ----------
+    partitions : dict of int to list of tuple
+        The cuts of all partitions of every class.
+    cost : dict of (int, int) to ndarray
+        c(P, P') for every pair of classes with positive probability.
+    first : dict of int to ndarray
+        State moved from now to every partition, for every next count with positive probability.
+    """
+
+    def __init__(self, problem: MigrationPolicy) -> None:
+        self.problem = problem
+        w = problem.workload
+        total = float(w.state.sum())
+        self.partitions = {n: list(all_partitions(problem.starts(n), n)) for n in problem.counts}
+        self.cost = {
+            (n, after): np.array(
+                [[total - state_kept(p, q, w.state) for q in self.partitions[after]] for p in self.partitions[n]]
+            )
+            for n, row in problem.transitions.items()
+            for after in row
+        }
+        stays = np.where(w.draining[w.current], 0.0, w.state)
+        now = tuple(cuts_of(w.current).tolist())
+        self.first = {
+            after: np.array([total - state_kept(now, q, stays) for q in self.partitions[after]])
+            for after in problem.first_row
+        }
+
+    @property
+    def states(self) -> int:
+        """Number of partitions in all classes."""
+        return sum(len(p) for p in self.partitions.values())
+
+    def bellman(self, value: dict[int, FloatArray]) -> dict[int, FloatArray]:
+        """The right-hand side of (1)."""
+        gamma = self.problem.discount
+        return {
+            n: np.sum(
+                [
+                    chance * (self.cost[n, after] + gamma * value[after]).min(axis=1)
+                    for after, chance in self.problem.transitions[n].items()
+                ],
+                axis=0,
+            )
+            for n in self.partitions
+        }

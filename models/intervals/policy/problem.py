@@ -1,0 +1,334 @@
+"""Migration under a transition matrix of node counts (paper 5, section 5.2): the problem and its check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from keyshift.models import arrays
+from keyshift.models.errors import InputError
+from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
+from keyshift.models.intervals.partition import require_intervals
+from keyshift.models.intervals.policy.transitions import Transitions, read_transitions
+from keyshift.models.intervals.step.problem import IntervalMigration
+from keyshift.models.problem import Problem, Violation
+from keyshift.models.workload import FloatArray, IntArray, Workload
+
+NOT_ASKED = -1
+PRECISION = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class MigrationPolicy(Problem):
+    r"""Decide every migration of an operator whose node count follows a Markov chain, and move little state.
+
+    States: (n, P), n nodes and a partition P of the tasks into at most n intervals, each within the load limit (3) of
+    `IntervalMigration` for n nodes. The next count n' is revealed, with probability :math:`M_{n n'}`, THEN the next
+    partition P' is chosen; :math:`c(P, P')` is the least state that must move between them. The optimal values solve
+
+    .. math::
+
+        (1) \quad V(n, P) = \sum_{n'} M_{n n'} \; \min_{P' \text{ of class } n'} \; c(P, P') + \gamma \, V(n', P')
+
+    and the linear program: maximise :math:`\sum V(n, P)` subject to
+
+    .. math::
+
+        (2) \quad & V(n, P) = \sum_{n'} M_{n n'} \, Q(n, P, n')     && \text{for every state} \\
+        (3) \quad & Q(n, P, n') \le c(P, P') + \gamma \, V(n', P')  && \text{for every state, } n' \text{ and } P'
+
+    The answer is a closed policy. An assignment has shape (states, counts, m): entry [r, j] gives each task's node
+    when, in state r, the next count is ``counts[j]``; -1 throughout where that has no probability. State 0 is now, with
+    the workload's own node numbers. The others are the partitions that the decisions lead to, numbered in the order in
+    which a reader of the table meets them; their intervals lie on nodes 0, 1, 2, ... in order. `objective` is the
+    expected discounted state moved from state 0 on, this step included.
+
+    Parameters
+    ----------
+    workload : Workload
+        m tasks on n equal nodes; in `current` each node runs consecutive tasks. Loads and states stay the same.
+    transitions : mapping {n: {n': probability}}, or DataFrame
+        The migration transition matrix, with or without a diagonal.
+    tau : float, int, str or Fraction
+        A node may carry 1 + tau times the mean, >= 0. A float means the decimal it prints as.
+    discount : float
+        Gamma, 0 <= gamma < 1: what a unit of state moved one step later weighs. 0 is single-step migration.
+    nodes_after : int, optional
+        The next node count, where it is already revealed. By default it is drawn from the row of the present count.
+
+    Raises
+    ------
+    InputError
+        With the field, the position and the value that are wrong.
+
+    Notes
+    -----
+    Source: Ding et al. 2015, section 5.2. Departures from the print: Figure 9 sums over P' with weight
+    M[n, n'] where only the minimum makes sense (its weights do not even sum to 1, so it diverges); Definition 5.3
+    averages clairvoyant optima, which is a strict lower bound on what a controller can reach that learns the counts
+    one by one; Definition 5.4 does not discount the projected cost, so that gamma = 0 would not be single-step
+    migration as section 6 says it is.
+    """
+
+    name: ClassVar[str] = "migration-policy"
+    objective_name: ClassVar[str] = "expected discounted state moved"
+
+    workload: Workload
+    transitions: Transitions
+    tau: float | Fraction
+    discount: float
+    nodes_after: int | None = None
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        if not isinstance(self.workload, Workload):
+            raise InputError(f"workload must be a Workload, not a {type(self.workload).__name__}")
+        require_intervals(self.workload)
+        put("transitions", read_transitions(self.transitions))
+        put("tau", exact_number("tau", self.tau))
+        put("discount", arrays.real("discount", self.discount, optional=False))
+        if self.discount >= 1:
+            raise InputError(f"discount = {self.discount} must be below 1: undiscounted costs have no end")
+        put("nodes_after", arrays.whole("nodes_after", self.nodes_after, least=1))
+        if self.nodes_after is not None and self.nodes_after not in self.transitions:
+            raise InputError(f"nodes_after = {self.nodes_after} has no row in transitions")
+        if self.nodes_after is None and self.nodes_now not in self.transitions:
+            raise InputError(f"transitions has no row for the {self.nodes_now} nodes of now; give one, or nodes_after")
+
+    # Data of the formulation ------------------------------------------------------------------------------------
+
+    @property
+    def nodes_now(self) -> int:
+        """Nodes that are kept, empty ones included."""
+        return int(self.workload.kept.sum())
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """All node counts of the matrix, ascending: the second axis of an assignment."""
+        return tuple(self.transitions)
+
+    @property
+    def first_row(self) -> dict[int, float]:
+        """Probabilities of the next node count."""
+        return {self.nodes_after: 1.0} if self.nodes_after is not None else dict(self.transitions[self.nodes_now])
+
+    @cached_property
+    def prefix(self) -> Prefix:
+        """Exact prefix sums of the loads."""
+        return Prefix(self.workload.last_load)
+
+    def starts(self, nodes: int) -> IntArray:
+        """Leftmost start of an interval within the limit for so many nodes, for every end, shape (m + 1,)."""
+        return self.prefix.starts(self.prefix.limit(Fraction(self.tau), nodes))
+
+    def first_step(self, nodes_after: int) -> IntervalMigration:
+        """The single step from now to a node count."""
+        return IntervalMigration(self.workload, nodes_after, self.tau)
+
+    def decision(self, assignment: np.ndarray, nodes_after: int) -> IntArray:
+        """The node of each task after the first step, should the next node count be this."""
+        if nodes_after not in self.first_row:
+            raise InputError(f"nodes_after = {nodes_after} has no probability now")
+        return np.asarray(assignment[0, self.counts.index(nodes_after)])
+
+    # What every problem answers ---------------------------------------------------------------------------------
+
+    @property
+    def scale(self) -> float:
+        """All the state (1 when there is none)."""
+        return float(self.workload.state.sum()) or 1.0
+
+    def canonical(self, assignment: Any) -> np.ndarray:
+        try:
+            given = np.array(assignment)
+        except ValueError:
+            raise InputError("assignment must be an array of node numbers") from None
+        expected = f"(states, {len(self.counts)}, {self.workload.key_groups})"
+        if given.ndim != 3 or given.shape[0] < 1 or given.shape[1:] != (len(self.counts), self.workload.key_groups):
+            raise InputError(
+                f"assignment has shape {given.shape}, expected {expected}: one row for each state and count"
+            )
+        if not np.issubdtype(given.dtype, np.integer):
+            if not np.issubdtype(given.dtype, np.floating) or (given != np.floor(given)).any():
+                raise InputError("assignment must be an array of node numbers")
+            given = given.astype(np.int64)
+        most = self.workload.nodes + max(self.counts)
+        wrong = (given < NOT_ASKED) | (given >= most)
+        if wrong.any():
+            where = tuple(int(i) for i in np.argwhere(wrong)[0])
+            raise InputError(f"assignment[{', '.join(map(str, where))}] = {given[where]} is no node")
+        return given
+
+    def table(self, assignment: np.ndarray) -> PolicyTable:
+        """The Markov chain that a canonical assignment makes; the last one is kept."""
+        last: PolicyTable | None = self.__dict__.get("_last_table")
+        if last is None or last.assignment is not assignment:
+            last = PolicyTable(self, assignment)
+            self.__dict__["_last_table"] = last
+        return last
+
+    def objective(self, assignment: np.ndarray) -> float:
+        return self.table(assignment).value
+
+    def metrics(self, assignment: np.ndarray) -> dict[str, float]:
+        table = self.table(assignment)
+        return {
+            "state_moved": float(table.expected[0]),  # in the first step
+            "states": float(assignment.shape[0]),
+            "expected_discounted_state_moved": table.value,
+        }
+
+    def violations(self, assignment: np.ndarray) -> list[Violation]:
+        return self.table(assignment).violations()
+
+    def conflicts(self) -> list[str]:
+        """For each node count that cannot carry the tasks: what blocks, and the smallest feasible tau."""
+        found = []
+        for n in self.counts:
+            blocked = self.prefix.conflict(Fraction(self.tau), n)
+            if blocked is not None:
+                found.append(f"{n} nodes: {blocked}")
+        return found
+
+
+class PolicyTable:
+    """A policy read from an assignment: which state each decision leads to, at what cost, and what breaks a rule."""
+
+    def __init__(self, problem: MigrationPolicy, assignment: np.ndarray) -> None:
+        self.problem, self.assignment = problem, assignment
+        states, counts, tasks = assignment.shape
+        changes = assignment[:, :, 1:] != assignment[:, :, :-1]
+        self.changes = changes
+        self.patterns = np.packbits(changes, axis=2) if tasks > 1 else np.zeros((states, counts, 1), np.uint8)
+        self.target = np.full((states, counts), -1, dtype=np.int64)
+        self.chance = np.zeros((states, counts))
+        self.broken: list[Violation] = []
+        self._number_states()
+        self._value_steps()
+
+    def _number_states(self) -> None:
+        """Give every partition that is met a number, in reading order, and find the probabilities of every state."""
+        p = self.problem
+        column = {n: j for j, n in enumerate(p.counts)}
+        self.classes = [p.nodes_now]
+        self.origin: list[tuple[int, int]] = [(-1, -1)]
+        met: dict[tuple[int, bytes], int] = {}
+        rows = {n: [(column[after], chance) for after, chance in row.items()] for n, row in p.transitions.items()}
+        first = [(column[after], chance) for after, chance in p.first_row.items()]
+        for r in range(self.assignment.shape[0]):
+            if r >= len(self.classes):
+                self.broken.append(Violation("closed", f"state {r} is met nowhere before its row", r))
+                break
+            for j, chance in rows[self.classes[r]] if r > 0 else first:
+                self.chance[r, j] = chance
+                key = (p.counts[j], self.patterns[r, j].tobytes())
+                if key not in met:
+                    met[key] = len(self.classes)
+                    self.classes.append(p.counts[j])
+                    self.origin.append((r, j))
+                self.target[r, j] = met[key]
+        if len(self.classes) > self.assignment.shape[0]:
+            r, j = self.origin[self.assignment.shape[0]]
+            said = f"state {r} with {p.counts[j]} nodes next leads to a partition that has no row"
+            self.broken.append(Violation("closed", said, r))
+
+    def _value_steps(self) -> None:
+        """State moved by every decision, and its expectation in every state."""
+        states = self.assignment.shape[0]
+        before = np.empty((states, self.assignment.shape[2]), dtype=np.int64)
+        before[0] = self.problem.workload.current
+        for r in range(1, min(states, len(self.classes))):
+            i, j = self.origin[r]
+            before[r, 0] = 0
+            np.cumsum(self.changes[i, j], out=before[r, 1:])
+        before[len(self.classes) :] = 0
+        self.before = before
+        asked = self.chance > 0
+        self.cost = np.zeros(asked.shape)
+        weights = self.problem.workload.state
+        for j in range(asked.shape[1]):
+            at = np.flatnonzero(asked[:, j])
+            self.cost[at, j] = (self.assignment[at, j, :] != before[at]) @ weights
+        self.expected: FloatArray = (self.chance * self.cost).sum(axis=1)
+
+    @cached_property
+    def value(self) -> float:
+        """Expected discounted state moved from state 0 on, to `PRECISION` of all the state.
+
+        Decisions that lead to no row of the table count as the end of all movement.
+        """
+        gamma, expected = self.problem.discount, self.expected
+        known = (self.chance > 0) & (self.target < expected.size)
+        rows, _ = np.nonzero(known)
+        step = sp.csr_array((self.chance[known], (rows, self.target[known])), shape=(expected.size, expected.size))
+        shift = 0.0 if self.broken else gamma / (1 - gamma)  # rows that sum to 1 allow the shift of MacQueen
+        value = expected
+        for _ in range(100_000):
+            after = expected + gamma * (step @ value)
+            low, high = float((after - value).min()), float((after - value).max())
+            value = after + shift * (low + high) / 2
+            reachable = 1e-15 * float(np.abs(value).max())  # what rounding leaves of the difference
+            if gamma * (high - low) <= max(PRECISION * (1 - gamma) * self.problem.scale, reachable):
+                break
+        return float(value[0])
+
+    def violations(self) -> list[Violation]:
+        """What breaks a rule, decision by decision, and whether the table is closed."""
+        return [*self.broken, *self._bad_decisions()]
+
+    def _bad_decisions(self) -> list[Violation]:
+        problem, broken = self.problem, []
+        asked = self.chance > 0
+        tasks = self.assignment.shape[2]
+        places = np.arange(1, tasks + 1)
+        for j, n in enumerate(problem.counts):
+            at = np.flatnonzero(asked[:, j])
+            labels = self.assignment[at, j, :]
+            begins = np.ones((at.size, tasks), dtype=bool)
+            begins[:, 1:] = self.changes[at, j]
+            ends = np.ones((at.size, tasks), dtype=bool)
+            ends[:, :-1] = begins[:, 1:]
+            begun = np.maximum.accumulate(np.where(begins, places - 1, 0), axis=1)
+            heavy = (ends & (begun < problem.starts(n)[1:])).any(axis=1)
+            ordered = np.sort(labels, axis=1)
+            distinct = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
+            available = np.array([max(self.classes[r], n) if r else self._numbers_now(n) for r in at.tolist()])
+            wrong = {
+                "asked": (labels < 0).any(axis=1),
+                "intervals": distinct != begins.sum(axis=1),
+                "load": heavy,
+                "nodes_after": distinct > n,
+                "node_numbers": labels.max(axis=1, initial=-1) >= available,
+                "draining": self._onto_draining(at, labels),
+            }
+            said = {
+                "asked": "has no node for some task",
+                "intervals": "gives a node two intervals",
+                "load": "overloads a node",
+                "nodes_after": "uses too many nodes",
+                "node_numbers": "uses a node number that does not exist",
+                "draining": "uses a draining node",
+            }
+            broken += [
+                Violation(rule, f"state {at[i]}: the decision for {n} nodes {said[rule]}", int(at[i]))
+                for rule, bad in wrong.items()
+                for i in np.flatnonzero(bad)
+            ]
+        return broken
+
+    def _numbers_now(self, nodes_after: int) -> int:
+        return self.problem.workload.nodes + max(0, nodes_after - self.problem.nodes_now)
+
+    def _onto_draining(self, at: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        bad = np.zeros(at.size, dtype=bool)
+        if at.size and at[0] == 0:
+            nodes = labels[0][(labels[0] >= 0) & (labels[0] < self.problem.workload.nodes)]
+            bad[0] = bool(self.problem.workload.draining[nodes].any())
+        return bad

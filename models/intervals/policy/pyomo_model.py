@@ -1,0 +1,69 @@
+"""The linear program of `MigrationPolicy` in Pyomo, for small instances. The numbers are those of its docstring."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyomo.environ as pyo
+
+from keyshift.models.intervals.policy.dense import DensePolicyModel
+from keyshift.models.workload import FloatArray
+
+
+class PolicyPyomo:
+    """Values of all partitions as the largest ones that no decision undercuts.
+
+    Parameters
+    ----------
+    data : DensePolicyModel
+
+    Attributes
+    ----------
+    model : pyomo.environ.ConcreteModel
+        Variables ``V[n, i]`` and ``Q[n, i, n']``, i numbering the partitions of class n.
+    """
+
+    def __init__(self, data: DensePolicyModel) -> None:
+        self.data = data
+        self.problem = data.problem
+        self.model = pyo.ConcreteModel(name=self.problem.name)
+        self.variables()
+        self.set_objective()
+        self.expectations()
+        self.decisions()
+
+    def variables(self) -> None:
+        """V and Q; no value exceeds what moving all the state at every step costs."""
+        m = self.model
+        most = self.problem.scale / (1 - self.problem.discount)
+        m.states = pyo.Set(initialize=[(n, i) for n, p in self.data.partitions.items() for i in range(len(p))], dimen=2)
+        m.branches = pyo.Set(
+            initialize=[(n, i, after) for n, i in m.states for after in self.problem.transitions[n]], dimen=3
+        )
+        m.V = pyo.Var(m.states, bounds=(0, most))
+        m.Q = pyo.Var(m.branches, bounds=(0, most))
+
+    def set_objective(self) -> None:
+        """Maximise the sum of all values, written as a minimum."""
+        self.model.objective = pyo.Objective(expr=-pyo.quicksum(self.model.V.values()))
+
+    def expectations(self) -> None:
+        """(2) A state's value is the expectation over the next count."""
+        m = self.model
+        m.expectation = pyo.Constraint(
+            m.states,
+            rule=lambda m, n, i: (
+                m.V[n, i] == sum(chance * m.Q[n, i, after] for after, chance in self.problem.transitions[n].items())
+            ),
+        )
+
+    def decisions(self) -> None:
+        """(3) No decision costs less than Q."""
+        m, gamma = self.model, self.problem.discount
+        m.decision = pyo.ConstraintList()
+        for n, i, after in m.branches:
+            for j, cost in enumerate(self.data.cost[n, after][i].tolist()):
+                m.decision.add(m.Q[n, i, after] - gamma * m.V[after, j] <= cost)
+
+    def values(self) -> dict[int, FloatArray]:
+        """Read V, one array for each class."""
+        return {n: np.array([self.model.V[n, i].value for i in range(len(p))]) for n, p in self.data.partitions.items()}

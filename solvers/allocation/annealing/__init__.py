@@ -1,0 +1,1 @@
+"""Annealed search over lists of moves: how the portfolio finds most of its answers."""

@@ -1,0 +1,118 @@
+r"""A lower bound by counting: how many departures and arrivals does a load distance d cost at least?
+
+A node that lies :math:`e_i` above the mean can be brought within d by certain pairs (a, b) of departures and
+arrivals only: a node slightly off needs a departure and an arrival, one far above needs three departures. With
+:math:`D_i(a, b)` the least deviation that node i can reach by a departures and b arrivals, whoever they are,
+
+.. math:: count(d) = \min \sum_i a_i \quad \text{s.t.} \quad \sum_i a_i = \sum_i b_i, \quad D_i(a_i, b_i) \le d
+
+is a relaxation of the number of moves: it forgets only that an arrival is somebody else's departure. Every d with
+count(d) > maxMigrations is impossible. count falls in steps at the values of D, so that the least possible d of the
+relaxation is found exactly, by bisection over them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.counting import bound_kernels as kernels
+
+MOST_EXACT = 64
+"""Up to so many moves the balance of departures and arrivals is kept exactly, beyond it by a multiplier."""
+MOST_ENTRIES = 4_000_000
+"""Entries of D at most."""
+MOST_PAIR_SUMS = 2_000
+"""Pair sums of arrivals are listed for so many key groups at most."""
+MOST_SUBSETS = 20_000
+LEANS = tuple(i / 16 for i in range(17))
+
+
+class CountBound:
+    """The table D of one instance, made safe against rounding, and the bound it gives.
+
+    Parameters
+    ----------
+    instance : Instance
+    expired : callable, optional
+        When it says so, what is known by then must do: nodes not looked at allow everything.
+
+    Attributes
+    ----------
+    table : ndarray, shape (n, A + 1, A + 1)
+        D[i, a, b] in units of the mean, less what rounding can have added.
+    """
+
+    def __init__(self, instance: Instance, expired: Callable[[], bool] = lambda: False) -> None:
+        self.instance, self.expired = instance, expired
+        self.exact = instance.max_moves <= MOST_EXACT
+        size = int(math.sqrt(MOST_ENTRIES / instance.nodes))
+        if self.exact and instance.max_moves + 1 > size:
+            self.exact = False
+        reach = instance.max_moves if self.exact else min(instance.max_moves, max(2, size - 1), 127)
+        self.table = self._fill(reach)
+
+    def _fill(self, reach: int) -> np.ndarray:
+        """D up to `reach` departures and arrivals a node."""
+        it = self.instance
+        table = np.full((it.nodes, reach + 1, reach + 1), kernels.UNREACHABLE)
+        order, starts = it.by_node
+        excess = it.deviations(it.home) / it.weight
+        ascending = np.argsort(it.load, kind="stable")
+        singles = it.load[ascending]
+        pairs = np.empty(0)
+        if it.key_groups <= MOST_PAIR_SUMS:
+            first, second = np.triu_indices(it.key_groups, 1)
+            pairs = np.sort(singles[first] + singles[second])
+        largest_home = int(np.diff(starts).max())
+        ends = min(it.key_groups, reach + largest_home)
+        for i in range(it.nodes):
+            if self.expired():
+                table[i:] = 0.0
+                break
+            own = np.sort(it.load[order[starts[i] : starts[i + 1]]])
+            low, high = (
+                it.load[side[it.home[side] != i][:reach]] for side in (ascending[:ends], ascending[::-1][:ends])
+            )
+            if not it.open_to_all[i]:
+                low, high = low[:0], high[:0]
+            kernels.least_distances(
+                own, low, high, excess[i], it.weight[i], it.draining[i], pairs, singles, MOST_SUBSETS, table[i]
+            )
+            self._forced_by_resources(table[i], i, order[starts[i] : starts[i + 1]])
+        return np.where(table < kernels.UNREACHABLE, np.maximum(table - it.doubt, 0.0), np.inf)
+
+    def _forced_by_resources(self, table: np.ndarray, i: int, own: np.ndarray) -> None:
+        """Too few departures leave the node over a capacity, whatever arrives."""
+        it = self.instance
+        for use, room in zip(it.use, it.room, strict=True):
+            largest = np.concatenate([[0.0], np.cumsum(np.sort(use[own])[::-1])])[: table.shape[0]]
+            stays = use[own].sum() * (1 - 1e-9) - largest * (1 + 1e-9)
+            table[: stays.size][stays > room[i]] = kernels.UNREACHABLE
+
+    def possible(self, distance: float) -> bool:
+        """Whether the count does not rule a distance out."""
+        most = self.instance.max_moves
+        if self.exact:
+            return bool(kernels.fewest_moves(self.table, distance, most) <= most)
+        return all(kernels.least_weighted(self.table, distance, lean) <= most * (1 + 1e-9) for lean in LEANS)
+
+    def bound(self) -> float:
+        """The least distance that is not ruled out, in units of the mean; `inf` when none is."""
+        if self.expired():
+            return 0.0
+        steps = np.unique(self.table[np.isfinite(self.table)])
+        steps = np.unique(np.concatenate([[0.0], steps]))
+        if not self.possible(float(steps[-1])):
+            return math.inf if self.exact else float(steps[-1])
+        low, high = 0, steps.size - 1
+        while low < high and not self.expired():
+            middle = (low + high) // 2
+            if self.possible(float(steps[middle])):
+                high = middle
+            else:
+                low = middle + 1
+        return float(steps[low])

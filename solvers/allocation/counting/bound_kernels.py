@@ -1,0 +1,132 @@
+"""Numba kernels of the pair-count bound: see `keyshift.solvers.allocation.counting.bound`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+UNREACHABLE = 1e300
+
+
+@njit(cache=True)
+def nearest_sum(out, into, excess):  # pragma: no cover - compiled; the tests compare .py_func
+    """Least |excess - out[i] + into[j]| over two ascending arrays."""
+    best, j = UNREACHABLE, 0
+    for i in range(out.size):
+        want = out[i] - excess
+        while j + 1 < into.size and abs(into[j + 1] - want) <= abs(into[j] - want):
+            j += 1
+        best = min(best, abs(into[j] - want))
+    return best
+
+
+@njit(cache=True)
+def subset_sums(values, count):  # pragma: no cover - compiled; the tests compare .py_func
+    """Ascending sums of every subset of `count` values, count 0 to 3."""
+    size = values.size
+    if count == 0:
+        return np.zeros(1)
+    if count == 1:
+        return np.sort(values)
+    total = size * (size - 1) // 2 if count == 2 else size * (size - 1) * (size - 2) // 6
+    sums = np.empty(total)
+    at = 0
+    for i in range(size):
+        for j in range(i + 1, size):
+            if count == 2:
+                sums[at] = values[i] + values[j]
+                at += 1
+            else:
+                for l in range(j + 1, size):
+                    sums[at] = values[i] + values[j] + values[l]
+                    at += 1
+    return np.sort(sums)
+
+
+@njit(cache=True)
+def least_distances(
+    own, foreign_low, foreign_high, excess, weight, upward_only, pairs, singles, most_sums, table
+):  # pragma: no cover - compiled; the tests compare .py_func
+    """Fill table[a, b]: the least deviation of one node after a departures and b arrivals, others ignored.
+
+    `own` ascending; `foreign_low`, `foreign_high` the smallest and the largest key groups elsewhere; `singles`,
+    `pairs` ascending loads and pair sums of all key groups (a relaxation: arrivals may then be anyone's).
+    """
+    size = own.size
+    low_out, high_out, low_in, high_in = 0.0, 0.0, 0.0, 0.0
+    for a in range(table.shape[0]):
+        if a > size:
+            table[a, :] = UNREACHABLE
+            continue
+        if a > 0:
+            low_out += own[a - 1]
+            high_out += own[size - a]
+        low_in, high_in = 0.0, 0.0
+        for b in range(table.shape[1]):
+            if b > 0:
+                if b > foreign_low.size:
+                    table[a, b:] = UNREACHABLE
+                    break
+                low_in += foreign_low[b - 1]
+                high_in += foreign_high[b - 1]
+            least = excess - high_out + low_in
+            most = excess - low_out + high_in
+            table[a, b] = max(0.0, least * weight)
+            if not upward_only:
+                table[a, b] = max(table[a, b], -most * weight)
+    if upward_only:
+        return
+    for a in range(min(4, table.shape[0], size + 1)):
+        combinations = 1.0
+        for step in range(a):
+            combinations *= (size - step) / (step + 1)
+        if combinations > most_sums:
+            break
+        out = subset_sums(own, a)
+        table[a, 0] = max(table[a, 0], nearest_sum(out, np.zeros(1), excess) * weight)
+        if table.shape[1] > 1 and table[a, 1] < UNREACHABLE:
+            table[a, 1] = max(table[a, 1], nearest_sum(out, singles, excess) * weight)
+        if a < 3 and table.shape[1] > 2 and pairs.size > 0 and table[a, 2] < UNREACHABLE:
+            table[a, 2] = max(table[a, 2], nearest_sum(out, pairs, excess) * weight)
+
+
+@njit(cache=True)
+def fewest_moves(table, distance, most):  # pragma: no cover - compiled; the tests compare .py_func
+    """Fewest departures in all, when departures and arrivals must balance; above `most` when there are too many."""
+    width = 2 * most + 1
+    none = 1 << 40
+    current = np.full(width, none)
+    current[most] = 0
+    for i in range(table.shape[0]):
+        following = np.full(width, none)
+        for a in range(table.shape[1]):
+            for b in range(table.shape[2]):
+                if table[i, a, b] > distance:
+                    continue
+                tilt = a - b
+                for t in range(max(0, -tilt), min(width, width - tilt)):
+                    if current[t] + a < following[t + tilt]:
+                        following[t + tilt] = current[t] + a
+        current = following
+    return current[most]
+
+
+@njit(cache=True)
+def least_weighted(table, distance, lean):  # pragma: no cover - compiled; the tests compare .py_func
+    """Sum over the nodes of the least lean * departures + (1 - lean) * arrivals.
+
+    Departures beyond the table cost at least their number, arrivals likewise: both edges are left open.
+    """
+    total = 0.0
+    last_a, last_b = table.shape[1] - 1, table.shape[2] - 1
+    for i in range(table.shape[0]):
+        best = min(lean * (last_a + 1), (1 - lean) * (last_b + 1))
+        for a in range(last_a + 1):
+            if lean * a >= best:
+                break
+            for b in range(last_b + 1):
+                if table[i, a, b] <= distance:
+                    best = min(best, lean * a + (1 - lean) * b)
+                    break
+        total += best
+    return total

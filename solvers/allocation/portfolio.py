@@ -1,0 +1,171 @@
+"""Key-group allocation, exactly and anytime: our own search and bounds first, then an engine for the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.solvers.allocation.incumbent import Incumbent
+
+SECOND_STAGE_PAIRS = 3_000
+"""The second stage is solved for so many (key group, node) pairs at most."""
+SECOND_STAGE_EFFORT = 5.0
+"""Deterministic seconds for it."""
+SMALL = 300
+"""Instances of so few (key group, node) pairs go to CP-SAT at once."""
+CPSAT_EFFORT = 20.0
+"""Deterministic seconds that CP-SAT gets before HiGHS takes over."""
+
+
+def solve_milp(
+    problem: KeyGroupAllocation,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: int = 1,
+    second_stage: bool = True,
+    rounds: int | None = None,
+    enough: float = 0.0,
+) -> Answer:
+    """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
+
+    1. A short search, and a lower bound by counting departures and arrivals (`keyshift.solvers.allocation.counting.bound`).
+    2. Rounds of annealing over lists of moves (`keyshift.solvers.allocation.annealing.search`), in turns with plans for a target
+       distance between bound and best (`keyshift.solvers.allocation.counting.planner`) and with branch and price, which rules a
+       target out or plans how to reach it (`keyshift.solvers.allocation.pricing.tree`).
+    3. CP-SAT on the declarative statement, from the best answer, for a while; then HiGHS, until it is proven.
+
+    Last, moves that neither stage needs are undone, and moves left over empty draining nodes
+    (`keyshift.solvers.allocation.tidy`).
+
+    Every phase ends early when objective and bound meet. No Pyomo model is built.
+
+    Parameters
+    ----------
+    threads : int, default 1
+        Threads for the third phase; more than one may return another of several optima from run to run.
+    second_stage : bool, default True
+        Among assignments of the least load distance look for the least ``deviation_sum``: proven by CP-SAT where
+        the first stage is proven on at most `SECOND_STAGE_PAIRS` (key group, node) pairs, as
+        ``details["second_stage"]`` says; otherwise only ties among the answers found are broken by it.
+    rounds : int, optional
+        Stop after so many rounds of search, without branch and price, an engine or a second stage: a heuristic that
+        repeats itself by seed on any machine. Instances that would go to CP-SAT at once still do.
+    enough : float, default 0
+        A load distance at which to stop.
+
+    Notes
+    -----
+    A run that ends by proof repeats itself exactly by seed: rounds are counted in steps, not in seconds.
+    """
+    run = _Run(problem, budget, enough=enough, seed=seed)
+    run.offer(start)
+    run.offer(problem.workload.current)
+    if problem.allowed.sum() > SMALL and not budget.expired:
+        run.search(rounds)
+    limited = rounds is not None and problem.allowed.sum() > SMALL
+    if not run.done and not limited:
+        run.engine(threads)
+    if second_stage and not limited and (run.proven or run.stopped) and not budget.expired:
+        run.second_stage()
+    run.settle()
+    return run.answer()
+
+
+@dataclass
+class _Run(Incumbent):
+    """The phases that improve the best assignment and the best bound."""
+
+    seed: int = 0
+    stopped: bool = False  # HiGHS ended by proof, within its tolerances
+    details: dict[str, object] = field(default_factory=dict)
+
+    def search(self, rounds: int | None) -> None:
+        """Phases 1 and 2."""
+        from keyshift.solvers.allocation.phases import Rounds
+
+        self.details |= Rounds(self, self.seed, rounds).run()
+
+    def engine(self, threads: int) -> None:
+        """Phase 3: CP-SAT for a while from the best answer, then HiGHS."""
+        from keyshift.models.allocation.cpsat_model import AllocationCpSat
+        from keyshift.solvers import cpsat
+
+        statement = AllocationCpSat(self.problem)
+        if self.best is not None:
+            statement.set_start(self.best)
+
+        def report(objective: float, bound: float) -> None:
+            self.budget.report(objective / float(statement.unit), max(self.bound, bound / float(statement.unit)))
+
+        outcome = cpsat.minimise(
+            statement.model, self.budget, seed=self.seed, threads=threads, report=report,
+            max_deterministic_time=CPSAT_EFFORT,
+        )  # fmt: skip
+        if outcome.termination == "infeasible":
+            self.infeasible = "CP-SAT proves that no assignment meets all limits"
+            return
+        self.raise_bound(statement.bound(outcome.solver.best_objective_bound), "CP-SAT")
+        if outcome.found:
+            self.offer(statement.assignment(outcome.solver.boolean_value), "CP-SAT")
+        self.details["branches"] = outcome.solver.num_branches
+        if not self.done:
+            self._highs(threads)
+
+    def _highs(self, threads: int) -> None:
+        """The same by HiGHS, which now and then proves what CP-SAT cannot."""
+        from keyshift.solvers.allocation.statement import solve_highs
+
+        answer = solve_highs(self.problem, budget=self.budget, seed=self.seed, start=self.best, threads=threads)
+        if answer.termination == "infeasible":
+            self.infeasible = answer.message
+            return
+        self.offer(answer.assignment, "HiGHS")
+        if answer.bound is not None:
+            self.raise_bound(answer.bound, "HiGHS")
+        self.stopped = answer.termination == "optimal"
+
+    def second_stage(self) -> None:
+        """Among the assignments of this load distance, one of least deviation_sum."""
+        if self.best is None or self.problem.allowed.sum() > SECOND_STAGE_PAIRS:
+            return
+        from keyshift.models.allocation.cpsat_model import AllocationCpSat
+        from keyshift.solvers import cpsat
+
+        statement = AllocationCpSat(self.problem, "deviation_sum", max_distance=self.objective)
+        statement.set_start(self.best)
+        outcome = cpsat.minimise(
+            statement.model, self.budget, seed=self.seed, max_deterministic_time=SECOND_STAGE_EFFORT
+        )
+        if not outcome.found:
+            return
+        other = statement.assignment(outcome.solver.boolean_value)
+        report = self.problem.check(other)
+        within = report.feasible and report.objective <= self.objective + 1e-9 * self.problem.scale
+        if within and report.metrics["deviation_sum"] < self.deviation_sum - 1e-9 * self.problem.scale:
+            self.best, self.deviation_sum = other, report.metrics["deviation_sum"]
+        self.details["second_stage"] = "optimal" if outcome.termination == "optimal" and within else "feasible"
+
+    def settle(self) -> None:
+        """Fewer moves and emptier draining nodes, where they cost nothing."""
+        from keyshift.solvers.allocation.tidy import settle
+
+        if self.best is None:
+            return
+        other = settle(self.problem, self.best)
+        report, slack = self.problem.check(other), 1e-11 * self.problem.scale
+        better = report.objective <= self.objective + slack
+        if report.feasible and better and report.metrics["deviation_sum"] <= self.deviation_sum + slack:
+            self.best = other
+
+    def answer(self) -> Answer:
+        """What the run is worth."""
+        if self.infeasible and self.best is None:
+            return Answer(None, termination="infeasible", message=self.infeasible)
+        ended = self.budget.why if self.budget.expired else "completed"
+        termination = "optimal" if self.proven or self.stopped else ended
+        return Answer(self.best, self.bound, termination, details=self.details)

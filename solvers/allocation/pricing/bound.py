@@ -1,0 +1,269 @@
+r"""A lower bound by prices: what must the sender and the taker of each key group pay for a move?
+
+For a target distance d, a *column* of node i is a set D of its key groups to send and a set A of others to take that
+bring it within d. An assignment within d that makes no more than ``maxMigrations`` moves is a choice of columns,
+
+.. math::
+
+    (P1) \quad & \min \sum_i \sum_{(D, A)} |D| \, x_{iDA} \\
+    (P2) \quad & \sum_{(D, A)} x_{iDA} = 1 && \text{for every node } i \\
+    (P3) \quad & \sum_i \sum_{A \ni k} x_{iDA} = \sum_{D \ni k} x_{home(k) DA} && \text{for every key group } k.
+
+The pair counts of `keyshift.solvers.allocation.counting.bound` keep only the sum of (P3) over all k. Here every k has its own
+multiplier :math:`q_k`: of a move's price 1 the taker pays :math:`q_k` and the sender :math:`1 - q_k`. For ANY prices
+
+.. math:: (P4) \quad L(q) = \sum_i \min_{(D, A)} \Bigl( \sum_{k \in D} (1 - q_k) + \sum_{k \in A} q_k \Bigr)
+
+is a lower bound on (P1); where it exceeds ``maxMigrations``, the distance d is impossible. Taking what everybody
+wants to take becomes dear, and so does sending what everybody wants to send.
+
+Prices follow a curve over the load, piecewise linear, since neighbours in load can stand in for each other: some
+twenty numbers instead of p. Column generation finds them: a linear program over the columns met proposes a curve, the
+cheapest column of each node answers it, until L(q) exceeds the limit or the program says that it never will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.pricing import kernels
+from keyshift.solvers.allocation.pricing.master import Column, Master
+
+KNOTS = 24
+"""Numbers that make up a price curve. Sixty gave the same bounds in two to three times the rounds."""
+ROUNDS = 60
+"""Curves tried for one distance at most."""
+MOST_SUBSETS = 30_000
+"""Sets of departures of one node that are tried one by one."""
+MOST_OUT, MOST_IN = 6, 5
+"""Departures and arrivals of a column that are priced one by one; beyond, a weaker bound takes over."""
+STEPS, MOST_STEPS = 100, 20_000
+"""Steps of the sums of three arrivals and more to the width of a target, and to the spread of the loads at most."""
+MOST_WORK = 3e8
+"""Elementary steps to answer one curve at most; larger instances are left to the counts."""
+MOST_COLUMNS = 3_000
+"""Columns kept for other distances."""
+MARGIN = 1e-6
+"""By so much must L(q) exceed the limit: a thousand times what rounding can have added to a sum of all columns."""
+SLOPES = (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0)
+"""Prices for the spread of the loads, tried for columns beyond `MOST_OUT` and `MOST_IN`."""
+
+
+class PriceBound:
+    """Tells which distances prices rule out.
+
+    Parameters
+    ----------
+    instance : Instance
+    knots : int, default `KNOTS`
+
+    Attributes
+    ----------
+    knots : ndarray
+        Loads at which the price curve bends.
+    prices : ndarray, shape (p,)
+        The arrival prices :math:`q_k` that say most about the last distance tried.
+    value : float
+        L(q) for them, in moves.
+    """
+
+    def __init__(self, instance: Instance, knots: int = KNOTS) -> None:
+        it = self.instance = instance
+        self.ascending = np.argsort(it.load, kind="stable")
+        self.load = np.ascontiguousarray(it.load[self.ascending])
+        order, starts = it.by_node
+        self.own = [order[starts[i] : starts[i + 1]] for i in range(it.nodes)]
+        self.foreign = [it.home[self.ascending] != i for i in range(it.nodes)]
+        self.excess = it.deviations(it.home) / it.weight
+        self.knots = np.unique(np.quantile(it.load, np.linspace(0, 1, knots)))
+        self.hats = np.array([np.interp(it.load, self.knots, row) for row in np.eye(self.knots.size)]).T
+        self.spread = float(self.load[-1] - self.load[0])
+        self.slopes = np.array(SLOPES) / self.spread if self.spread > 0 else np.zeros(1)
+        self.curve = np.full(self.knots.size, 0.5)
+        self.value = 0.0
+        self.counts = np.tile(np.array([0, it.max_moves]), (it.nodes, 2))
+        self.met: dict[tuple[object, ...], Column] = {}
+
+    @property
+    def prices(self) -> FloatArray:
+        """Arrival prices, shape (p,)."""
+        return self.hats @ self.curve
+
+    @property
+    def work(self) -> float:
+        """Elementary steps to answer one curve, roughly."""
+        it = self.instance
+        sums = min(it.key_groups, MOST_STEPS) * MOST_STEPS * MOST_IN**2 / 20
+        subsets = sum(comb(own.size, self._most_out(own)) for own in self.own) * MOST_IN
+        others = it.nodes * len(SLOPES) * min(it.max_moves, max(own.size for own in self.own)) * it.max_moves
+        return float(sums + subsets + others)
+
+    @property
+    def affordable(self) -> bool:
+        """Whether a curve is answered within `MOST_WORK` steps."""
+        return self.work <= MOST_WORK
+
+    def excludes(self, distance: float, expired: Callable[[], bool] = lambda: False) -> bool:
+        """Whether no assignment of the allowed number of moves lies within a distance, in units of the mean."""
+        priced = self.price(distance, self.counts, self.curve, expired)
+        self.curve, self.value = priced.curve, priced.value
+        return self.enough(priced.value)
+
+    def enough(self, value: float) -> bool:
+        """Whether so many moves are too many."""
+        return value > self.instance.max_moves + MARGIN
+
+    def price(self, distance: float, counts: IntArray, curve: FloatArray, expired: Callable[[], bool]) -> Priced:
+        """Look for the curve of the largest L(q).
+
+        Parameters
+        ----------
+        distance : float
+            In units of the mean.
+        counts : ndarray of int, shape (n, 4)
+            Least and most departures, least and most arrivals of each node.
+        curve : ndarray
+            To begin with.
+        expired : callable
+            Asked between two curves; ends the search.
+        """
+        it = self.instance
+        master = Master(it.nodes, curve.size, it.max_moves + 1.0)
+        master.add(column for column in self.met.values() if column.distance <= distance and _within(column, counts))
+        best, center, trust = -np.inf, curve, 0.5
+        for turn in range(ROUNDS):
+            proposed = center
+            if turn:
+                proposed = trust * center + (1 - trust) * master.solve()
+                if master.value <= it.max_moves or expired():
+                    break
+            value, columns = self._answer(proposed, distance, counts)
+            if value > best:
+                best, center = value, proposed
+            fresh = master.add(columns)
+            self.met |= {column.key: column for column in fresh}
+            if self.enough(best) or (not fresh and trust == 0):
+                break
+            if not fresh:
+                trust = trust / 2 if trust > 0.1 else 0.0
+        self._forget(master)
+        return Priced(best, center, master)
+
+    def _forget(self, master: Master) -> None:
+        """Keep the columns of late use when there are too many."""
+        if len(self.met) > MOST_COLUMNS:
+            for column in master.used():
+                self.met[column.key] = self.met.pop(column.key, column)
+            for key in list(self.met)[: len(self.met) - MOST_COLUMNS // 2]:
+                del self.met[key]
+
+    def _answer(self, curve: FloatArray, distance: float, counts: IntArray) -> tuple[float, list[Column]]:
+        """L(q) of (P4) within the counts, and the cheapest column of each node that has any."""
+        it = self.instance
+        reach = (distance + it.doubt) / it.weight
+        tariff = _Tariff(self, curve, float(reach.min()))
+        total = 0.0
+        columns: list[Column] = []
+        for i in range(it.nodes):
+            value, column = self._cheapest(i, float(reach[i]), tariff, counts[i])
+            if column is None:
+                return np.inf, columns
+            total += value
+            columns.append(column)
+        return total, columns
+
+    def _cheapest(self, i: int, reach: float, tariff: _Tariff, counts: IntArray) -> tuple[float, Column | None]:
+        """The least term of node i in (P4), and a column that costs as much; None when it has none."""
+        it, own = self.instance, self.own[i]
+        load, leaving = it.load[own], 1.0 - tariff.price[own]
+        least_out, most_out, least_in, most_in = (int(count) for count in counts)
+        value, column, tried_out, tried_in = kernels.NEVER, None, -1, -1
+        if it.open_to_all[i] and not it.draining[i]:
+            tried_out, tried_in = min(most_out, self._most_out(own)), min(most_in, tariff.most_in)
+            minima, widths = tariff.windows(reach)
+            found = np.zeros(2 + MOST_OUT + MOST_IN, np.int64)
+            value = kernels.cheapest_column(
+                load, leaving, self.excess[i], reach, least_out, tried_out, least_in, tried_in,
+                self.load, tariff.ascending, self.foreign[i], self.load[0], tariff.step, tariff.sums, minima,
+                tariff.who, widths, found,
+            )  # fmt: skip
+            if value < kernels.NEVER:
+                a, b = found[:2]
+                column = self._column(i, own[found[2 : 2 + a]], self.ascending[found[2 + a : 2 + a + b]])
+        pick = np.zeros(3, np.int64)
+        other = kernels.beyond(
+            load, leaving, self.excess[i], reach, bool(it.draining[i]), least_out, tried_out, most_out,
+            least_in, tried_in, most_in if it.open_to_all[i] else 0, self.load, tariff.ascending, self.slopes, pick,
+        )  # fmt: skip
+        if other < value:
+            return other, self._relaxed(i, reach, tariff, pick)
+        return value, column
+
+    def _most_out(self, own: IntArray) -> int:
+        """How many departures of a node are tried one by one."""
+        most = max(a for a in range(MOST_OUT + 1) if comb(own.size, a) <= MOST_SUBSETS)
+        return min(most, self.instance.max_moves, own.size)
+
+    def _column(self, i: int, departures: IntArray, arrivals: IntArray) -> Column:
+        """A column of (P1) to (P3)."""
+        it = self.instance
+        change = it.load[arrivals].sum() - it.load[departures].sum()
+        distance = abs(self.excess[i] + change) * it.weight[i]
+        balance = self.hats[arrivals].sum(axis=0) - self.hats[departures].sum(axis=0)
+        key = (i, *sorted(departures), -1, *sorted(arrivals))
+        out, into = departures.size, arrivals.size
+        return Column(i, out, into, float(out), balance, float(distance), key)
+
+    def _relaxed(self, i: int, reach: float, tariff: _Tariff, pick: IntArray) -> Column:
+        """The column that `kernels.beyond` stands for; pricing its window changes what it costs."""
+        it, own, excess = self.instance, self.own[i], self.excess[i]
+        a, b, slope = int(pick[0]), int(pick[1]), float(self.slopes[pick[2]])
+        departures = own[np.argsort(1.0 - tariff.price[own] + slope * it.load[own], kind="stable")[:a]]
+        arrival = int(np.argmin(tariff.price - slope * it.load))
+        ends = (reach - excess,) if it.draining[i] else (-reach - excess, reach - excess)
+        window = min(slope * end for end in ends)
+        cost = a + slope * (it.load[departures].sum() - b * it.load[arrival]) + window
+        balance = b * self.hats[arrival] - self.hats[departures].sum(axis=0)
+        key = (i, *sorted(departures), -1, b, arrival, slope, reach)
+        return Column(i, a, b, float(cost), balance, float(reach * it.weight[i]), key)
+
+
+def _within(column: Column, counts: IntArray) -> bool:
+    """Whether a column keeps the counts of its node."""
+    least_out, most_out, least_in, most_in = counts[column.node]
+    return bool(least_out <= column.departures <= most_out and least_in <= column.arrivals <= most_in)
+
+
+class Priced(NamedTuple):
+    """The best curve found for one distance."""
+
+    value: float
+    """L(q), in moves; infinite when some node has no column at all."""
+    curve: FloatArray
+    master: Master
+
+
+class _Tariff:
+    """The prices of one curve, and what sums of arrivals cost under them."""
+
+    def __init__(self, bound: PriceBound, curve: FloatArray, reach: float) -> None:
+        self.price = bound.hats @ curve
+        self.ascending = self.price[bound.ascending]
+        self.most_in = min(MOST_IN, bound.instance.max_moves)
+        self.step = max(2 * reach / STEPS, bound.spread / MOST_STEPS) or 1.0
+        self.sums, self.who = kernels.arrival_costs(bound.load, self.ascending, bound.load[0], self.step, self.most_in)
+        self._windows: dict[int, tuple[FloatArray, IntArray]] = {}
+
+    def windows(self, reach: float) -> tuple[FloatArray, IntArray]:
+        """`kernels.window_minima` for windows of 2 `reach`, and their widths by number of arrivals."""
+        width = int(np.ceil(2 * reach / self.step))
+        if width not in self._windows:
+            widths = width + np.arange(self.most_in + 1) + 3
+            self._windows[width] = kernels.window_minima(self.sums, widths), widths
+        return self._windows[width]

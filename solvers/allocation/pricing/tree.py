@@ -1,0 +1,159 @@
+r"""Branch and price on how many key groups each node sends and takes: bounds, and the plans that realise them.
+
+Where prices alone (`keyshift.solvers.allocation.pricing.bound`) cannot rule a distance out, the master program mixes columns
+of one node: half of "send one", half of "send three". One of the two must be chosen: either the node sends at most
+two, or at least three. Each half is priced again; when both are ruled out, so is the distance. Where the program
+mixes no counts any more, it has made a plan: departures and arrivals of every node, with which a distance may be
+within reach. Depth first, the nearer half first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.counting.bound import CountBound
+from keyshift.solvers.allocation.pricing.bound import PriceBound
+from keyshift.solvers.allocation.pricing.master import Use
+
+MOST_NODES = 64
+"""Branches priced for one distance by the method "prices"."""
+PRECISION = 1e-6
+"""Of its bisection, in units of the mean."""
+
+
+@dataclass
+class PriceTree:
+    """Branch and price over one instance, at any distance.
+
+    Parameters
+    ----------
+    bound : PriceBound
+    """
+
+    bound: PriceBound
+
+    def excludes(
+        self,
+        distance: float,
+        most_nodes: int,
+        expired: Callable[[], bool],
+        realise: Callable[[IntArray], bool] = lambda plan: False,
+        most_plans: int = 1,
+    ) -> bool:
+        """Whether no assignment of the allowed number of moves lies within a distance.
+
+        Parameters
+        ----------
+        distance : float
+            In units of the mean.
+        most_nodes : int
+            Branches to price at most.
+        expired : callable
+            Ends the search when it says so.
+        realise : callable
+            Told every plan, shape (n, 2), departures and arrivals; says whether to stop. Where the program ended above
+            the limit, so does its plan.
+        most_plans : int, default 1
+            Plans after which to stop, since a plan that is not ruled out leaves the distance open.
+        """
+        stack = [(self.bound.counts, self.bound.curve)]
+        nodes, plans = 0, 0
+        while stack:
+            if nodes >= most_nodes or expired():
+                return False
+            counts, curve = stack.pop()
+            priced = self.bound.price(distance, counts, curve, expired)
+            nodes += 1
+            self.bound.curve = priced.curve
+            if self.bound.enough(priced.value):
+                continue
+            use = priced.master.use()
+            side = _most_mixed(use)
+            if side is not None:
+                stack += _halves(use, side, counts, priced.curve)
+                continue
+            plans += 1
+            if (use.balanced and realise(np.rint(use.mean).astype(np.int64))) or plans >= most_plans:
+                return False
+        return plans == 0
+
+    def highest(self, low: float, high: float, precision: float, most_nodes: int, expired: Callable[[], bool]) -> float:
+        """Bisect for the highest distance that is ruled out.
+
+        Parameters
+        ----------
+        low, high : float
+            A distance known to be impossible (or 0), and one to stay at or below, in units of the mean.
+        precision : float
+        most_nodes : int
+            Branches to price for one distance at most.
+        expired : callable
+        """
+        trial = high
+        while not expired():
+            if self.excludes(trial, most_nodes, expired):
+                low = trial
+                if trial == high:
+                    break
+            else:
+                high = trial
+            if high - low <= precision:
+                break
+            trial = (low + high) / 2
+        return low
+
+
+def _most_mixed(use: Use) -> tuple[int, int] | None:
+    """The node and the side, 0 for departures, whose counts are mixed most; departures first. None when none is."""
+    spread = (use.most - use.least).astype(np.float64)
+    spread += np.abs(use.mean - np.rint(use.mean)) * (spread > 0)
+    for side in (0, 1):
+        node = int(np.argmax(spread[:, side]))
+        if spread[node, side] > 0:
+            return node, side
+    return None
+
+
+def _halves(use: Use, side: tuple[int, int], counts: IntArray, curve: FloatArray) -> list[tuple[IntArray, FloatArray]]:
+    """At most, and more than, the mixed count; the nearer one last, which is the next to be priced."""
+    node, which = side
+    mean = float(use.mean[node, which])
+    cut = int(np.clip(np.floor(mean), use.least[node, which], use.most[node, which] - 1))
+    fewer, more = counts.copy(), counts.copy()
+    fewer[node, 2 * which + 1] = cut
+    more[node, 2 * which] = cut + 1
+    nearer_last = (more, fewer) if mean - cut < 0.5 else (fewer, more)
+    return [(half, curve) for half in nearer_last]
+
+
+def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> Answer:
+    """The highest load distance that counts and prices rule out; no assignment.
+
+    Parameters
+    ----------
+    problem : KeyGroupAllocation
+    budget : Budget
+    seed : int
+        Not used: nothing is drawn.
+
+    Notes
+    -----
+    Source: keyshift; see `keyshift.solvers.allocation.pricing.bound`.
+    """
+    instance = Instance(problem)
+    low = CountBound(instance).bound()
+    if np.isinf(low):
+        message = "so few migrations cannot bring every node within its capacity"
+        return Answer(None, termination="infeasible", message=message)
+    prices = PriceBound(instance)
+    if prices.affordable:
+        high = max(low, instance.distance(instance.home))
+        low = PriceTree(prices).highest(low, high, PRECISION, MOST_NODES, lambda: budget.expired)
+    return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")

@@ -1,0 +1,117 @@
+"""Undo needless moves, and spend what they leave on draining: ties that neither stage of the objective breaks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.allocation.arrays import Instance
+
+ROUNDING = 1e-12
+"""Of the mean; a deviation may exceed the largest one so far by so much."""
+PASSES = 5
+"""Over all moves, at most."""
+
+
+def settle(problem: KeyGroupAllocation, assignment: IntArray) -> IntArray:
+    """An assignment as good in both stages, with fewer moves on kept nodes or fewer key groups on draining ones.
+
+    No deviation leaves the range between the lowest and the highest that there are. Within it a move is undone, or two
+    moves that meet on a node become one, as long as that is possible; then the moves that are left to spend empty
+    draining nodes, the largest key group that fits first.
+
+    Parameters
+    ----------
+    problem : KeyGroupAllocation
+    assignment : ndarray, shape (p,)
+        Feasible.
+
+    Returns
+    -------
+    ndarray, shape (p,)
+    """
+    state = _State(Instance(problem), assignment.copy())
+    for _ in range(PASSES):
+        if not (state.undo_one() or state.merge_two()):
+            break
+    state.drain()
+    return state.place
+
+
+@dataclass
+class _State:
+    """An assignment, its deviations and resources, and the range that they must not leave."""
+
+    instance: Instance
+    place: IntArray
+    deviation: FloatArray = field(init=False)
+    used: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        it = self.instance
+        self.deviation, self.used = it.deviations(self.place), it.used(self.place)
+        kept = ~it.draining
+        self.highest = float(self.deviation.max()) + ROUNDING
+        self.lowest = np.where(kept, self.deviation[kept].min() - ROUNDING, -math.inf)
+
+    def moved(self) -> IntArray:
+        """Key groups away from home, the dearest first."""
+        away = np.flatnonzero(self.place != self.instance.home)
+        return away[np.lexsort((away, -self.instance.cost[away]))]
+
+    def send(self, *steps: tuple[int, int]) -> bool:
+        """Put key groups on nodes, all or none; whether every node stays in range."""
+        it = self.instance
+        deviation, used = self.deviation.copy(), self.used.copy()
+        for k, target in steps:
+            source = self.place[k]
+            deviation[source] -= it.load[k] * it.weight[source]
+            deviation[target] += it.load[k] * it.weight[target]
+            used[:, source] -= it.use[:, k]
+            used[:, target] += it.use[:, k]
+        if (deviation > self.highest).any() or (deviation < self.lowest).any() or (used > it.room).any():
+            return False
+        self.deviation, self.used = deviation, used
+        for k, target in steps:
+            self.place[k] = target
+        return True
+
+    def undo_one(self) -> bool:
+        """Send moved key groups home one by one; whether any went."""
+        sent = [self.send((int(k), int(self.instance.home[k]))) for k in self.moved()]
+        return any(sent)
+
+    def merge_two(self) -> bool:
+        """Where one key group replaced another on a node, let the one go on instead of the other; whether any did."""
+        home, done = self.instance.home, False
+        for second in self.moved():
+            arrived = np.flatnonzero((self.place == home[second]) & (home != home[second]))
+            for first in arrived if self.place[second] != home[second] else ():
+                if self.send((int(second), int(home[second])), (int(first), int(self.place[second]))):
+                    done = True
+                    break
+        return done
+
+    def drain(self) -> None:
+        """Move key groups off draining nodes while moves and cost are left."""
+        it = self.instance
+        away = self.place != it.home
+        moves, cost = it.max_moves - int(away.sum()), it.max_cost - float(it.cost[away].sum())
+        waiting = np.flatnonzero(it.draining[self.place] & ~away)
+        for k in waiting[np.lexsort((waiting, -it.load[waiting]))]:
+            if moves <= 0:
+                break
+            if it.cost[k] > cost:
+                continue
+            room = np.where(it.draining, math.inf, self.deviation + it.load[k] * it.weight)
+            if any(self.send((int(k), int(target))) for target in np.argsort(room, kind="stable")[: self._roomy(room)]):
+                moves -= 1
+                cost -= float(it.cost[k])
+
+    def _roomy(self, deviation: FloatArray) -> int:
+        """How many nodes stay in range."""
+        return int((deviation <= self.highest).sum())

@@ -1,0 +1,47 @@
+"""Compile what the methods of key-group allocation need, on an instance too small to take time of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.families.allocation import synthetic_workload
+from keyshift.solvers.allocation.annealing.search import Search
+from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.counting.bound import CountBound
+from keyshift.solvers.allocation.counting.planner import Planner
+from keyshift.solvers.allocation.pricing.tree import price_bound
+from keyshift.solvers.warm_up import rehearse
+
+
+def compile_bound(method: Callable[..., Answer]) -> None:
+    """Run a bound by itself."""
+    rehearse(method, [_small(), _small(max_migrations=None)])
+
+
+def compile_kernels(method: Callable[..., Answer]) -> None:
+    """Run every phase of "milp" once: counting, planning, realising, annealing, pricing; and the method for a moment."""
+    problem = _small()
+    instance = Instance(problem)
+    counts = CountBound(instance)
+    counts.bound()
+    CountBound(Instance(_small(max_migrations=None))).bound()
+    planner = Planner(instance, counts, seed=0)
+    target = 0.5 * instance.distance(instance.home)
+    pairs = planner.pairs(target, np.random.default_rng(0))
+    if pairs is not None:
+        planner.realise(pairs, target, 10, 1)
+    price_bound(problem, budget=Budget())
+    search = Search(instance, seed=0)
+    search.begin(instance.home, 0)
+    search.run(10, 1.0, 0.1, math.inf)
+    method(problem, budget=Budget(0.1))
+
+
+def _small(max_migrations: int | None = 6) -> KeyGroupAllocation:
+    """With so many moves as are counted exactly, or with more."""
+    return KeyGroupAllocation(synthetic_workload(4, 100, varies=0.6), max_migrations=max_migrations)

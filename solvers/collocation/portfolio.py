@@ -1,0 +1,164 @@
+"""Collocated allocation at scale: local search, a Lagrangian bound that closes nodes, HiGHS for the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.answer import Termination
+from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.workload import BoolArray
+from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
+from keyshift.solvers.collocation.local_search import improve
+from keyshift.solvers.collocation.statement import better_of, run_highs
+from keyshift.solvers.collocation.structural_bounds import most_by_structure
+
+TURNS = 6
+"""Turns of search and bound before the exact stage takes what is open, large or not."""
+MOST_COLUMNS, COLUMNS_PER_SECOND = 60_000, 1_000
+"""HiGHS gets no more variables than these, in all and for each second that is left: to state a model and to solve its
+first relaxation cannot be cut short. Pairs beyond are bounded instead, the least talkative first."""
+
+
+def solve_milp(
+    problem: CollocatedAllocation,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: int = 1,
+    search_steps: int | None = None,
+    bound_steps: int | None = None,
+    finish: bool = True,
+) -> Answer:
+    """The linearised model, solved in four stages.
+
+    1. Local search from the start (`improve`).
+    2. An upper bound on the traffic that can be collocated: Lagrangian relaxation (`tighten`) and the structure of
+       the traffic (`most_by_structure`).
+    3. Every node that the bound proves no better for a key group than the incumbent is closed to it.
+       Stages 1 to 3 take a few turns while what is open is too large for stage 4.
+    4. HiGHS on what is left open, from the incumbent. Where even that is too large, the weakest pairs are bounded
+       rather than modelled, and the answer keeps a gap.
+
+    Parameters
+    ----------
+    problem : CollocatedAllocation
+    budget : Budget
+    seed : int
+    start : ndarray, optional
+        A feasible assignment.
+    threads : int, default 1
+        For HiGHS. More than one may return another of several optima from run to run.
+    search_steps, bound_steps : int, optional
+        How long stages 1 and 2 may take, in steps: a number of steps repeats itself, a number of seconds does not.
+        None grows with the instance, to 400,000 and 1,500.
+    finish : bool, default True
+        Go on to stage 4. Without it the method is a fast heuristic with a bound.
+    """
+    data = arrays_of(problem)
+    size = data.key_groups * data.nodes
+    search_steps = min(400_000, 500 * size) if search_steps is None else search_steps
+    bound_steps = min(1500, 50 + 5 * data.key_groups) if bound_steps is None else bound_steps
+    lagrangian = LagrangianBound(data)
+    best, bound = start, _objective_bound(problem, most_by_structure(data, budget))
+    for turn in range(TURNS if finish else 1):
+        found = improve(problem, best, budget.part(0.4), seed + turn, search_steps, data)
+        best = best if found is None else found
+        share = None if best is None else data.collocated(best)
+        most = tighten(lagrangian, budget.part(0.5), share, bound_steps, _tuple_share(problem))
+        answer = _answer(problem, best, max(bound, _objective_bound(problem, most)), "gap")
+        bound = max(bound, answer.bound or 0.0)
+        budget.report(None if best is None else problem.objective(best), bound)
+        if answer.termination == "optimal" or budget.expired or not finish:
+            break
+        if best is None or _fits(data, lagrangian.open_to, budget):
+            return _finish(problem, data, lagrangian, answer, budget, seed, threads)
+    if answer.termination != "optimal" and finish:
+        if not budget.expired:
+            return _finish(problem, data, lagrangian, answer, budget, seed, threads)
+        answer.termination = budget.why
+    return answer
+
+
+def _fits(data: Arrays, open_to: BoolArray, budget: Budget) -> bool:
+    """Whether what is open can go to HiGHS whole."""
+    return bool(_explicit(data, open_to, _room(open_to, budget)).all())
+
+
+def _room(open_to: BoolArray, budget: Budget) -> int:
+    """How many z the exact stage may have."""
+    return int(min(MOST_COLUMNS, COLUMNS_PER_SECOND * budget.remaining)) - int(open_to.sum())
+
+
+def _finish(
+    problem: CollocatedAllocation,
+    data: Arrays,
+    lagrangian: LagrangianBound,
+    answer: Answer,
+    budget: Budget,
+    seed: int,
+    threads: int,
+) -> Answer:
+    """Stage 4. What was closed is no better than the incumbent, so the bound is that of the rest, or the incumbent."""
+    best = answer.assignment
+    open_to = data.allowed if best is None else lagrangian.open_to
+    room = _room(open_to, budget)
+    explicit = _explicit(data, open_to, room)
+    left_out = int((~explicit).sum())
+    details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
+    # Where z weighs on loads, no pair can be left out.
+    if (room < 0 and np.isfinite(budget.remaining)) or (left_out and data.cost > 0):
+        why: Termination = "time_limit" if np.isfinite(budget.remaining) else "gap"
+        return Answer(best, answer.bound, why, "what the bound leaves open is too large to be solved exactly", details)
+    outside = (None, None) if left_out == 0 else (explicit, lagrangian.beyond(explicit) * data.traffic_unit)
+    rest = run_highs(problem, budget, seed, best, threads, None if best is None else open_to, *outside)
+    if rest.termination == "infeasible":
+        if best is None:
+            return rest
+        rest.bound = problem.objective(best)
+    proven = max(answer.bound or 0.0, min(rest.bound or 0.0, np.inf if best is None else problem.objective(best)))
+    found = better_of(problem, Answer(rest.assignment), best).assignment
+    why = "gap" if rest.termination in ("optimal", "infeasible") else rest.termination
+    finished = _answer(problem, found, proven, why)
+    finished.details = {**details, **rest.details}
+    return finished
+
+
+def _answer(problem: CollocatedAllocation, best: np.ndarray | None, bound: float, otherwise: Termination) -> Answer:
+    """An answer, optimal where bound and objective meet."""
+    if problem.minimise == "remote_traffic" and _whole(problem):
+        bound = float(np.ceil(bound - 1e-6))
+    if best is None:
+        return Answer(None, bound, otherwise)
+    met = problem.objective(best) - bound <= problem.tolerance
+    return Answer(best, min(bound, problem.objective(best)), "optimal" if met else otherwise)
+
+
+def _explicit(data: Arrays, open_to: BoolArray, room: int) -> BoolArray:
+    """The pairs that get a z for every common node: all, or the most talkative ones that fit."""
+    free = open_to.sum(axis=1) > 1
+    common = (open_to[data.first] & open_to[data.second]).sum(axis=1)
+    columns = np.where(free[data.first] & free[data.second], common, 0)
+    order = np.argsort(-data.traffic, kind="stable")
+    fits = np.zeros(columns.size, dtype=bool)
+    fits[order] = np.cumsum(columns[order]) <= max(room, 0)
+    return fits | (columns == 0)
+
+
+def _whole(problem: CollocatedAllocation) -> bool:
+    """Whether all traffic is in whole tuples, few enough to be told apart in floating point."""
+    traffic = problem.pairs.traffic
+    return bool((traffic == np.rint(traffic)).all()) and problem.total_traffic < 1e8
+
+
+def _tuple_share(problem: CollocatedAllocation) -> float | None:
+    """One tuple as a share of all traffic, where traffic is whole."""
+    return 1.0 / problem.total_traffic if problem.total_traffic > 0 and _whole(problem) else None
+
+
+def _objective_bound(problem: CollocatedAllocation, most_collocated: float) -> float:
+    """The least objective when at most so large a share of the traffic is collocated."""
+    share = min(most_collocated + 1e-12, 1.0)
+    return float(max(0.0, problem.value(share * problem.total_traffic) - 1e-12 * problem.scale))

@@ -1,0 +1,1 @@
+"""Policies for uncertain node counts: policy iteration, restricted and small policies, the saved policy."""

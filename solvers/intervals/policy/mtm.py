@@ -1,0 +1,240 @@
+"""The optimal policy under a transition matrix of node counts, by policy iteration over all partitions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.intervals import MigrationPolicy
+from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
+from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
+from keyshift.solvers.intervals.policy.closed_table import close
+from keyshift.solvers.intervals.policy.saved_policy import Policy
+
+MOST_PARTITIONS = 12_000_000
+MOST_STATES = 100_000
+TOLERANCE = 1e-7
+STALLED = 5
+"""Rounds without progress, when rounding keeps a very high discount from being certain."""
+
+
+def census(problem: MigrationPolicy) -> dict[int, int]:
+    """Number of partitions of every class, without enumerating them."""
+    return {n: count_partitions(problem.starts(n), n)[0] for n in problem.counts}
+
+
+@dataclass
+class PolicyIteration:
+    """Policy iteration with a certified interval on the optimal values.
+
+    One round sweeps over all pairs (n, n') with n != n' of positive probability (for n' = n staying is optimal),
+    which gives TV and the greedy policy, and then evaluates that policy. With every row of the matrix
+    summing to 1, V* lies between TV + g/(1-g) min(TV - V) and TV + g/(1-g) max(TV - V) (MacQueen 1966), wherever V
+    came from; what whole-number arithmetic can have rounded is added to that interval.
+    """
+
+    problem: MigrationPolicy
+    threads: int = 1
+    classes: dict[int, PartitionClass] = field(init=False)
+    ruler: Ruler = field(init=False)
+    value: dict[int, FloatArray] = field(init=False)
+    choice: dict[tuple[int, int], np.ndarray] = field(init=False)
+    low: float = -math.inf
+    high: float = math.inf
+    rounds: int = 0
+
+    def __post_init__(self) -> None:
+        p = self.problem
+        self.classes = {n: enumerate_class(p.starts(n), n) for n in p.counts}
+        self.ruler = Ruler(p.workload.state, max(c.size for c in self.classes.values()))
+        self.value = {n: np.zeros(c.size) for n, c in self.classes.items()}
+        self.pairs = [(n, after) for n, row in p.transitions.items() for after in row if after != n]
+        self.choice = {}
+        self._needs: dict[tuple[int, int], int] = {}
+
+    @property
+    def gap(self) -> float:
+        """Width of the certified interval, in units of state."""
+        return self.high - self.low
+
+    def round(self, budget: Budget) -> bool:
+        """One sweep over all pairs, then evaluation; False if the budget ended in between, and nothing is changed."""
+        gamma, unit = self.problem.discount, self.ruler.unit
+        base = min(float(v.min()) for v in self.value.values())  # what all share needs no room in whole numbers
+        target = {n: self.ruler.whole(gamma * (v - base)) for n, v in self.value.items()}
+        swept = {n: np.zeros(c.size) for n, c in self.classes.items()}
+        expected = {n: np.zeros(c.size) for n, c in self.classes.items()}
+        choice: dict[tuple[int, int], np.ndarray] = {}
+
+        for (n, after), best in self.sweeps(target, budget):
+            chance = self.problem.transitions[n][after]
+            swept[n] += chance * (best.total * unit + gamma * base)
+            expected[n] += chance * (best.cost * unit)
+            choice[n, after] = best.partner
+        for n, row in self.problem.transitions.items():
+            swept[n] += row.get(n, 0.0) * gamma * self.value[n]
+        if len(choice) < len(self.pairs):
+            return False
+        changes = [(swept[n] - v) for n, v in self.value.items()]
+        least, most = min(float(c.min()) for c in changes), max(float(c.max()) for c in changes)
+        lever = gamma / (1 - gamma)
+        rounding = (unit + self.ruler.error + 1e-15 * self.problem.scale) / (1 - gamma)
+        self.low, self.high = lever * least - rounding, lever * most + rounding
+        self.value, self.choice, self.expected = swept, choice, expected
+        self.rounds += 1
+        return True
+
+    def sweeps(self, target: dict[int, IntArray], budget: Budget) -> Iterator[tuple[tuple[int, int], Best]]:
+        """The sweeps of one round, pair by pair in a fixed order; fewer if the budget ends."""
+        largest_first = sorted(self.classes, key=lambda n: -self.classes[n].size)
+        if self.threads == 1:
+            for n in largest_first:
+                yield from self._sweeps_of(n, target, budget)
+            return
+        with ThreadPoolExecutor(self.threads) as pool:
+            for done in pool.map(lambda n: list(self._sweeps_of(n, target, budget)), largest_first):
+                yield from done
+
+    def _sweeps_of(self, n: int, target: dict[int, IntArray], budget: Budget) -> Iterator[tuple[tuple[int, int], Best]]:
+        mine = [after for before, after in self.pairs if before == n]
+        slots = np.empty((max((self._need(n, after) for after in mine), default=0), 4), dtype=np.int64)
+        for after in mine:
+            if budget.expired:
+                return
+            yield (n, after), self.ruler.sweep(self.classes[n], self.classes[after].rows, target[after], slots)
+
+    def _need(self, n: int, after: int) -> int:
+        if (n, after) not in self._needs:
+            self._needs[n, after] = self.ruler.need(self.classes[n], self.classes[after].rows)
+        return self._needs[n, after]
+
+    def evaluate(self, precision: float, most: int = 60) -> None:
+        """Move the values towards those of the greedy policy: the interval holds for the next round's values only."""
+        gamma = self.problem.discount
+        lever = gamma / (1 - gamma)
+        for _ in range(most):
+            after = {n: self._one_step(n) for n in self.classes}
+            changes = [after[n] - v for n, v in self.value.items()]
+            low, high = min(float(c.min()) for c in changes), max(float(c.max()) for c in changes)
+            shift = lever * (low + high) / 2
+            self.value = {n: v + shift for n, v in after.items()}
+            if lever * (high - low) <= precision:
+                break
+
+    def _one_step(self, n: int) -> FloatArray:
+        gamma, row = self.problem.discount, self.problem.transitions[n]
+        made = self.expected[n] + gamma * row.get(n, 0.0) * self.value[n]
+        for after, chance in row.items():
+            if after != n:
+                made += gamma * chance * self.value[after].take(self.choice[n, after])
+        return made
+
+    def run(self, budget: Budget, tolerance: float) -> None:
+        """Iterate until the certified interval is narrower than `tolerance` times all the state."""
+        goal = tolerance * self.problem.scale
+        least, stalled = math.inf, 0
+        while self.round(budget):
+            budget.report(note=f"round {self.rounds}: values certain within {self.gap:.3g}")
+            least, stalled = min(least, self.gap), 0 if self.gap < 0.99 * least else stalled + 1
+            if self.gap <= goal or stalled == STALLED or budget.expired:
+                return
+            self.evaluate(0.1 * goal)
+
+    def policy(self) -> Policy:
+        """What has been found, as an artefact."""
+        ruler = self.ruler
+        return Policy(
+            self.classes, self.choice, self.value, self.low, self.high, self.problem.discount, ruler.prefix, ruler.unit
+        )
+
+
+def first_costs(problem: MigrationPolicy, policy: Policy, nodes_after: int) -> FloatArray:
+    """State moved in the first step, plus the discounted value of where it leads, for every row of a class."""
+    w = problem.workload
+    whole = np.diff(policy.prefix)
+    whole[w.draining[w.current]] = 0
+    return policy.costs(cuts_of(w.current), nodes_after, np.concatenate(([0], np.cumsum(whole))))
+
+
+def answer_of(problem: MigrationPolicy, policy: Policy, budget: Budget, error: float, most_states: int) -> Answer:
+    """The closed table of a policy, and the certified lower bound on the expected discounted state moved."""
+    best: dict[int, IntArray] = {}
+    bound = 0.0
+    for after, chance in problem.first_row.items():
+        costs = first_costs(problem, policy, after)
+        best[after] = policy.classes[after].cuts(int(np.argmin(costs)))
+        bound += chance * (float(costs.min()) + problem.discount * policy.low - error)
+    details = {
+        "policy": policy,
+        "value_gap": policy.high - policy.low,
+        "partitions": sum(c.size for c in policy.classes.values()),
+    }
+    assignment = close(problem, best.__getitem__, policy.decide, Budget(None), most_states)
+    if assignment is None:
+        said = f"the policy visits over {most_states} partitions; it is in details['policy'], its value unchecked"
+        return Answer(None, max(0.0, bound), "completed", said, details)
+    return Answer(assignment, max(0.0, bound), "completed", details=details)
+
+
+def solve_mtm(
+    problem: MigrationPolicy,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    tolerance: float = TOLERANCE,
+    threads: int = 1,
+    most_partitions: int = MOST_PARTITIONS,
+    most_states: int = MOST_STATES,
+) -> Answer:
+    """Policy iteration over all partitions of all classes: exact, to a certified interval.
+
+    A round takes about (trie nodes of n) times (suffixes of n') steps for every pair of counts. Memory is dominated
+    by the largest class. The values of all partitions and the decisions are in ``details["policy"]``, a
+    `keyshift.solvers.intervals.policy.saved_policy.Policy`.
+
+    Parameters
+    ----------
+    tolerance : float
+        Stop when the values are certain within so much of all the state.
+    threads : int
+        Classes swept at the same time; the answer does not depend on it, memory does.
+    most_partitions : int
+        Refuse, without answer or bound, when there are more partitions in all.
+    most_states : int
+        Write the policy out as an assignment only if it can visit no more partitions than this.
+
+    Notes
+    -----
+    Source: Ding et al. 2015, section 5.2, with the corrections in `MigrationPolicy`; the sweep is
+    keyshift's (`keyshift.solvers.intervals.partitions.best_partner_kernels`). A time limit is heard between two sweeps.
+    """
+    sizes = census(problem)
+    if sum(sizes.values()) > most_partitions:
+        largest = max(sizes, key=lambda n: sizes[n])
+        said = (
+            f"{sum(sizes.values())} partitions ({sizes[largest]} with {largest} nodes) are more than {most_partitions}"
+        )
+        return Answer(None, message=f"{said}; 'mtm-restricted' answers with a bound")
+    return answer_of_iteration(PolicyIteration(problem, threads), budget, tolerance, most_states)
+
+
+def answer_of_iteration(iteration: PolicyIteration, budget: Budget, tolerance: float, most_states: int) -> Answer:
+    """Iterate, and turn what is found into an answer."""
+    problem = iteration.problem
+    iteration.run(budget, tolerance)
+    if iteration.rounds == 0:
+        return Answer(None, None, budget.why, "the limit came before the first sweep over all pairs ended")
+    answer = answer_of(problem, iteration.policy(), budget, iteration.ruler.error + iteration.ruler.unit, most_states)
+    answer.details["rounds"] = iteration.rounds
+    if iteration.gap > tolerance * problem.scale:
+        answer.termination = budget.why if budget.expired else "gap"
+    elif answer.assignment is not None:
+        answer.termination = "optimal"
+    return answer

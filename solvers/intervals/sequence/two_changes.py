@@ -1,0 +1,74 @@
+"""Short sequences of migrations where enumeration is out of reach: polynomial in the number of tasks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.intervals import MigrationSequence
+from keyshift.models.workload import IntArray
+from keyshift.solvers.intervals.partitions.enumeration import fewest_after
+from keyshift.solvers.intervals.sequence.oms import metric_bound, realise, starts_of
+from keyshift.solvers.intervals.sequence.two_changes_kernels import two_steps
+from keyshift.solvers.intervals.state_sizes import weights
+from keyshift.solvers.intervals.step.ssm import keepable
+
+MOST_BYTES = 1_500_000_000
+
+
+def _fewest_before(starts: IntArray) -> IntArray:
+    """The least number of intervals that cover the tasks before every position."""
+    before = np.zeros(starts.size, dtype=np.int64)
+    for x in range(1, starts.size):
+        before[x] = before[starts[x]] + 1
+    return before
+
+
+def two_known_steps(
+    problem: MigrationSequence, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None
+) -> Answer:
+    """One pass over the tasks for two real changes of the node count at once: exact, without enumerating partitions.
+
+    Its states before each task are the lengths of the two current intervals, the intervals used beyond the least, and
+    how the two pairs of overlapping intervals are matched: about m (25 * lengths^2 * slacks^2) steps. Steps that keep
+    the count stay put, which is optimal, and do not count. More than two changes, or too many states, end in
+    the start with the bound of `metric_bound`.
+
+    Notes
+    -----
+    keyshift's own; the problem is that of Ding et al. 2015, section 5.1. A time limit is not heard.
+    """
+    changes = [t for t, n in enumerate(problem.counts) if t == 0 or n != problem.counts[t - 1]]
+    if len(changes) > 2:
+        said = f"{len(changes)} changes of the node count are more than the two it looks through"
+        return Answer(start, metric_bound(problem), "completed", said)
+    counts = [problem.counts[t] for t in changes] * 2
+    starts = [starts_of(problem, n) for n in counts[:2]]
+    before = [_fewest_before(s) for s in starts]
+    after = [np.array(fewest_after(s), dtype=np.int64) for s in starts]
+    lengths = [int((np.arange(s.size) - s).max()) for s in starts]
+    slacks = [max(0, n - int(b[-1])) + 1 for n, b in zip(counts[:2], before, strict=True)]
+    shape = np.array([lengths[0], slacks[0], lengths[1], slacks[1]], dtype=np.int64)
+    m = problem.workload.key_groups
+    if (size := int(shape.prod()) * 25 * m * 4) > MOST_BYTES:
+        said = f"{size // 25 // 4} profiles take {size / 1e9:.1f} GB, more than {MOST_BYTES / 1e9:.1f}"
+        return Answer(start, metric_bound(problem), "completed", said)
+    step = problem.first_step(counts[0])
+    kept, state = keepable(step), weights(problem.workload.state)
+    common = min(kept.unit, state.unit)
+    old = np.zeros(m + 1, dtype=bool)
+    old[step.old_cuts] = True
+    gain, cuts = two_steps(
+        np.round(kept.whole * (kept.unit / common)).astype(np.int64),
+        np.round(state.whole * (state.unit / common)).astype(np.int64), old,
+        starts[0], before[0], after[0], min(counts[0], m), starts[1], before[1], after[1], min(counts[1], m), shape,
+    )  # fmt: skip
+    if gain < 0:
+        return Answer(None, termination="infeasible", message="no partition keeps every node within its load limit")
+    found = [np.flatnonzero(row).astype(np.int64) for row in cuts]
+    partitions = [found[sum(t > 0 and t <= i for t in changes)] for i in range(len(problem.counts))]
+    total = 2 * float(problem.workload.state.sum())
+    doubt = (kept.error + state.error) * m + 1e-14 * total
+    exact = kept.error == state.error == 0.0
+    bound = max(0.0, total - gain * common - (0.0 if exact else doubt))
+    return Answer(realise(problem, partitions), bound, "optimal", details={"profiles": int(shape.prod()) * 25})

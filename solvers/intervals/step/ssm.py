@@ -1,0 +1,56 @@
+"""Optimal single-step migration by the band dynamic program."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.intervals import IntervalMigration
+from keyshift.models.workload import IntArray
+from keyshift.solvers.intervals.owners import Cluster
+from keyshift.solvers.intervals.state_sizes import Weights, weights
+from keyshift.solvers.intervals.step.band_kernels import band_cuts
+
+
+def cluster_now(problem: IntervalMigration) -> Cluster:
+    """The nodes and the assignment before the migration."""
+    w = problem.workload
+    return Cluster(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
+
+
+def keepable(problem: IntervalMigration) -> Weights:
+    """State that need not move, as whole weights."""
+    return weights(problem.keepable_state)
+
+
+def answer_from_cuts(problem: IntervalMigration, cuts: IntArray, kept: Weights) -> IntArray:
+    """The assignment that realises a partition with as little movement as it allows."""
+    return cluster_now(problem).migrate(cuts, problem.nodes_after, kept.prefix)
+
+
+def moved_at_least(problem: IntervalMigration, kept: Weights, gain: int) -> float:
+    """A lower bound on the state moved when no partition keeps more than `gain` whole units."""
+    forced = float(problem.workload.state.sum() - problem.keepable_state.sum())  # on draining nodes
+    return kept.lower(kept.total - gain) + forced * (1 - 1e-15)
+
+
+def solve_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> Answer:
+    """Cut the tasks anew so that least state moves: exact.
+
+    O(m (slack + 1)) time, where slack is n' less the least number of intervals that the load limit needs, and
+    O(m sqrt(n')) memory above 4 million states. Draws no random numbers; of several optima it takes one with few
+    intervals.
+
+    Notes
+    -----
+    Source: the problem is that of Ding et al. 2015, section 4; the dynamic program is keyshift's
+    (`keyshift.solvers.intervals.step.band_kernels`), which replaces their Figure 7: see "ssm-repaired".
+    """
+    kept = keepable(problem)
+    intervals = min(problem.nodes_after, problem.workload.key_groups)
+    gain, cuts = band_cuts(problem.starts, problem.old_cuts, kept.prefix, intervals, True)
+    if gain < 0:
+        return Answer(None, termination="infeasible", message="no partition keeps every node within its load limit")
+    assignment = answer_from_cuts(problem, cuts, kept)
+    details = {"intervals": cuts.size - 1, "state_kept": gain * kept.unit}
+    return Answer(assignment, moved_at_least(problem, kept, gain), "optimal", details=details)

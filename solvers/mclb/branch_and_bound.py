@@ -1,0 +1,144 @@
+"""Branch and bound of our own for MCLB: incumbents by local search, root bounds, then a compiled depth-first search."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.answer import Termination
+from keyshift.models.mclb.problem import MCLB, Core
+from keyshift.models.workload import IntArray
+from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
+from keyshift.solvers.mclb.bounds import window_bound
+from keyshift.solvers.mclb.local_search import local_search
+from keyshift.solvers.mclb.qp import shared_squares
+from keyshift.solvers.mclb.sdp import LARGEST, semidefinite_squares
+
+SLICE = 2_000_000
+"""Loads touched by the search between two looks at the clock."""
+FIRST_LOOK, SMALL = 20, 30
+"""Slices before the semidefinite bound is computed, when there are no more key groups than the second figure: such
+instances end within them. Larger ones spend half of a limited time on more local search, not on a hopeless tree."""
+MARGIN = 0.5
+"""A subtree is left alone unless it can improve by so much of the problem's tolerance."""
+
+
+def branch_and_bound(
+    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, max_tree: int | None = None
+) -> Answer:
+    """The optimum, given time; within a limit the best placement with the best root bound.
+
+    Key groups are placed one after another, the largest first, each on the node where it adds least; a partial
+    placement is cut when its completion with divisible load is no better than the incumbent. Of interchangeable
+    empty nodes only the first is tried. Exponential in the number of key groups; without a limit it ends in a proof.
+
+    Parameters
+    ----------
+    problem : MCLB
+    budget : Budget
+    seed : int
+        Of the semidefinite bound's start only: the search itself draws no random numbers.
+    start : ndarray, optional
+        A known placement to improve on.
+    max_tree : int, optional
+        End the search after so many tree nodes.
+
+    Notes
+    -----
+    When the tree is exhausted the bound is the incumbent less `MARGIN` of the tolerance. Rounding in the search, some
+    1e-14 of the total second moment, stays far below that margin.
+    """
+    core = problem.core
+    root = window_bound(core.load.T, core.nodes) / core.nodes
+    search = _Search(problem, core, None if start is None else core.lower(start))
+    small = core.load.shape[0] <= SMALL
+    done = small and search.run(budget, min(FIRST_LOOK * search.slice, max_tree or sys.maxsize))
+    proven = not done and search.value - root <= problem.tolerance
+    if not (done or proven or budget.expired) and core.limited:
+        squares = shared_squares(core, budget.part(0.2))
+        root = max(root, squares / core.nodes)
+    if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= LARGEST:
+        reference = core.nodes * search.value if search.best is not None else None
+        squares = semidefinite_squares(core, budget.part(0.6), reference=reference)
+        root = max(root, squares / core.nodes)
+        budget.report(bound=root)
+        proven = search.value - root <= problem.tolerance
+    if not (done or proven or small or math.isinf(budget.remaining)):
+        search.improve(problem, budget.part(0.5 if max_tree is None else 0.2), seed)
+        proven = search.value - root <= problem.tolerance
+    done = done or (not proven and search.run(budget, max_tree))
+    bound = max(root, search.value - MARGIN * problem.tolerance) if done else root
+    ended: Termination = "optimal" if done or proven else budget.why if budget.expired else "completed"
+    if search.best is None:
+        message = "no placement keeps within the budget" if done else ""
+        return Answer(None, bound, "infeasible" if done else ended, message)
+    best = core.relabelled(search.best)
+    return Answer(core.lift(best), bound, ended, details={"tree_nodes": search.visited})
+
+
+class _Search:
+    """The state of the depth-first search between two slices."""
+
+    def __init__(self, problem: MCLB, core: Core, incumbent: IntArray | None) -> None:
+        self.core, self.best = core, incumbent
+        load = core.load
+        self.order = np.argsort(-np.square(load).sum(axis=1), kind="stable")
+        self.load = np.ascontiguousarray(load[self.order])
+        p, m = self.load.shape
+        self.rest = np.zeros((p + 1, m))
+        self.rest[:-1] = np.cumsum(self.load[::-1], axis=0)[::-1]
+        self.constant = float(np.square(self.rest[0]).sum()) / core.nodes
+        self.margin = MARGIN * problem.tolerance * core.nodes
+        self.value = np.inf if incumbent is None else core.squares(incumbent) / core.nodes
+        self.visited = 0
+        self.slice = max(100, SLICE // (core.nodes * m))
+        n = core.nodes
+        self.state, self.current = core.state[self.order], core.current[self.order]
+        self.choice, self.tried = np.full(p, -1, dtype=np.int64), np.zeros((p, n), dtype=bool)
+        self.sums, self.count = np.zeros((n, m)), np.zeros(n, dtype=np.int64)
+        self.frame, self.found = np.zeros(2), np.full(p, -1, dtype=np.int64)
+
+    def run(self, budget: Budget, max_tree: int | None) -> bool:
+        """Search on until the tree is exhausted (True) or a limit is met."""
+        core = self.core
+        while self.frame[0] >= 0:
+            if budget.expired or (max_tree is not None and self.visited >= max_tree):
+                return False
+            limit = self.constant + self.value * core.nodes - self.margin
+            _, visited = kernels.explore(
+                self.load, self.rest, self.state, self.current, core.interchangeable, core.budget, limit,
+                self.choice, self.tried, self.sums, self.count, self.frame, self.found, self.slice, self.margin,
+            )  # fmt: skip
+            self.visited += visited
+            self._keep()
+            budget.report(objective=None if self.best is None else self.value)
+        return True
+
+    def improve(self, problem: MCLB, budget: Budget, seed: int) -> None:
+        """Let local search go on from the incumbent, with other random numbers, while time lasts."""
+        for another in itertools.count(seed + 1):
+            if budget.expired:
+                return
+            start = None if self.best is None else self.core.lift(self.best)
+            found = local_search(problem, budget=budget, seed=another, start=start).assignment
+            if (
+                found is not None
+                and (value := self.core.squares(self.core.lower(found)) / self.core.nodes) < self.value
+            ):
+                self.best, self.value = self.core.lower(found), value
+                budget.report(objective=value)
+
+    def _keep(self) -> None:
+        """Take over a better placement, valued anew."""
+        found = self.found
+        if found[0] < 0:
+            return
+        placement = np.empty_like(found)
+        placement[self.order] = found
+        value = self.core.squares(placement) / self.core.nodes
+        if value < self.value:
+            self.best, self.value = placement, value

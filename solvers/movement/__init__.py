@@ -1,0 +1,1 @@
+"""Least movement within load limits, by its declarative statements."""

@@ -1,0 +1,124 @@
+"""Baselines, the generator, explanations and relaxations of key-group allocation."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from brute_force import brute_force
+from instances.allocation import random_problem
+
+import keyshift as ks
+from keyshift.models.allocation.why import explain
+from keyshift.models.families.allocation import synthetic_workload
+from keyshift.solvers.allocation.repair import relaxations
+
+
+def test_generator_is_the_papers():
+    w = synthetic_workload(20, 400, varies=0.4, seed=1)
+    loads = np.bincount(w.current, w.last_load, 20)
+    drifted = np.sort(loads)[[0, 1, -2, -1]]
+    np.testing.assert_allclose(drifted / 20, [0.8, 0.8, 1.2, 1.2], atol=0.02)
+    assert (np.abs(np.sort(loads)[2:-2] / 20 - 1) < 0.03).all()
+    assert (np.bincount(w.current) == 20).all()
+    again = synthetic_workload(20, 400, varies=0.4, seed=1)
+    np.testing.assert_array_equal(w.load, again.load)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"nodes": 5, "key_groups": 4}, "at least one key group"),
+        ({"nodes": 5, "key_groups": 20, "varies": -1}, "varies = -1"),
+        ({"nodes": 5, "key_groups": 20, "drain": 5}, "drain = 5"),
+    ],
+)
+def test_generator_refuses_nonsense(options, message):
+    with pytest.raises(ks.InputError, match=message):
+        synthetic_workload(**options)
+
+
+def test_potc_only_ever_lowers_the_higher_node():
+    problem = ks.KeyGroupAllocation(synthetic_workload(10, 100), max_migrations=12)
+    before = problem.objective(problem.workload.current)
+    solution = ks.solve(problem, "potc", seed=1)
+    assert solution.metrics["migrations"] <= 12
+    assert solution.objective <= before
+    stay = ks.solve(problem, "potc", choices=1)
+    assert stay.metrics["migrations"] == 0
+
+
+def test_drain_first_drains_before_it_balances():
+    w = synthetic_workload(10, 100, drain=2)
+    few = ks.solve(ks.KeyGroupAllocation(w, max_migrations=5), "drain-first")
+    assert few.details == {"drained": 5, "left": 15}
+    assert w.draining[w.current[few.assignment != w.current]].all()
+    problem = ks.KeyGroupAllocation(w, max_migrations=30)
+    many = ks.solve(problem, "drain-first", time_limit=2.0)
+    assert not w.draining[many.assignment].any()
+    assert ks.solve(problem, time_limit=2.0).objective <= many.objective
+
+
+def test_integrated_scale_in_mends_an_overload_that_drain_first_leaves():
+    calm = synthetic_workload(20, 200, varies=0.0, drain=4, seed=2)
+    w = calm.replace(load=calm.last_load * np.where(calm.current == 0, 2.0, 1.0))
+    problem = ks.KeyGroupAllocation(w, max_migrations=10)
+    assert ks.solve(problem, time_limit=2.0).objective < 0.7 * ks.solve(problem, "drain-first").objective
+
+
+def test_explanation_values_every_move_by_undoing_it():
+    w = ks.Workload(load=[5, 4, 3, 2], state=[1, 2, 3, 4], current=[1, 1, 1, 1], nodes=2)
+    problem = ks.KeyGroupAllocation(w, max_migrations=2)
+    said = explain(problem, [1, 0, 0, 1])
+    assert [(m.key_group, m.gain) for m in said.moves] == [(1, 4.0), (2, 3.0)]
+    assert said.binding == ("(2) all 2 migrations are used",)
+    assert "key group 1: node 1 -> 0" in str(said)
+
+
+def test_explanation_names_nodes_and_capacities_that_bind():
+    w = ks.Workload(load=[5, 3], state=[1, 1], current=[0, 1], nodes=2, resources={"memory": [2, 2]})
+    problem = ks.KeyGroupAllocation(w, max_migration_cost=0.5, resource_capacity={"memory": 3})
+    text = str(explain(problem, [0, 1]))
+    for part in ("(2) the migration cost left, 0.5", "(3) node 0", "(4) node 1", "(7) node 0 has 1 of memory left"):
+        assert part in text
+
+
+def test_relaxations_are_the_smallest_that_brute_force_finds():
+    rng = np.random.default_rng(4)
+    decided = 0
+    while decided < 12:
+        problem = dataclasses.replace(random_problem(rng, 5, 3), distance_floor=False)
+        if brute_force(problem)[0] is not None:
+            continue
+        for relaxation in relaxations(problem):
+            if relaxation.limit.startswith("max_"):
+                field = {relaxation.limit: relaxation.value}
+                free = dataclasses.replace(problem, **{relaxation.limit: None})
+                if relaxation.value is None:
+                    assert relaxation.proven
+                    assert brute_force(free)[0] is None
+                    assert "no value of" in str(relaxation)
+                    continue
+                if relaxation.limit == "max_migrations":
+                    field = {"max_migrations": int(relaxation.value)}
+                    less = {"max_migrations": int(relaxation.value) - 1}
+                else:
+                    less = {relaxation.limit: relaxation.value - 0.25}
+                assert brute_force(dataclasses.replace(problem, **field))[0] is not None
+                if min(less.values()) >= 0:
+                    assert brute_force(dataclasses.replace(problem, **less))[0] is None
+                decided += 1
+            elif relaxation.value is not None:
+                name, limits = relaxation.limit, problem.resource_capacity
+                stretched = {**limits, name: np.asarray(limits[name]) * relaxation.value * (1 + 1e-5)}
+                assert brute_force(dataclasses.replace(problem, resource_capacity=stretched))[0] is not None
+                decided += 1
+
+
+def test_infeasible_by_its_capacities_says_what_would_do():
+    w = ks.Workload(load=[5, 4, 3], state=[1, 1, 1], current=[0, 1, 1], nodes=2)
+    problem = ks.KeyGroupAllocation(w, resource_capacity={"load": 5})
+    (only,) = relaxations(problem)
+    assert only.value == pytest.approx(1.4)
+    assert str(only) == "load = 1.4 times the capacity would make it feasible"

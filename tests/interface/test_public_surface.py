@@ -1,0 +1,46 @@
+"""What people outside script against stays: nothing that 0.1 offered is lost, and every change is written down."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from public_surface import NOW, RELEASED, surface
+
+
+@pytest.fixture(scope="module")
+def today():
+    return surface()
+
+
+def lost(before, now, where=""):
+    """What `before` offered and `now` does not: a name, a parameter, a default, an option."""
+    if isinstance(before, dict):
+        for key, value in before.items():
+            if key in now:
+                yield from lost(value, now[key], f"{where}/{key}")
+            else:
+                yield f"{where}/{key}"
+    elif isinstance(before, list):
+        kept = [entry for entry in now if entry in before]
+        if kept != before:
+            yield f"{where}: {before} -> {now}"
+    elif before != now:
+        yield f"{where}: {before} -> {now}"
+
+
+def test_nothing_that_was_released_is_lost(today):
+    assert list(lost(json.loads(RELEASED.read_text()), today)) == []
+
+
+def test_every_change_is_written_down(today):
+    assert today == json.loads(NOW.read_text()), "the public surface changed: if that is meant, run `make surface`"
+
+
+def test_a_loss_is_seen():
+    before = {"names": {"f": ["a", "b=1"], "C": {"()": ["x"], "g": "property"}}}
+    assert list(lost(before, {"names": {"f": ["a", "new=0", "b=1"], "C": before["names"]["C"]}})) == []
+    assert list(lost(before, {"names": {"f": ["b=1", "a"], "C": {"()": ["x"]}}})) == [
+        "/names/f: ['a', 'b=1'] -> ['b=1', 'a']",
+        "/names/C/g",
+    ]

@@ -1,0 +1,223 @@
+"""The price bound of key-group allocation: safe, exact where it says so, and stronger than counting."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from brute_force import brute_force
+from instances.allocation import random_problem
+
+import keyshift as ks
+from keyshift.models.families.allocation import synthetic_workload
+from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.counting.bound import CountBound
+from keyshift.solvers.allocation.pricing import kernels as price_kernels
+from keyshift.solvers.allocation.pricing.bound import PriceBound
+from keyshift.solvers.allocation.pricing.master import Column, Master
+from keyshift.solvers.allocation.pricing.tree import PriceTree
+
+
+def never() -> bool:
+    return False
+
+
+def exclude_all(bound: PriceBound, best: float, scale: float) -> None:
+    """Whatever prices rule out must lie below the optimum."""
+    tree = PriceTree(bound)
+    for share in (0.5, 0.9, 1.0, 1.1):
+        if bound.excludes(share * best / scale, never):
+            assert share < 1.0
+            assert tree.excludes(share * best / scale, 8, never)
+        elif tree.excludes(share * best / scale, 32, never):
+            assert share < 1.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_prices_never_rule_out_the_optimum(seed):
+    """Every option: draining, capacities, costs, unequal nodes, ties, zeros."""
+    rng = np.random.default_rng(300 + seed)
+    said = 0
+    for _ in range(80):
+        problem = random_problem(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4)))
+        best = brute_force(problem)[0]
+        if best is None:
+            continue
+        exclude_all(PriceBound(Instance(problem)), best, problem.scale)
+        low = ks.solve(problem, "prices")
+        assert low.bound <= best * (1 + 1e-12)
+        said += low.bound > 0
+    assert said > 5
+
+
+@pytest.mark.slow
+def test_prices_never_rule_out_the_optimum_of_thousands():
+    rng = np.random.default_rng(77)
+    for _ in range(3000):
+        problem = random_problem(rng, int(rng.integers(1, 8)), int(rng.integers(1, 4)))
+        best = brute_force(problem)[0]
+        if best is not None:
+            exclude_all(PriceBound(Instance(problem)), best, problem.scale)
+
+
+def test_the_relaxed_columns_are_safe_too(monkeypatch):
+    """With hardly any column priced one by one, slopes and sums of steps carry the bound."""
+    monkeypatch.setattr("keyshift.solvers.allocation.pricing.bound.MOST_IN", 1)
+    monkeypatch.setattr("keyshift.solvers.allocation.pricing.bound.MOST_OUT", 1)
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        problem = random_problem(rng, 6, 3)
+        best = brute_force(problem)[0]
+        if best is not None:
+            exclude_all(PriceBound(Instance(problem)), best, problem.scale)
+
+
+def test_every_node_pays_the_least_of_all_its_columns():
+    """(P4) against all sets of departures and arrivals, for arbitrary prices."""
+    rng = np.random.default_rng(1)
+    problem = ks.KeyGroupAllocation(synthetic_workload(3, 12, varies=0.6, seed=4), max_migrations=4)
+    it = Instance(problem)
+    bound = PriceBound(it)
+    for distance in (0.05, 0.15):
+        curve = rng.uniform(0, 1, bound.hats.shape[1])
+        price = bound.hats @ curve
+        value, columns = bound._answer(curve, distance, bound.counts)
+        total = 0.0
+        for i in range(it.nodes):
+            own, other = np.flatnonzero(it.home == i), np.flatnonzero(it.home != i)
+            costs = [
+                (1 - price[list(out)]).sum() + price[list(into)].sum()
+                for a, b in itertools.product(range(5), range(5))
+                for out in itertools.combinations(own, a)
+                for into in itertools.combinations(other, b)
+                if abs(bound.excess[i] - it.load[list(out)].sum() + it.load[list(into)].sum()) <= distance
+            ]
+            total += min(costs)
+        assert value <= total + 1e-9
+        assert value >= total - 0.05  # only columns of three arrivals and more may be cheaper than they are
+        assert [column.node for column in columns] == [0, 1, 2]
+
+
+def test_prices_see_what_counts_do_not():
+    problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2, seed=0), max_migrations=20)
+    counted = CountBound(Instance(problem)).bound() * problem.scale
+    assert ks.solve(problem, "prices").bound > 5 * counted
+
+
+def test_by_hand():
+    """3 + 3 | 3 + 3 | 4 + 5, mean 7: below d = 1 two nodes want the only 4, and counting lets both have it."""
+    w = ks.Workload(load=[3, 3, 3, 3, 4, 5], state=np.ones(6), current=[0, 0, 1, 1, 2, 2], nodes=3)
+    problem = ks.KeyGroupAllocation(w, max_migrations=3)
+    assert CountBound(Instance(problem)).bound() == 0
+    bound = PriceBound(Instance(problem), knots=11)  # some of them at 3, 4 and 5
+    by_hand = np.interp(bound.knots * problem.scale, [3, 4, 5], [0, 1, 0])
+    value, _ = bound._answer(by_hand, 0.9 / problem.scale, bound.counts)
+    assert value == pytest.approx(5)
+    assert bound.excludes(0.99 / problem.scale, never)
+    assert not bound.excludes(1 / problem.scale, never)
+    assert brute_force(problem)[0] == 1
+
+
+def test_an_instance_beyond_reach_is_left_to_the_counts(monkeypatch):
+    monkeypatch.setattr("keyshift.solvers.allocation.pricing.bound.MOST_WORK", 0)
+    problem = ks.KeyGroupAllocation(synthetic_workload(4, 40, varies=0.6, seed=0), max_migrations=2)
+    assert ks.solve(problem, "prices").bound == CountBound(Instance(problem)).bound() * problem.scale
+
+
+def test_expiry_keeps_what_is_known():
+    bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(4, 40, varies=0.6, seed=0), max_migrations=2)))
+    assert PriceTree(bound).highest(0.01, 0.2, 1e-5, 9, lambda: True) == 0.01
+
+
+def test_branching_rules_out_what_prices_alone_do_not():
+    bound = PriceBound(
+        Instance(full := ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20))
+    )
+    assert not bound.excludes(0.003, never)
+    assert PriceTree(bound).excludes(0.003, 64, never)
+    assert not PriceTree(bound).excludes(0.003, 1, never)
+    assert ks.solve(full, "prices").bound > 0.003 * full.scale
+
+
+def test_a_plan_says_who_sends_and_takes_how_many():
+    bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)))
+    plans = []
+
+    def keep(plan: np.ndarray) -> bool:
+        plans.append(plan)
+        return len(plans) == 2
+
+    assert not PriceTree(bound).excludes(0.0033, 200, never, keep, most_plans=9)
+    assert plans
+    for plan in plans:
+        sent, taken = plan.sum(axis=0)
+        assert sent == taken <= 20
+    assert not PriceTree(bound).excludes(0.0033, 200, never, keep, most_plans=1)
+
+
+def test_columns_of_late_use_are_kept(monkeypatch):
+    monkeypatch.setattr("keyshift.solvers.allocation.pricing.bound.MOST_COLUMNS", 100)
+    bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)))
+    PriceTree(bound).excludes(0.0033, 9, never)
+    assert 0 < len(bound.met) <= 100
+
+
+def test_master_takes_a_column_once():
+    master = Master(1, 2, 3.0)
+    column = Column(0, 1, 1, 1.0, np.array([0.5, -0.5]), 0.0, (0, 1))
+    assert master.add([column, column]) == [column]
+    assert master.add([column]) == []
+    master.solve()
+    assert master.value == pytest.approx(3.0)  # the column and its imbalance cost 3.5, no column 3
+    assert not master.use().balanced
+
+
+def test_kernels_say_the_same_compiled_and_not():
+    rng = np.random.default_rng(2)
+    load, price = np.sort(rng.uniform(0.1, 0.2, 9)), rng.uniform(0, 1, 9)
+    f, who = price_kernels.arrival_costs(load, price, load[0], 0.01, 3)
+    plain, plain_who = price_kernels.arrival_costs.py_func(load, price, load[0], 0.01, 3)
+    np.testing.assert_array_equal(f, plain)
+    np.testing.assert_array_equal(who, plain_who)
+    widths = np.array([4, 5, 6, 7])
+    minima = price_kernels.window_minima(f, widths)
+    np.testing.assert_array_equal(minima, price_kernels.window_minima.py_func(f, widths))
+    for b, y in itertools.product(range(4), range(minima.shape[1])):
+        inside = f[b, max(0, y - widths[b]) : y + 1]
+        assert minima[b, y] == (inside.min() if inside.size else price_kernels.NEVER)
+    own, leaving, foreign = rng.uniform(0.1, 0.2, 4), rng.uniform(0, 1, 4), np.ones(9, bool)
+    for excess in (-0.4, 0.0, 0.1):
+        answers = []
+        for kernel in (price_kernels.cheapest_column, price_kernels.cheapest_column.py_func):
+            column = np.zeros(10, np.int64)
+            value = kernel(
+                own,
+                leaving,
+                excess,
+                0.02,
+                0,
+                3,
+                0,
+                3,
+                load,
+                price,
+                foreign,
+                load[0],
+                0.01,
+                f,
+                minima,
+                who,
+                widths,
+                column,
+            )
+            answers.append((value, *column))
+        assert answers[0] == answers[1]
+        beyond = []
+        for kernel in (price_kernels.beyond, price_kernels.beyond.py_func):
+            pick = np.zeros(3, np.int64)
+            value = kernel(
+                own, leaving, excess, 0.02, False, 0, 1, 4, 0, 1, 4, load, price, np.array([-1.0, 0, 1]), pick
+            )
+            beyond.append((value, *pick))
+        assert beyond[0] == pytest.approx(beyond[1])

@@ -1,0 +1,148 @@
+"""The compiled loops of collocation against plain Python, and the bounds' inner problems against brute force."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from instances.collocation import random_problem
+
+import keyshift as ks
+from keyshift.models import Budget
+from keyshift.solvers.collocation import lagrangian_kernels as tree_kernel
+from keyshift.solvers.collocation import local_search_kernels as search_kernel
+from keyshift.solvers.collocation.arrays import arrays_of
+from keyshift.solvers.collocation.lagrangian import LagrangianBound, largest, most_arrivals, tighten
+from keyshift.solvers.collocation.local_search import improve
+from keyshift.solvers.collocation.structural_bounds import component_cuts, spectral_cut
+
+
+def random_tree(rng, p, n):
+    parent = np.array(
+        [-1] + [int(rng.integers(-1, k)) if rng.random() < 0.2 else int(rng.integers(0, k)) for k in range(1, p)]
+    )
+    weight = np.where(parent >= 0, rng.random(p), 0.0)
+    return np.arange(p)[::-1].copy(), parent, weight, rng.normal(size=(p, n)), rng.normal(1.0, 0.8, n)
+
+
+def value_of(labels, parent, weight, theta, omega):
+    linked = sum(
+        weight[k] * omega[labels[k]] for k in range(len(labels)) if parent[k] >= 0 and labels[k] == labels[parent[k]]
+    )
+    return sum(theta[k, i] for k, i in enumerate(labels)) + linked
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_tree_program_is_exact(seed):
+    rng = np.random.default_rng(seed)
+    p, n = 5, int(rng.integers(1, 4))
+    order, parent, weight, theta, omega = random_tree(rng, p, n)
+    for flavour in ("py_func", "compiled"):
+        pick = (lambda f: f.py_func) if flavour == "py_func" else (lambda f: f)
+        up, out, labels = np.empty((p, n)), np.empty((p, n)), np.zeros(p, dtype=np.int64)
+        with pytest.MonkeyPatch.context() as patch:
+            if flavour == "py_func":
+                for name in ("top_two", "second_label"):
+                    patch.setattr(tree_kernel, name, getattr(tree_kernel, name).py_func)
+            total = pick(tree_kernel.best_labels)(order, parent, weight, theta, omega, up, labels)
+            pick(tree_kernel.by_label)(order, parent, weight, omega, up, total, out)
+        every = {a: value_of(a, parent, weight, theta, omega) for a in itertools.product(range(n), repeat=p)}
+        assert total == pytest.approx(max(every.values()))
+        assert value_of(labels, parent, weight, theta, omega) == pytest.approx(total)
+        for k, i in itertools.product(range(p), range(n)):
+            assert out[k, i] == pytest.approx(max(v for a, v in every.items() if a[k] == i))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_prices_bound_every_feasible_assignment_and_close_no_better_one(seed):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)))
+    data, w = arrays_of(problem), problem.workload
+    feasible = [
+        np.array(a)
+        for a in itertools.product(range(w.nodes), repeat=w.key_groups)
+        if not problem.violations(np.array(a))
+    ]
+    values = sorted((data.collocated(a) for a in feasible), reverse=True)
+    bound = LagrangianBound(data)
+    for _ in range(5):  # any prices will do
+        prices = bound.first_prices()
+        prices.moves, prices.cost = rng.random(2)
+        prices.upper, prices.lower = rng.random(w.nodes) * 0.2, rng.random(w.nodes) * 0.2
+        if problem.max_load_distance is None:
+            prices.upper[:] = prices.lower[:] = 0
+        prices.lower[w.draining] = 0
+        prices.use = rng.random(data.capacity.shape) * 0.1
+        value, _ = bound.evaluate(prices)
+        assert not values or value >= values[0] - 1e-12
+    if values:
+        middle = values[len(values) // 2]
+        assert tighten(bound, Budget(), middle, steps=60) >= values[0] - 1e-12
+        for a in feasible:
+            if data.collocated(a) > middle + 1e-9:
+                assert bound.open_to[np.arange(w.key_groups), a].all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_annealing_is_the_same_compiled_or_not(seed, monkeypatch):
+    problem = random_problem(np.random.default_rng(seed), 6, 3)
+    compiled = improve(problem, None, Budget(), seed, steps=400)
+    for name in ("anneal", "shift", "violation", "propose", "a_mover", "uniform", "integer"):
+        monkeypatch.setattr(search_kernel, name, getattr(search_kernel, name).py_func)
+    monkeypatch.setattr("keyshift.solvers.collocation.local_search.anneal", search_kernel.anneal)
+    with np.errstate(over="ignore"):
+        plain = improve(problem, None, Budget(), seed, steps=400)
+    if compiled is None:
+        assert plain is None
+    else:
+        np.testing.assert_array_equal(compiled, plain)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_local_search_is_feasible_and_never_loses_its_start(seed):
+    problem = random_problem(np.random.default_rng(seed), 6, 3)
+    start = ks.solve(problem, "cp-sat").assignment
+    found = improve(problem, start, Budget(), seed, steps=2000)
+    assert (found is None) == (start is None)
+    if found is not None:
+        assert not problem.violations(found)
+        assert problem.objective(found) <= problem.objective(start) + problem.tolerance
+
+
+def cluster(load, edges, nodes, current=None, **options):
+    p = len(load)
+    traffic = np.zeros((p, p))
+    for k, other, t in edges:
+        traffic[k, other] = t
+    current = [k % nodes for k in range(p)] if current is None else current
+    w = ks.Workload(load=load, state=np.ones(p), current=current, nodes=nodes, traffic=traffic)
+    return ks.CollocatedAllocation(w, **options)
+
+
+def test_a_component_too_heavy_for_a_node_is_cut():
+    ring = [(k, (k + 1) % 4, 1.0) for k in range(4)]
+    data = arrays_of(cluster([1, 1, 1, 1], ring, 2, max_load_distance=10))
+    assert component_cuts(data) == pytest.approx(2 / 4)  # two parts, minimum cut 2
+    four = arrays_of(cluster([1, 1, 1, 1], ring, 4, max_load_distance=10))
+    assert component_cuts(four) == pytest.approx(1.0)  # four parts, every pair is cut
+    assert component_cuts(arrays_of(cluster([1, 1, 1, 1], ring, 2, max_load_distance=None))) == 0
+
+
+def test_even_traffic_is_cut_by_spectrum():
+    p, n = 12, 3
+    everybody = [(k, j, 1.0) for k in range(p) for j in range(p) if k != j]
+    problem = cluster([1.0] * p, everybody, n, max_load_distance=0.0)
+    # every node holds 4 of 12: 8 of 11 partners are elsewhere, and the bound knows it
+    assert spectral_cut(arrays_of(problem)) == pytest.approx(8 / 11, rel=1e-5)
+    assert ks.solve(problem, "cut").bound == pytest.approx(problem.scale * 8 / 11, rel=1e-5)
+    assert ks.solve(problem, "lp").bound == pytest.approx(0, abs=1e-3)  # a third of everything on every node
+
+
+def test_largest_and_arrivals():
+    assert largest(np.array([3.0, 1.0, 2.0]), 2) == 5
+    assert largest(np.array([3.0]), 5) == 3
+    assert largest(np.array([3.0]), 0) == 0
+    # loads of 1, ten a node, 10 % distance: one node can take j with j <= 1 + leavers, j + leavers <= 5
+    data = arrays_of(cluster([1.0] * 20, [], 2, max_load_distance=10, max_migrations=5))
+    assert most_arrivals(data) == 3

@@ -1,0 +1,366 @@
+"""Minimum-cost load balancing: every rule alone, exact methods and bounds against enumeration, the search kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from brute_force import brute_force
+from enumeration import optimum
+from instances.mclb import random_problem
+
+import keyshift as ks
+from keyshift.models import Answer, Budget
+from keyshift.models.mclb.pyomo_model import in_order
+
+EXACT = ("branch-and-bound", "scip", "cp-sat", "milp")
+RELAXED = ("sdp", "qp", "combinatorial")
+
+
+def problem(load, current, nodes, limit=None, **fields):
+    state = fields.pop("state", np.ones(np.shape(load)[-1]))
+    return ks.MCLB(ks.Workload(load=load, state=state, current=current, nodes=nodes, **fields), max_state_moved=limit)
+
+
+# The problem and its check ------------------------------------------------------------------------------------------
+
+
+def test_the_imbalance_is_the_variance_summed_over_windows():
+    p = problem([[4, 2, 0], [1, 1, 4]], [0, 0, 1], 2)
+    report = ks.check(p, [0, 0, 1])  # loads (6, 0) and (2, 4): variances 9 and 1
+    assert report.objective == 10
+    assert report.metrics["imbalance_per_window"] == 5
+    assert report.metrics["share_moved"] == 0
+
+
+def test_each_rule_alone():
+    p = problem([[1, 1, 1]], [0, 0, 1], 2, limit=2, state=[1, 2, 4])
+    assert ks.check(p, [0, 1, 1]).feasible
+    assert ks.check(p, [1, 0, 1]).feasible
+    (broken,) = ks.check(p, [1, 1, 1]).violations
+    assert (broken.rule, broken.amount) == ("max_state_moved", 1)
+    p = problem([[1, 1, 1]], [0, 0, 1], 3, draining=[False, True, False])
+    assert ks.check(p, [0, 0, 2]).feasible
+    (broken,) = ks.check(p, [0, 0, 1]).violations
+    assert (broken.rule, broken.where) == ("draining", 2)
+
+
+def test_draining_nodes_are_left_out_of_the_imbalance():
+    p = problem([[2, 2, 4]], [0, 0, 1], 3, draining=[False, True, False])
+    assert ks.check(p, [0, 0, 2]).objective == 0
+    assert ks.check(p, [0, 0, 2]).metrics["imbalance"] == 0
+
+
+def test_a_budget_below_what_draining_forces_is_named_as_the_conflict():
+    s = ks.solve(problem([[1, 1]], [0, 1], 2, limit=2, state=[1, 3], draining=[False, True]))
+    assert s.status == "infeasible"
+    assert s.message == "emptying the draining nodes moves 3 of state, the limit is 2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_state_moved": -1}, "max_state_moved = -1 must be at least 0"),
+        ({"max_state_moved": float("nan")}, "max_state_moved = nan must be a finite number"),
+        ({"nodes": [1.0, 2.0]}, r"nodes\[1\] = 2 differs from nodes\[0\] = 1"),
+        ({"workload": 3}, "workload must be a Workload, not a int"),
+    ],
+)
+def test_bad_data_is_refused(arguments, message):
+    w = ks.Workload(load=[1, 2], state=[1, 1], current=[0, 1], nodes=arguments.pop("nodes", 2))
+    with pytest.raises(ks.InputError, match=message):
+        ks.MCLB(**{"workload": w, **arguments})
+
+
+def test_the_core_numbers_kept_nodes_and_takes_forced_movement_off_the_budget():
+    p = problem([[1, 2, 3]], [2, 1, 0], 3, limit=5, state=[1, 2, 4], draining=[True, False, False])
+    core = p.core
+    assert (core.nodes, core.forced, core.names.tolist()) == (2, 4.0, [1, 2])
+    assert core.current.tolist() == [1, 0, -1]
+    assert core.state.tolist() == [1, 2, 0]
+    assert core.budget == pytest.approx(1.0)
+    assert core.lift(np.array([0, 1, 1])).tolist() == [1, 2, 2]
+    assert core.lower(np.array([1, 2, 0])).tolist() == [0, 1, -1]
+
+
+def test_only_nodes_without_state_are_interchangeable_under_a_budget():
+    load, current = [[1, 1, 1, 1]], [0, 0, 1, 2]
+    assert problem(load, current, 5).core.interchangeable.all()
+    limited = problem(load, current, 5, limit=1, state=[1, 1, 0, 1]).core
+    assert limited.interchangeable.tolist() == [False, True, False, True, True]
+    assert problem(load, current, 5, limit=4).core.interchangeable.all()  # a budget that cannot bind
+
+
+def test_relabelling_moves_least_and_keeps_the_groups():
+    core = problem([[1, 1, 1, 1]], [0, 0, 1, 2], 3, state=[5, 1, 1, 1]).core
+    assert core.relabelled(np.array([2, 2, 0, 1])).tolist() == [0, 0, 1, 2]
+
+
+def test_renumbering_obeys_the_symmetry_rule():
+    alike = np.array([True, False, True, True])
+    renumbered = in_order(np.array([3, 1, 2, 3, 0]), [4, 0, 1, 2, 3], alike)
+    assert renumbered.tolist() == [2, 1, 3, 2, 0]
+
+
+# Exact methods and bounds against enumeration -----------------------------------------------------------------------
+
+
+def agree(seeds, method, p_most, n_most):
+    found = 0
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        p = random_problem(rng, int(rng.integers(1, p_most + 1)), int(rng.integers(1, n_most + 1)))
+        best = optimum(p) if not p.conflicts() else None
+        s = ks.solve(p, method)
+        if best is None:
+            assert s.status == "infeasible", (seed, s)
+            continue
+        found += 1
+        assert s.status == "optimal", (seed, s)
+        assert s.objective == pytest.approx(best, abs=p.tolerance), (seed, s)
+        assert s.bound <= best + 1e-12 * best, (seed, s)
+    return found
+
+
+def test_the_two_oracles_agree():
+    for seed in range(6):
+        p = random_problem(np.random.default_rng(seed), 4, 2)
+        assert optimum(p) == pytest.approx(brute_force(p)[0]) or brute_force(p)[0] is None
+
+
+@pytest.mark.parametrize("method", EXACT)
+def test_exact_methods_equal_enumeration(method):
+    assert agree(range(30), method, 5, 3) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", EXACT)
+def test_exact_methods_equal_enumeration_up_to_eight_key_groups(method):
+    assert agree(range(100, 250), method, 8, 3) > 100
+
+
+def relaxations_are_below(seeds):
+    tight = 0
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        p = random_problem(rng, int(rng.integers(2, 7)), int(rng.integers(2, 4)))
+        best = None if p.conflicts() else optimum(p)
+        if best is None:
+            continue
+        for method in RELAXED:
+            bound = ks.solve(p, method).bound
+            assert bound is not None
+            assert bound <= best + 1e-12 * best, (seed, method, bound, best)
+            tight += best > 0 and bound > 0.9 * best
+    return tight
+
+
+def test_every_relaxation_is_below_the_optimum():
+    assert relaxations_are_below(range(60)) > 20  # and they say something
+
+
+@pytest.mark.slow
+def test_every_relaxation_is_below_the_optimum_on_a_thousand_instances():
+    assert relaxations_are_below(range(1000)) > 300
+
+
+def test_an_unsafe_bound_is_caught():
+    p = problem([[3, 2, 2, 1]], [0, 0, 0, 0], 2)
+    with pytest.raises(ks.BoundError, match="claims the bound"):
+        ks.Solution.of(p, "planted", Answer(np.array([0, 1, 1, 0]), bound=p.tolerance * 2), 0.0)
+
+
+def test_without_a_budget_shares_balance_everything():
+    assert ks.solve(problem([[9, 1, 1], [2, 2, 8]], [0, 1, 1], 2), "qp").bound >= 0
+    core = problem([[9, 1, 1], [2, 2, 8]], [0, 1, 1], 2).core
+    from keyshift.solvers.mclb.qp import shared_squares
+
+    assert shared_squares(core, Budget()) == 0
+
+
+def test_with_nothing_to_move_the_continuous_relaxation_is_the_present_imbalance():
+    p = problem([[9, 1, 1], [2, 2, 8]], [0, 1, 1], 2, limit=0)
+    assert ks.solve(p, "qp").bound == pytest.approx(p.objective(p.workload.current), rel=1e-9)
+
+
+# Branch and bound, local search, limits -----------------------------------------------------------------------------
+
+
+def test_branch_and_bound_needs_no_start():
+    from keyshift.solvers.mclb.branch_and_bound import branch_and_bound
+
+    for seed in range(10):
+        p = random_problem(np.random.default_rng(seed), 6, 3)
+        if p.conflicts():
+            continue
+        answer = branch_and_bound(p, budget=Budget())
+        assert answer.termination == "optimal"
+        assert p.objective(answer.assignment) == pytest.approx(optimum(p), abs=p.tolerance)
+
+
+def test_a_limited_tree_keeps_its_root_bound():
+    rng = np.random.default_rng(3)
+    p = problem(rng.integers(1, 100, (4, 24)), rng.integers(0, 4, 24), 4)
+    s = ks.solve(p, "branch-and-bound", max_tree=500)
+    assert (s.status, s.termination) == ("feasible", "completed")
+    assert 0 <= s.bound < s.objective
+
+
+def test_a_limited_time_improves_the_start_and_brings_a_bound():
+    rng = np.random.default_rng(7)
+    p = problem(rng.gamma(2.0, 20.0, (8, 36)), np.arange(36) % 4, 4, limit=30)
+    start = ks.solve(p, "local-search", effort=0.0)
+    s = ks.solve(p, start=start, time_limit=3)
+    assert s.objective < start.objective
+    assert 0 <= s.bound <= s.objective
+    assert s.termination == "time_limit"
+
+
+@pytest.mark.parametrize("method", EXACT)
+def test_at_a_limit_the_start_comes_back(method):
+    rng = np.random.default_rng(3)
+    p = problem(rng.integers(1, 100, (4, 24)), rng.integers(0, 4, 24), 4, limit=12)
+    start = ks.solve(p, "local-search", effort=0.05)
+    s = ks.solve(p, method, start=start, time_limit=0.0)
+    assert s.objective <= start.objective
+    assert s.termination == "time_limit"
+
+
+@pytest.mark.parametrize("limit", [None, 10.0])
+@pytest.mark.parametrize("key_groups", [40, 1600])
+def test_local_search_improves_on_the_greedy_placement_and_keeps_the_budget(key_groups, limit):
+    rng = np.random.default_rng(5)
+    load = rng.gamma(2.0, 50.0, (6, key_groups))
+    p = problem(load, np.arange(key_groups) % 4, 4, limit=limit)
+    s = ks.solve(p, "local-search", effort=0.1)
+    assert s.metrics["state_moved"] <= (limit or np.inf)
+    assert s.objective < 0.9 * p.objective(p.workload.current)
+    again = ks.solve(p, "local-search", effort=0.1)
+    np.testing.assert_array_equal(s.assignment, again.assignment)
+
+
+def test_local_search_is_never_worse_than_its_start():
+    rng = np.random.default_rng(6)
+    p = problem(rng.integers(1, 9, (2, 8)), rng.integers(0, 3, 8), 3)
+    best = ks.solve(p)
+    assert ks.solve(p, "local-search", start=best, effort=0.01).objective <= best.objective + p.tolerance
+
+
+def test_compression_keeps_all_inner_products():
+    from keyshift.solvers.mclb.local_search import compressed
+
+    load = np.random.default_rng(0).random((5, 9))
+    short = compressed(load)
+    assert short.shape == (5, 5)
+    np.testing.assert_allclose(short @ short.T, load @ load.T)
+    assert compressed(load[:, :3]) is not None
+    assert compressed(load[:, :3]).shape == (5, 3)
+
+
+# Kernels, interpreted and compiled ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small():
+    rng = np.random.default_rng(2)
+    p = problem(rng.integers(1, 20, (3, 9)), rng.integers(0, 3, 9), 3, limit=5, state=rng.integers(1, 4, 9))
+    return p.core
+
+
+def test_the_change_of_a_pair_is_the_change_of_the_sum_of_squares(small):
+    from keyshift.solvers.mclb import local_search_kernels as kernels
+
+    rng = np.random.default_rng(0)
+    moment = small.load @ small.load.T
+    for _ in range(200):
+        chosen = rng.integers(0, 3, 9)
+        rows = kernels.second_moment_rows.py_func(moment, chosen, 3)
+        np.testing.assert_allclose(rows, kernels.second_moment_rows(moment, chosen, 3))
+        k, q = rng.choice(9, 2, replace=False)
+        b, d = rng.integers(0, 3, 2)
+        after = chosen.copy()
+        after[k] = b
+        alone = kernels.pair_change.py_func(moment, rows, chosen, k, b, -1, -1)
+        assert alone == pytest.approx(small.squares(after) - small.squares(chosen))
+        after[q] = d
+        both = kernels.pair_change.py_func(moment, rows, chosen, k, b, q, d)
+        assert both == pytest.approx(small.squares(after) - small.squares(chosen))
+        assert both == pytest.approx(kernels.pair_change(moment, rows, chosen, k, b, q, d))
+
+
+def test_sweeps_keep_loads_budget_and_value_in_step(small):
+    from keyshift.solvers.mclb import local_search_kernels as kernels
+
+    order = np.arange(9)
+    placed = kernels.place_greedily.py_func(small.load, order, 3, small.state, small.current, small.budget)
+    np.testing.assert_array_equal(
+        placed, kernels.place_greedily(small.load, order, 3, small.state, small.current, small.budget)
+    )
+    assert small.moved(placed) <= small.budget
+    chosen = small.current.copy()
+    sums = np.zeros((3, 3))
+    np.add.at(sums, chosen, small.load)
+    before, spent = small.squares(chosen), 0.0
+    fall, spent = kernels.descend.py_func(
+        small.load, chosen, sums, small.state, small.current, spent, small.budget, order
+    )
+    more, spent = kernels.swap_alike.py_func(
+        small.load, chosen, sums, small.state, small.current, spent, small.budget, order, 5, 200,
+        np.random.default_rng(1),
+    )  # fmt: skip
+    assert small.squares(chosen) == pytest.approx(before - fall - more)
+    assert spent == pytest.approx(small.moved(chosen))
+    assert spent <= small.budget
+    np.testing.assert_allclose(sums.sum(axis=0), small.load.sum(axis=0))
+
+
+def test_annealing_says_what_it_gained(small):
+    from keyshift.solvers.mclb import local_search_kernels as kernels
+
+    moment = small.load @ small.load.T
+    for anneal in (kernels.anneal, kernels.anneal.py_func):
+        found, gained = anneal(
+            moment, small.current, 3, small.state, small.current, small.budget, 100.0, 0.1, 400,
+            np.random.default_rng(4),
+        )  # fmt: skip
+        assert small.squares(found) - small.squares(small.current) == pytest.approx(gained)
+        assert small.moved(found) <= small.budget
+
+
+def test_water_filling_is_the_best_completion_with_divisible_load():
+    from keyshift.solvers.mclb.branch_and_bound_kernels import completion_bound, level_squares
+
+    assert level_squares.py_func(np.array([5.0, 1.0, 2.0]), 3.0) == 25 + 3**2 + 3**2  # the two lower ones level at 3
+    assert level_squares.py_func(np.array([5.0, 1.0, 2.0]), 0.0) == 30
+    assert level_squares(np.array([1.0, 1.0]), 4.0) == 18
+    assert completion_bound.py_func(np.array([[5.0, 0.0], [1.0, 2.0]]), np.array([2.0, 0.0])) == 25 + 9 + 4
+
+
+def test_only_the_first_empty_interchangeable_node_is_tried():
+    from keyshift.solvers.mclb.branch_and_bound_kernels import _next_node
+
+    own, sums = np.array([2.0]), np.array([[5.0], [0.0], [0.0], [1.0]])
+    count, none, free = np.array([1, 0, 0, 1]), np.zeros(4, dtype=bool), np.ones(4, dtype=bool)
+    assert _next_node.py_func(own, sums, none, count, free, 0.0, 9.0, 1.0, -1) == 1
+    tried = np.array([False, True, False, False])
+    assert _next_node.py_func(own, sums, tried, count, free, 0.0, 9.0, 1.0, -1) == 3
+    assert _next_node.py_func(own, sums, tried, count, ~free, 0.0, 9.0, 1.0, -1) == 2  # all nodes differ
+    assert _next_node.py_func(own, sums, none, count, free, 9.0, 9.0, 1.0, 0) == 0  # only staying is paid for
+    assert _next_node.py_func(own, sums, np.array([True, False, False, False]), count, free, 9.0, 9.0, 1.0, 0) == -1
+
+
+def test_the_tree_search_interpreted_finds_the_optimum():
+    from keyshift.solvers.mclb import branch_and_bound_kernels as tree_kernels
+    from keyshift.solvers.mclb.branch_and_bound import _Search
+
+    p = problem([[5, 4, 3, 3], [1, 2, 2, 1]], [0, 0, 1, 1], 2, limit=2)
+    search = _Search(p, p.core, None)
+    limit, visited = np.inf, 0
+    while search.frame[0] >= 0:
+        limit, more = tree_kernels.explore.py_func(
+            search.load, search.rest, search.state, search.current, p.core.interchangeable, p.core.budget, limit,
+            search.choice, search.tried, search.sums, search.count, search.frame, search.found, 5, 0.0,
+        )  # fmt: skip
+        visited += more
+    search._keep()
+    assert search.value == pytest.approx(optimum(p))
+    assert 4 <= visited <= 30

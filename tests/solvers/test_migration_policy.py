@@ -1,0 +1,371 @@
+"""Policies under a transition matrix: values against naive value iteration, the check, the artefact."""
+
+from __future__ import annotations
+
+import interval_oracle as oracle
+import numpy as np
+import pandas as pd
+import pytest
+from instances.policies import battery, random_problem
+
+import keyshift as ks
+from keyshift.models import Budget
+from keyshift.models.intervals.policy.transitions import (
+    estimate_transitions,
+    node_counts,
+    read_transitions,
+    renormalised,
+)
+from keyshift.solvers.intervals.partitions.best_partners import Ruler, matches
+from keyshift.solvers.intervals.policy.mtm import PolicyIteration
+from keyshift.solvers.intervals.policy.restricted import metric_bound
+from keyshift.solvers.intervals.policy.saved_policy import Policy
+
+TABLE_4 = {2: {2: 0.3, 3: 0.6, 4: 0.1}, 3: {2: 0.3, 3: 0.4, 4: 0.3}, 4: {2: 0.1, 3: 0.5, 4: 0.4}}
+
+
+def table_4(tau=0.4, discount=0.8, m=10, **more):
+    rng = np.random.default_rng(7)
+    w = ks.Workload(load=rng.integers(2, 6, m), state=rng.integers(1, 9, m), current=np.repeat([0, 1], m // 2), nodes=2)
+    return ks.MigrationPolicy(w, TABLE_4, tau, discount, **more)
+
+
+def test_mtm_equals_naive_value_iteration():
+    rng = np.random.default_rng(1)
+    solved = 0
+    for _ in range(40):
+        problem = random_problem(rng, int(rng.integers(1, 8)), int(rng.integers(1, 4)))
+        expected = oracle.policy(problem)
+        solution = ks.solve(problem)
+        if expected is None:
+            assert solution.status == "infeasible"
+            continue
+        solved += 1
+        assert solution.status == "optimal"
+        assert solution.objective == pytest.approx(expected, abs=1e-6 * problem.scale)
+        assert solution.bound <= expected + 1e-12
+        assert solution.gap_abs < 1e-6 * problem.scale
+    assert solved >= 15
+
+
+def test_every_value_lies_in_its_certified_interval():
+    problem = table_4()
+    precise = PolicyIteration(problem)
+    precise.run(Budget(), 1e-9)
+    rough = PolicyIteration(problem)
+    rough.round(Budget())
+    for n in problem.counts:
+        assert (rough.value[n] + rough.low <= precise.value[n] + precise.high).all()
+        assert (rough.value[n] + rough.high >= precise.value[n] + precise.low).all()
+    assert precise.gap <= 1e-9 * problem.scale < rough.gap
+
+
+def test_no_discount_is_single_step_migration():
+    problem = table_4(discount=0.0)
+    solution = ks.solve(problem)
+    steps = {n: ks.solve(problem.first_step(n)).objective for n in problem.first_row}
+    assert solution.objective == pytest.approx(sum(p * steps[n] for n, p in problem.first_row.items()))
+    revealed = ks.solve(table_4(discount=0.0, nodes_after=4))
+    assert revealed.objective == pytest.approx(steps[4])
+
+
+def test_looking_ahead_pays():
+    """The optimal policy is never worse than deciding step by step, and on this instance strictly better."""
+    problem = table_4(m=12)
+    optimal, myopic = ks.solve(problem), ks.solve(problem, "ssm")
+    assert optimal.objective < myopic.objective - 1e-6 * problem.scale
+
+
+def test_clairvoyance_is_a_strict_lower_bound():
+    """Definition 5.3 averages optima of known sequences: less than any controller can reach that learns step by step."""
+    problem = table_4(discount=0.5, m=8)
+    chances = [(pa * pb, (a, b)) for a, pa in problem.first_row.items() for b, pb in problem.transitions[a].items()]
+    w = problem.workload
+    total = float(w.state.sum())
+    classes = {n: list(oracle.partitions(w, n, problem.tau)) for n in problem.counts}
+    now = oracle.cuts_of(w.current)
+
+    def two_steps(a, b):
+        ends = {p: min(total - oracle.kept(p, q, w.state) for q in classes[b]) for p in classes[a]}
+        return min(total - oracle.kept(now, p, w.state) + 0.5 * ends[p] for p in classes[a])
+
+    clairvoyant = sum(chance * two_steps(*path) for chance, path in chances)
+    online = 0.0
+    for a, pa in problem.first_row.items():
+        later = {
+            p: sum(
+                pb * min(total - oracle.kept(p, q, w.state) for q in classes[b])
+                for b, pb in problem.transitions[a].items()
+            )
+            for p in classes[a]
+        }
+        online += pa * min(total - oracle.kept(now, p, w.state) + 0.5 * later[p] for p in classes[a])
+    assert clairvoyant <= online + 1e-12
+
+
+def test_the_linear_program_and_value_iteration_agree():
+    problem = battery()["twelve"]
+    values = [ks.solve(problem, method).objective for method in ("mtm", "lp", "value-iteration")]
+    assert values == pytest.approx([values[0]] * 3, abs=1e-6 * problem.scale)
+
+
+def test_a_discount_near_one_does_not_overflow():
+    """Values of a bad policy can then differ by far more than all the state; they share a word with row numbers."""
+    problem = table_4(discount=0.9999, m=8)
+    mtm, naive = ks.solve(problem), ks.solve(problem, "value-iteration", tolerance=1e-7)
+    assert mtm.objective == pytest.approx(naive.objective, rel=1e-6)
+    assert mtm.bound <= naive.objective
+
+
+def test_a_partner_of_huge_value_is_never_chosen():
+    c = ks.solve(battery()["twelve"]).details["policy"].classes[3]
+    ruler = Ruler(np.ones(12), c.size)
+    value = np.full(c.size, 2**55)
+    value[3] = 0
+    assert (ruler.sweep(c, c.rows, value).partner == 3).all()
+
+
+def test_the_bound_of_any_size_is_a_bound():
+    rng = np.random.default_rng(9)
+    seen = 0.0
+    for _ in range(40):
+        problem = random_problem(rng, int(rng.integers(2, 8)), 3)
+        if problem.conflicts():
+            continue
+        bound, best = metric_bound(problem), oracle.policy(problem)
+        assert bound <= best + 1e-9
+        seen = max(seen, bound / max(best, 1e-9))
+    assert seen > 0.3
+
+
+def test_looking_ahead_over_some_partitions_lies_in_between():
+    problem = table_4(m=12)
+    optimal, some, myopic = (ks.solve(problem, m) for m in ("mtm", "mtm-restricted", "ssm"))
+    assert optimal.objective <= some.objective + 1e-9 <= myopic.objective + 1e-6
+    assert some.bound <= optimal.objective
+    assert ks.solve(problem, "ssm", most_states=2).status == "none"
+
+
+# The check --------------------------------------------------------------------------------------------------------
+
+
+def test_the_check_values_a_policy_by_hand():
+    """Two counts in turn: 4 tasks of state 1 on two nodes, then one, then two, ... each step moves 2."""
+    w = ks.Workload(load=np.ones(4), state=np.ones(4), current=[0, 0, 1, 1], nodes=2)
+    problem = ks.MigrationPolicy(w, {1: {2: 1.0}, 2: {1: 1.0}}, 0, 0.5)
+    none = [-1] * 4
+    policy = np.array([[[0, 0, 0, 0], none], [none, [0, 0, 1, 1]], [[1, 1, 1, 1], none]])
+    report = problem.check(policy)
+    assert report.feasible
+    assert report.objective == pytest.approx(2 / (1 - 0.5))
+    assert report.metrics["state_moved"] == 2.0
+    assert ks.solve(problem).objective == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize(
+    ("place", "labels", "rule"),
+    [
+        ((1, 1), [0, 0, 1, -1], "asked"),
+        ((1, 1), [0, 1, 0, 1], "intervals"),
+        ((1, 1), [0, 0, 0, 1], "load"),
+        ((0, 0), [0, 0, 1, 1], "nodes_after"),
+        ((1, 1), [0, 0, 2, 2], "node_numbers"),
+        ((1, 1), [0, 1, 1, 1], "load"),
+    ],
+)
+def test_each_rule_of_a_policy_can_be_broken(place, labels, rule):
+    w = ks.Workload(load=np.ones(4), state=np.ones(4), current=[0, 0, 1, 1], nodes=2)
+    problem = ks.MigrationPolicy(w, {1: {2: 1.0}, 2: {1: 1.0}}, 0, 0.5)
+    none = [-1] * 4
+    policy = np.array([[[0, 0, 0, 0], none], [none, [0, 0, 1, 1]], [[1, 1, 1, 1], none]])
+    policy[place] = labels
+    assert rule in {v.rule for v in problem.check(policy).violations}
+
+
+def test_an_open_policy_is_no_policy():
+    w = ks.Workload(load=np.ones(4), state=np.ones(4), current=[0, 0, 1, 1], nodes=2)
+    problem = ks.MigrationPolicy(w, {1: {2: 1.0}, 2: {1: 1.0}}, 0, 0.5)
+    none = [-1] * 4
+    first = [[0, 0, 0, 0], none]
+    assert [v.rule for v in problem.check([first]).violations] == ["closed"]
+    whole = [first, [none, [0, 0, 1, 1]], [[1, 1, 1, 1], none]]
+    spare = problem.check([*whole, first])
+    assert [v.rule for v in spare.violations] == ["closed"]
+    assert problem.check(whole).feasible
+    with pytest.raises(ks.InputError, match="assignment has shape"):
+        problem.check([0, 0, 1, 1])
+    with pytest.raises(ks.InputError, match=r"assignment\[0, 0, 0\] = 9"):
+        problem.check([[[9] * 4, none]])
+    with pytest.raises(ks.InputError, match="node numbers"):
+        problem.check([[[0.5] * 4, none]])
+
+
+def test_draining_nodes_are_left_in_the_first_step():
+    w = ks.Workload(
+        load=np.ones(6), state=np.arange(1, 7), current=[0, 0, 1, 1, 2, 2], nodes=3, draining=[False, True, False]
+    )
+    problem = ks.MigrationPolicy(w, {2: {2: 0.5, 3: 0.5}, 3: {2: 1.0}}, 0.5, 0.8)
+    solution = ks.solve(problem)
+    assert solution.objective == pytest.approx(oracle.policy(problem), abs=1e-5)
+    for n in problem.first_row:
+        assert 1 not in problem.decision(solution.assignment, n)
+    with pytest.raises(ks.InputError, match="nodes_after = 9"):
+        problem.decision(solution.assignment, 9)
+    onto = np.array(solution.assignment)
+    onto[0, problem.counts.index(2)] = [1, 1, 1, 0, 0, 0]
+    assert "draining" in {v.rule for v in problem.check(onto).violations}
+
+
+# Saved, loaded, asked ---------------------------------------------------------------------------------------------
+
+
+def test_a_policy_survives_saving(tmp_path):
+    problem = battery()["twelve"]
+    policy = ks.solve(problem).details["policy"]
+    policy.save(tmp_path / "policy.npz")
+    again = Policy.load(tmp_path / "policy.npz")
+    for n, c in policy.classes.items():
+        for i in range(c.size):
+            for after in problem.transitions[n]:
+                np.testing.assert_array_equal(policy.decide(n, c.cuts(i), after), again.decide(n, c.cuts(i), after))
+    (tmp_path / "other.npz").write_text("no policy")
+    with pytest.raises(ks.InputError, match="holds no migration policy"):
+        Policy.load(tmp_path / "other.npz")
+    with pytest.raises(ks.InputError, match="nodes_after = 99"):
+        again.decide(2, [0, 12], 99)
+
+
+def test_a_policy_decides_from_partitions_it_does_not_know():
+    """An overloaded partition is in no class: the policy then searches the whole class of the next count."""
+    problem = battery()["twelve"]
+    policy = ks.solve(problem).details["policy"]
+    cuts = np.array([0, 11, 12])
+    assert policy.classes[2].index(cuts) is None
+    chosen = policy.decide(2, cuts, 2)
+    costs = policy.costs(cuts, 2)
+    assert costs[policy.classes[2].index(chosen)] == costs.min()
+
+
+def test_threads_change_nothing():
+    problem = battery()["twelve"]
+    one, two = ks.solve(problem, threads=1), ks.solve(problem, threads=2)
+    assert one.objective == two.objective
+    np.testing.assert_array_equal(one.assignment, two.assignment)
+
+
+def test_costs_from_one_partition_to_all_of_a_class():
+    policy = ks.solve(battery()["twelve"]).details["policy"]
+    target, cuts = policy.classes[4], policy.classes[2].cuts(0)
+    compiled, plain = matches, matches.py_func
+    for run in (compiled, plain):
+        common = run(cuts, target.rows, target.tasks, policy.prefix)
+        state = np.diff(policy.prefix)
+        expected = [
+            oracle.kept(tuple(cuts.tolist()), tuple(target.cuts(i).tolist()), state) for i in range(target.size)
+        ]
+        assert common.tolist() == expected
+
+
+@pytest.mark.parametrize("method", ["lp", "value-iteration"])
+def test_what_cannot_be_written_out_is_refused(method):
+    w = ks.Workload(load=np.ones(30), state=np.ones(30), current=np.repeat([0, 1, 2], 10), nodes=3)
+    problem = ks.MigrationPolicy(w, {3: {4: 1.0}, 4: {3: 1.0}}, 0.6, 0.5)
+    assert "use 'mtm'" in ks.solve(problem, method).message
+
+
+def test_value_iteration_hears_a_limit():
+    problem = battery()["twelve"]
+    stopped = ks.solve(problem, "value-iteration", time_limit=0.0)
+    assert stopped.termination == "time_limit"
+    assert stopped.bound <= ks.solve(problem).objective <= stopped.objective + 1e-9
+    assert ks.solve(problem, "ssm", time_limit=0.0).status == "none"
+    assert ks.solve(problem, "mtm-restricted", time_limit=0.0, partitions=3).bound is not None
+
+
+def test_limits_are_said_not_hidden():
+    problem = battery()["twelve"]
+    refused = ks.solve(problem, most_partitions=10)
+    assert refused.status == "none"
+    assert refused.bound is None
+    assert "partitions" in refused.message
+    unwritten = ks.solve(problem, most_states=1)
+    assert unwritten.assignment is None
+    assert unwritten.bound == pytest.approx(ks.solve(problem).bound)
+    late = ks.solve(problem, time_limit=0.0)
+    assert late.status == "none"
+    assert "before the first sweep" in late.message
+
+
+# Transition matrices ----------------------------------------------------------------------------------------------
+
+
+def test_matrices_are_read_from_mappings_and_frames():
+    frame = pd.DataFrame(TABLE_4).T
+    assert read_transitions(frame) == read_transitions(TABLE_4)
+    text = {"2": {"2": 1.0}}  # as JSON has it
+    assert read_transitions(text) == {2: {2: 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("matrix", "sentence"),
+    [
+        ({}, "must map node counts"),
+        (3, "must map node counts"),
+        ({2: 1.0}, r"transitions\[2\] must map"),
+        ({2: {2: 0.9}}, r"transitions\[2\] sums to 0.9"),
+        ({2: {2: -1, 3: 2}, 3: {2: 1}}, r"transitions\[2\]\[2\] = -1"),
+        ({2: {3: 1}}, "no row for 3"),
+        ({0: {0: 1}}, "0 must be at least 1"),
+    ],
+)
+def test_bad_matrices_are_refused(matrix, sentence):
+    with pytest.raises(ks.InputError, match=sentence):
+        read_transitions(matrix)
+
+
+def test_matrices_are_estimated_from_history():
+    history = [2, 2, 3, 2, 4]
+    assert estimate_transitions(history) == {
+        2: {2: pytest.approx(1 / 3), 3: pytest.approx(1 / 3), 4: pytest.approx(1 / 3)},
+        3: {2: 1.0},
+        4: {4: 1.0},
+    }
+    assert estimate_transitions(history, diagonal=False)[2] == {3: 0.5, 4: 0.5}
+    with pytest.raises(ks.InputError, match="counts is empty"):
+        estimate_transitions([])
+
+
+def test_node_counts_scale_into_their_range():
+    assert node_counts([5, 10, 15], 8, 16) == [8, 12, 16]
+    assert node_counts([3, 3], 2, 4) == [2, 2]
+    table = pd.DataFrame({"window_start": [1, 0, 1], "load": [4.0, 2.0, 6.0], "operator": ["a", "a", "b"]})
+    assert node_counts(table, 1, 3) == [1, 3]
+    with pytest.raises(ks.InputError, match="no column 'load'"):
+        node_counts(pd.DataFrame({"window_start": [1]}), 1, 3)
+    with pytest.raises(ks.InputError, match="high = 1"):
+        node_counts([1], 3, 1)
+
+
+def test_counts_can_be_left_out_of_a_matrix():
+    left = renormalised(TABLE_4, [2, 4])
+    assert left == {
+        2: {2: pytest.approx(0.75), 4: pytest.approx(0.25)},
+        4: {2: pytest.approx(0.2), 4: pytest.approx(0.8)},
+    }
+    assert renormalised({2: {3: 1}, 3: {2: 1}}, [2]) == {2: {2: 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"discount": 1.0}, "discount = 1.0 must be below 1"),
+        ({"discount": -0.1}, "discount = -0.1"),
+        ({"nodes_after": 9}, "nodes_after = 9 has no row"),
+        ({"transitions": {5: {5: 1.0}}}, "no row for the 2 nodes of now"),
+        ({"workload": None}, "workload must be a Workload"),
+    ],
+)
+def test_bad_policies_are_refused(change, sentence):
+    w = ks.Workload(load=[1, 1], state=[1, 1], current=[0, 1], nodes=2)
+    with pytest.raises(ks.InputError, match=sentence):
+        ks.MigrationPolicy(**{"workload": w, "transitions": TABLE_4, "tau": 0.4, "discount": 0.8, **change})

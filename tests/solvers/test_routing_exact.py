@@ -1,0 +1,224 @@
+"""Mixed routing: the exact methods and bounds against brute force and against each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from brute_force import brute_force
+from instances.routing import battery, random_problem
+from interpreted import interpret
+
+import keyshift as ks
+from keyshift.models import Answer, Budget
+from keyshift.models.families.routing import ZipfStream
+from keyshift.models.routing.choices import Choices
+from keyshift.models.routing.compact import compact
+from keyshift.models.routing.pyomo_model import RoutingPyomo
+from keyshift.solvers import highs
+from keyshift.solvers.routing import lagrangian
+from keyshift.solvers.routing import lagrangian_kernels as kernels
+from keyshift.solvers.routing import statement as exact
+
+
+def agrees(problem, methods=("milp", "cp-sat")):
+    """Brute force, the exact methods and the bound tell one story; whether the instance is feasible."""
+    best, _ = brute_force(problem)
+    for method in methods:
+        s = ks.solve(problem, method)
+        assert s.status == ("infeasible" if best is None else "optimal"), (problem, s)
+        if best is not None:
+            assert abs(s.objective - best) <= problem.tolerance
+    bound = ks.solve(problem, "lp")
+    if best is not None:
+        assert bound.status == "none"
+        assert bound.bound <= best * (1 + 1e-12)
+    return best is not None
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_brute_force_equals_the_exact_methods(block):
+    rng = np.random.default_rng(100 + block)
+    feasible = sum(
+        agrees(random_problem(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4))), ("milp", "cp-sat"))
+        for _ in range(15)
+    )
+    assert 3 <= feasible <= 15
+
+
+@pytest.mark.slow
+def test_brute_force_equals_the_exact_methods_on_a_thousand():
+    rng = np.random.default_rng(1)
+    feasible = sum(agrees(random_problem(rng, int(rng.integers(1, 8)), int(rng.integers(1, 5)))) for _ in range(1000))
+    assert 300 < feasible < 950
+
+
+@pytest.mark.parametrize("sides", ["upper", "both"])
+def test_every_table_limit_against_brute_force(sides):
+    rng, matters = np.random.default_rng(5), 0
+    for _ in range(3):
+        home = rng.integers(0, 3, 6)
+        w = ks.Workload(
+            load=rng.integers(1, 9, 6), state=rng.integers(1, 9, 6), home=home, nodes=3,
+            current=np.where(rng.random(6) < 0.5, home, rng.integers(0, 3, 6)),
+        )  # fmt: skip
+        values = []
+        for limit in range(7):
+            problem = ks.MixedRouting(w, theta_max=0.4, max_table_size=limit, sides=sides)
+            agrees(problem)
+            values.append(brute_force(problem)[0])
+        known = [v for v in values if v is not None]
+        assert known == sorted(known, reverse=True)
+        matters += len(set(known)) > 1
+    assert matters >= 1
+
+
+def test_the_declarative_model_alone_is_the_problem():
+    rng = np.random.default_rng(9)
+    for _ in range(25):
+        problem = random_problem(rng, 5, 3)
+        if problem.conflicts():
+            continue
+        best, _ = brute_force(problem)
+        choices = Choices.all(problem)
+        if choices.record.size == 0:
+            continue
+        statement = RoutingPyomo(choices)
+        program, columns = highs.compile_model(statement.model)
+        result = highs.minimise(program, Budget(), options=exact.TIGHT)
+        assert (result.values is None) == (best is None)
+        if best is not None:
+            for column, value in zip(columns, result.values, strict=True):
+                column.set_value(value, skip_validation=True)
+            assert abs(problem.objective(statement.assignment()) - best) <= problem.tolerance
+            assert not problem.violations(statement.assignment())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_dual_reaches_the_linear_relaxation(seed):
+    """Two ways to one number: the Lagrangian dual, and HiGHS on the Pyomo model without integrality."""
+    stream = ZipfStream(300, 4, window=1 + seed % 3, seed=seed)
+    first = ks.solve(ks.MixedRouting(stream.workload()), "mixed").assignment
+    stream.advance()
+    problem = ks.MixedRouting(
+        stream.workload(first), max_table_size=[8, 20, None][seed % 3], sides=["upper", "both"][seed % 2]
+    )
+    keys = compact(problem.workload)
+    dual = lagrangian.maximise(lagrangian.Relaxation(problem, keys), Budget())
+    program, _ = highs.compile_model(RoutingPyomo(Choices.all(problem)).model)
+    relaxed, _ = highs.relaxation_bound(program, Budget())
+    assert relaxed is not None
+    assert abs(dual.bound - relaxed) <= 3e-6 * problem.scale
+
+
+def test_any_prices_bound_the_optimum():
+    rng = np.random.default_rng(21)
+    tried = 0
+    while tried < 40:
+        problem = random_problem(rng, 5, 3)
+        best, _ = brute_force(problem)
+        if best is None:
+            continue
+        relaxation = lagrangian.Relaxation(problem, compact(problem.workload))
+        n = problem.workload.nodes
+        prices = lagrangian.Prices(rng.random(n), rng.random(n) * (problem.lower > 0), float(rng.random()))
+        assert relaxation.safe_value(prices) <= best
+        assert abs(relaxation.safe_value(prices) - relaxation.value(prices) * problem.scale) <= 1e-9 * problem.scale
+        tried += 1
+
+
+def second_interval(keys=1500, nodes=5, window=5, limit=60, seed=0):
+    """A stream's second interval, its keys where a plan for the first one left them."""
+    stream = ZipfStream(keys, nodes, window=window, seed=seed)
+    first = ks.solve(ks.MixedRouting(stream.workload(), max_table_size=limit), "mixed").assignment
+    stream.advance()
+    return ks.MixedRouting(stream.workload(first), max_table_size=limit)
+
+
+@pytest.mark.parametrize("method", ["milp", "cp-sat"])
+def test_thousands_of_keys_are_solved_to_the_proof(method):
+    problem = second_interval()
+    best = ks.solve(problem, method)
+    heuristic = ks.solve(problem, "mixed")
+    assert best.status == "optimal"
+    assert best.objective < heuristic.objective
+    assert best.metrics["table_size"] <= 60
+    assert ks.solve(problem, "lp").bound <= best.objective
+
+
+def test_the_two_exact_methods_agree():
+    for seed in range(2):
+        problem = second_interval(600, 4, seed=seed, limit=25)
+        one, other = ks.solve(problem, "milp"), ks.solve(problem, "cp-sat")
+        assert one.status == other.status
+        assert one.objective == other.objective
+
+
+def test_what_is_too_large_keeps_its_bound():
+    problem = second_interval()
+    s = ks.solve(problem, "milp", largest=0)
+    assert s.objective - s.bound <= 0.01 * s.objective
+    if s.status == "feasible":
+        assert s.termination == "gap"
+        assert "stay open" in s.message
+
+
+def test_no_start_is_no_matter():
+    problem = second_interval(600, 4, limit=25)
+    alone = exact.solve_milp(problem, budget=Budget())
+    assert problem.objective(alone.assignment) == ks.solve(problem, "milp").objective
+    ended = exact.solve_cpsat(problem, budget=Budget(0.0))
+    assert ended.assignment is None
+    assert ended.termination == "time_limit"
+    assert ended.bound >= 0
+
+
+def test_the_solver_proves_what_the_relaxation_cannot():
+    """Three keys of 2 on two nodes of at most 3.6 each: fractions fit, keys do not."""
+    w = ks.Workload(load=[2, 2, 2], state=[1, 1, 1], current=[0, 0, 1], home=[0, 0, 1], nodes=2)
+    for method in ("milp", "cp-sat"):
+        s = ks.solve(ks.MixedRouting(w, theta_max=0.2), method)
+        assert s.status == "infeasible"
+        assert "proves" in s.message
+    assert ks.solve(ks.MixedRouting(w, theta_max=0.2), "lp").status == "none"
+
+
+def test_an_overload_within_tolerance_is_left_to_whole_numbers(monkeypatch):
+    """HiGHS hands back an assignment that the check refuses: CP-SAT decides instead."""
+    w = ks.Workload(load=[4, 3, 2, 1], state=[4, 3, 2, 2], current=[0, 0, 0, 1], home=[0, 0, 0, 1], nodes=2)
+    problem = ks.MixedRouting(w, theta_max=0.0)
+    best, _ = brute_force(problem)
+
+    def careless(choices, budget, known, **_):
+        heaviest_first = np.array(
+            [choices.keys.count[r] if d == 0 else 0 for r, d in zip(choices.record, choices.node, strict=True)]
+        )
+        return Answer(choices.assignment(heaviest_first), 0.0, "optimal")
+
+    monkeypatch.setattr(exact, "_highs", careless)
+    answer = exact.solve_milp(problem, budget=Budget())
+    assert problem.objective(answer.assignment) == best
+
+
+def test_states_that_are_multiples_round_the_bound_up():
+    w = ks.Workload(load=[3, 3, 1, 1], state=[6, 6, 6, 6], current=[0, 0, 0, 1], home=[0, 0, 0, 1], nodes=2)
+    problem = ks.MixedRouting(w, theta_max=0.1)
+    assert lagrangian.on_grid(problem, 0.1) == 6
+    assert lagrangian.on_grid(problem, 6.0) == 6
+    assert lagrangian.on_grid(problem, -1.0) == 0
+    free = ks.MixedRouting(w.replace(state=[0, 0, 0, 0]))
+    assert lagrangian.on_grid(free, 0.5) == 0
+    odd = ks.MixedRouting(w.replace(state=[np.pi, np.e, 1, 1e-9]))
+    assert lagrangian.on_grid(odd, 0.5) == 0.5
+
+
+def test_compiled_loops_do_what_their_text_says(monkeypatch):
+    rng = np.random.default_rng(4)
+    problems = [*battery().values(), *(random_problem(rng, 8, 3) for _ in range(12)), second_interval(300, 4, limit=12)]
+
+    def outcomes():
+        answers = [ks.solve(p, "milp") for p in problems]
+        return [(s.status, s.objective, s.bound) for s in answers]
+
+    compiled = outcomes()
+    interpret(monkeypatch, kernels)
+    assert outcomes() == compiled

@@ -1,0 +1,57 @@
+"""No time limit is spent on compiling: methods name what compiles their kernels, and after it nothing is compiled."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from compiled import compiled, reaches_kernels
+from instances import BATTERIES
+
+from keyshift.catalogue import FORMULATIONS, find_method
+from keyshift.solving import solve
+
+KERNELS = {
+    name: [m.name for m in formulation.methods if reaches_kernels(m.entry.partition(":")[0])]
+    for name, formulation in FORMULATIONS.items()
+}
+
+
+@pytest.mark.parametrize("name", FORMULATIONS)
+def test_a_method_with_kernels_names_what_compiles_them(name):
+    named = [m.name for m in FORMULATIONS[name].methods if m.prepare is not None]
+    assert named == KERNELS[name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "interval-migration" else pytest.mark.slow)
+        for name, methods in KERNELS.items()
+        if methods
+    ],
+)
+def test_nothing_is_compiled_while_a_prepared_method_runs(name):
+    # In a process of its own: in this one, other tests have compiled what a preparation may lack.
+    run = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def solve_prepared(name: str) -> None:
+    """Solve the battery with every method of a formulation, after its preparation, and name the kernels compiled."""
+    problems = BATTERIES[name]()
+    for method in KERNELS[name]:
+        chosen = find_method(problems["ties"], method)
+        for used in (chosen, *(find_method(problems["ties"], start) for start in chosen.warm_start)):
+            used.make_ready()
+        before = compiled()
+        assert any(before.values()), f"preparing {method} compiles nothing"
+        for problem in problems.values():
+            solve(problem, method, time_limit=10.0)
+        late = [kernel for kernel, signatures in compiled().items() if signatures > before.get(kernel, 0)]
+        assert not late, f"{method} compiles {late} within its time"
+
+
+if __name__ == "__main__":
+    solve_prepared(sys.argv[1])

@@ -1,0 +1,96 @@
+"""What people outside script against, as data: public names, signatures, methods, commands and their options."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+SNAPSHOTS = Path(__file__).parents[1] / "snapshots"
+RELEASED = SNAPSHOTS / "public_surface_0_1.json"
+NOW = SNAPSHOTS / "public_surface.json"
+
+
+def surface() -> dict[str, Any]:
+    """The public surface: no annotations, since those name types by wherever they stand today."""
+    return {"names": _names(), "methods": _methods(), "commands": _commands()}
+
+
+def _names() -> dict[str, Any]:
+    import keyshift
+    import keyshift.spark_stats
+
+    found = {f"keyshift.{name}": getattr(keyshift, name) for name in keyshift.__all__}
+    found |= {
+        f"keyshift.spark_stats.{name}": getattr(keyshift.spark_stats, name) for name in keyshift.spark_stats.__all__
+    }
+    return {name: _described(value) for name, value in sorted(found.items())}
+
+
+def _described(value: Any) -> Any:
+    if not inspect.isclass(value):
+        return _parameters(value) if callable(value) else type(value).__name__
+    members = {
+        name: member
+        for name, member in inspect.getmembers(value)
+        if not name.startswith("_") and (getattr(member, "__module__", "") or "").startswith("keyshift")
+    }
+    members |= {
+        n: m
+        for n, m in inspect.getmembers(value)
+        if isinstance(m, property | functools.cached_property) and n[0] != "_"
+    }
+    described = {name: _parameters(member) if callable(member) else "property" for name, member in members.items()}
+    return {"()": _parameters(value), **dict(sorted(described.items()))}
+
+
+def _parameters(function: Any) -> list[str]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # an exception's own signature
+        return []
+    return [
+        str(p.replace(annotation=inspect.Parameter.empty)) if _plain(p.default) else f"{p.name}=..." for p in parameters
+    ]
+
+
+def _plain(default: Any) -> bool:
+    return (
+        default is inspect.Parameter.empty or default is None or isinstance(default, bool | int | float | str | tuple)
+    )
+
+
+def _methods() -> dict[str, Any]:
+    from keyshift.catalogue import FORMULATIONS
+
+    return {
+        f.name: {m.name: [m.kind, *(f"{k}={v!r}" for k, v in m.options.items())] for m in f.methods}
+        for f in FORMULATIONS.values()
+    }
+
+
+def _commands() -> dict[str, list[str]]:
+    import typer
+
+    from keyshift.cli import app
+
+    group = typer.main.get_command(app)
+    return {
+        name: [
+            " ".join(p.opts + p.secondary_opts) if p.param_type_name == "option" else p.name.upper()
+            for p in command.params
+        ]
+        for name, command in sorted(group.commands.items())
+    }
+
+
+def write(path: Path) -> None:
+    """Write the surface as it is now."""
+    path.write_text(json.dumps(surface(), indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]) if len(sys.argv) > 1 else NOW)
