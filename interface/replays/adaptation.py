@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from time import perf_counter
@@ -15,7 +16,7 @@ from keyshift.heuristics.collocation.allocation_program import allocate
 from keyshift.models import Budget, InputError, Problem, Workload, metrics
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.answer import Progress
-from keyshift.models.arrays import whole
+from keyshift.models.arrays import real, whole
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.workload import IntArray
 from keyshift.replays.checkpoint import Checkpoint
@@ -187,8 +188,9 @@ def replay(
     memory : int, default 5
         A move back to the node left at most so many periods ago counts as an oscillation.
     checkpoint : str or Path, optional
-        A directory. Each finished period is written there in one step; a later call with the same arguments and
-        the same stream goes on from there, and ends with the same results.
+        A directory. It is written to in one step after every plan; a later call with the same arguments and the same
+        stream goes on from there - a killed run loses the plan under way, no more - and ends with the same results.
+        Two calls cannot write to one directory at a time.
     watch : callable, optional
         Called with a `Progress` after each plan.
 
@@ -206,6 +208,8 @@ def replay(
     if not planners or len(set(names)) < len(names):
         raise InputError(f"methods = {names}: give at least one, each with a label of its own")
     whole("periods", periods)
+    memory = whole("memory", memory, optional=False) or 0
+    real("time_limit", time_limit)
     loop = _Loop(
         planners,
         load_model or LoadModel(),
@@ -216,22 +220,25 @@ def replay(
         watch,
     )
     store = None if checkpoint is None else Checkpoint(Path(checkpoint), loop.description())
-    seconds: list[dict[str, Any]] = []
+    with nullcontext() if store is None else store.open():
+        return _run(loop, _first(workloads, periods), store)
+
+
+def _run(loop: _Loop, workloads: Iterable[Workload], store: Checkpoint | None) -> Replay:
+    """Period by period; what the checkpoint knows is not planned again."""
     rows: list[dict[str, Any]] = []
-    for period, statistics in enumerate(_first(workloads, periods)):
+    seconds: list[dict[str, Any]] = []
+    labels = [planner.name for planner in loop.planners]
+    for period, statistics in enumerate(workloads):
         loop.expect(statistics)
-        done = None if store is None else store.read(period, statistics)
+        done = None if store is None else store.read(period, statistics, labels)
         if done is not None:
-            rows += done["rows"]
             loop.clusters = {name: Cluster(**state) for name, state in done["clusters"].items()}
-            continue
-        made, timing = loop.one_period(period, statistics)
-        if made is None:
+        made, timing = loop.one_period(period, statistics, done["rows"] if done else [], store)
+        seconds += timing
+        if len(made) < len(labels):
             return Replay(tuple(rows), tuple(seconds), interrupted=True)
         rows += made
-        seconds += timing
-        if store is not None:
-            store.write(period, statistics, made, {name: c.to_dict() for name, c in loop.clusters.items()})
     if store is not None:
         store.finish(rows)
     return Replay(tuple(rows), tuple(seconds))
@@ -277,16 +284,20 @@ class _Loop:
         elif statistics.key_groups != self.key_groups:
             raise InputError(f"a period has {statistics.key_groups} key groups, the first one had {self.key_groups}")
 
-    def one_period(self, period: int, statistics: Workload) -> tuple[list[dict[str, Any]] | None, list[dict[str, Any]]]:
-        """Every method's row; None when it was interrupted."""
-        rows, timing = [], []
-        for planner in self.planners:
+    def one_period(
+        self, period: int, statistics: Workload, done: Sequence[dict[str, Any]], store: Checkpoint | None
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Every method's row, those that are `done` as they are; fewer when it was interrupted."""
+        rows, timing = list(done), []
+        for planner in self.planners[len(rows) :]:
             began = perf_counter()
             row = self._adapt(planner, self.clusters[planner.name], period, statistics)
             if row is None:
-                return None, []
+                break
             rows.append(row)
             timing.append({"period": period, "method": planner.name, "seconds": perf_counter() - began})
+            if store is not None:
+                store.write(period, statistics, rows, {name: c.to_dict() for name, c in self.clusters.items()})
             if self.watch is not None:
                 self.watch(Progress(row["objective"], row["bound"], f"period {period}, {planner.name}"))
         return rows, timing

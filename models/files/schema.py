@@ -179,7 +179,9 @@ def size_of(file: Path) -> int:
 
 # One sentence for what pydantic found ---------------------------------------------------------------------------
 
-_TYPE_NAME = re.compile(r"(list|dict|tuple|function-[a-z]+|constrained-[a-z]+|literal)\[|(int|float|str|bool|none)$")
+_TYPE_NAME = re.compile(
+    r"(list|dict|tuple|function-[a-z]+|constrained-[a-z]+|literal)\[|(int|float|str|bool|none|fraction)$"
+)
 
 _EXPECTED = {
     "float_type": "a number",
@@ -198,13 +200,16 @@ _EXPECTED = {
     "mapping_type": "an object",
     "model_type": "an object",
     "none_required": "null",
+    "fraction_parsing": "a fraction",
+    "is_instance_of": "another type",
 }
 
 
-def sentence(error: ValidationError, of: str, schema: type[BaseModel] | None = None) -> str:
+def sentence(error: ValidationError, of: str, schema: type[BaseModel] | None = None, root: tuple[str, ...] = ()) -> str:
     """Say the first error in one sentence: where, what was found, what is expected."""
-    found = [{**e, "loc": _place(e["loc"])} for e in error.errors(include_url=False)]
-    same = [e for e in found if e["loc"][:1] == found[0]["loc"][:1]]
+    found = [{**e, "loc": (*root, *_place(e["loc"]))} for e in error.errors(include_url=False)]
+    depth = len(root) + 1
+    same = [e for e in found if e["loc"][:depth] == found[0]["loc"][:depth]]
     first = max(same, key=lambda e: len(e["loc"]))  # of a choice between types, the one that fits farthest
     *outer, last = first["loc"] or ("",)
     if first["type"] == "missing":
@@ -214,11 +219,12 @@ def sentence(error: ValidationError, of: str, schema: type[BaseModel] | None = N
         return f"{of} has a field {shown(last)}{f' in {where(outer)}' if outer else ''}{known}"
     place, expected = where(first["loc"]), [expectation(e) for e in same if e["loc"] == first["loc"]]
     said = f"{place} = {shown(first['input'])}" if place else shown(first["input"])
-    return (
-        f"{of}: {said} {' or '.join(dict.fromkeys(expected))}"
-        if of
-        else f"{said} {' or '.join(dict.fromkeys(expected))}"
-    )
+    return f"{of}: {said} {_either(expected)}" if of else f"{said} {_either(expected)}"
+
+
+def _either(expected: list[str]) -> str:
+    first, *others = dict.fromkeys(expected)
+    return " or ".join([first, *(other.removeprefix("must be ") for other in others)])
 
 
 def _place(location: Sequence[int | str]) -> tuple[int | str, ...]:

@@ -19,22 +19,31 @@ killed job left; it does not count. Operators are numbers, in the topology's ord
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
+from pydantic import ConfigDict, Field
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
+from keyshift.models.files.schema import (
+    LARGEST,
+    Count,
+    FileFormat,
+    FileModel,
+    FileName,
+    read_json,
+    shown,
+    validated,
+)
+from keyshift.models.files.tables import MOST_NUMBERS, Columns, read_table
+from keyshift.models.files.writing import reason
 from keyshift.models.placement import placement as place
-from keyshift.models.workload import FloatArray, Workload
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from keyshift.models.workload import MOST_NODES, FloatArray, IntArray, Workload
 
 FORMAT = 1
 MANIFEST = "statistics.json"
@@ -46,6 +55,12 @@ DRIVER_ROWS = 5_000_000
 
 LOAD_COLUMNS = ("window", "operator", "key_group", "load", "state_whole", "state_high", "state_low")
 TRAFFIC_COLUMNS = ("src_operator", "src_key_group", "dst_operator", "dst_key_group", "tuples", "bytes")
+COLUMNS = {
+    "load": Columns({name: "number" if name == "load" else "whole" for name in LOAD_COLUMNS[1:]}),
+    "traffic": Columns(
+        {name: "nullable" if name == "bytes" else "number" if name == "tuples" else "whole" for name in TRAFFIC_COLUMNS}
+    ),
+}
 
 
 def read_statistics(
@@ -78,11 +93,11 @@ def read_statistics(
         raise InputError(f"{source} holds no window" + ("" if end is None else f" up to number {end}"))
     first, end, last = held[0][0], held[-1][0] if end is None else end, arrays.whole("last", last, least=1)
     first = first if last is None else max(first, end - last + 1)
-    reach = max(operator["windows"] for operator in manifest["topology"]["operators"])
+    reach = max(operator.get("windows", 1) for operator in manifest["topology"]["operators"])
     needed = [(number, run) for number, run in held if number >= min(first, end - reach + 1)]
-    load = _read(source, "load", needed, max_rows)
+    load = read_rows(source, manifest, "load", needed, max_rows)
     edges = [(number, run) for number, run in needed if number == end]
-    pairs = _read(source, "traffic", edges, max_rows) if manifest["topology"]["edges"] else None
+    pairs = read_rows(source, manifest, "traffic", edges, max_rows) if manifest["topology"]["edges"] else None
     return assemble(
         load,
         pairs,
@@ -135,6 +150,7 @@ def assemble(
         Limit on the numbers in the load matrix.
     """
     (first, end), p = span, key_groups * len(operators)
+    n = _nodes(nodes)
     if (end - first + 1) * p > max_rows:
         raise InputError(
             f"{end - first + 1} windows of {p} key groups are more than max_rows = {max_rows} numbers: "
@@ -142,14 +158,17 @@ def assemble(
         )
     window = np.asarray(load["window"], dtype=np.int64)
     index = np.asarray(load["operator"], dtype=np.int64) * key_groups + np.asarray(load["key_group"], dtype=np.int64)
+    _refuse_strangers(
+        load, window, first - max(o.get("windows", 1) for o in operators), end, key_groups, len(operators)
+    )
+    _refuse_twice(window, index, operators, key_groups)
     matrix = np.zeros((end - first + 1, p))
     inside = window >= first
     matrix[window[inside] - first, index[inside]] = np.asarray(load["load"], dtype=float)[inside]
-    _, n = nodes, (int(nodes) if isinstance(nodes, int | np.integer) else np.size(nodes))
     home = np.tile(place(placement, key_groups, n), len(operators))
     return Workload(
         load=matrix,
-        state=_held(load, window, index, end, p, [operator["windows"] for operator in operators], key_groups),
+        state=_held(load, window, index, end, p, [operator.get("windows", 1) for operator in operators], key_groups),
         current=home if current is None else current,
         nodes=nodes,
         traffic=None if pairs is None else _matrix(pairs, key_groups, p, traffic, operators),
@@ -157,6 +176,37 @@ def assemble(
         home=home,
         keys=[f"{operator['name']}/{group}" for operator in operators for group in range(key_groups)],
     )
+
+
+def _nodes(nodes: int | ArrayLike) -> int:
+    """How many nodes there are; `Workload` checks their capacities."""
+    if np.ndim(nodes) == 0:
+        return arrays.whole("nodes", nodes, least=1, most=MOST_NODES, optional=False) or 1
+    return int(np.size(nodes))
+
+
+def _refuse_strangers(
+    rows: Mapping[str, Any], window: IntArray, first: int, end: int, key_groups: int, operators: int
+) -> None:
+    """Refuse rows of windows, operators or key groups that do not exist."""
+    limits = {"operator": (rows["operator"], 0, operators - 1), "key_group": (rows["key_group"], 0, key_groups - 1)}
+    for name, (values, least, most) in {**limits, "window": (window, first, end)}.items():
+        given = np.asarray(values, dtype=np.int64)
+        wrong = (given < least) | (given > most)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise InputError(f"load: {name}[{at}] = {given[at]}, expected {least} to {most}")
+
+
+def _refuse_twice(window: IntArray, index: IntArray, operators: Sequence[Mapping[str, Any]], key_groups: int) -> None:
+    order = np.lexsort((index, window))
+    same = (np.diff(window[order]) == 0) & (np.diff(index[order]) == 0)
+    if same.any():
+        at = order[int(np.argmax(same))]
+        name = operators[int(index[at]) // key_groups]["name"]
+        raise InputError(
+            f"load: window {window[at]} has two rows for operator {name!r}, key group {index[at] % key_groups}"
+        )
 
 
 def _held(
@@ -189,6 +239,10 @@ def _matrix(
         + np.asarray(pairs[f"{side}_key_group"], dtype=np.int64)
         for side in ("src", "dst")
     )
+    for side, ends in (("src", source), ("dst", destination)):
+        wrong = (ends < 0) | (ends >= p) | ~_within(pairs[f"{side}_key_group"], key_groups)
+        if wrong.any():
+            raise InputError(f"traffic: row {int(np.argmax(wrong))} names an operator or key group that does not exist")
     unknown = np.isnan(values)
     if unknown.any():
         name = operators[int(source[np.argmax(unknown)]) // key_groups]["name"]
@@ -196,23 +250,76 @@ def _matrix(
     return sp.csr_array((values, (source, destination)), shape=(p, p))
 
 
+def _within(values: Any, upper: int) -> np.ndarray[Any, Any]:
+    given = np.asarray(values, dtype=np.int64)
+    return np.asarray((given >= 0) & (given < upper))
+
+
 # The manifest -----------------------------------------------------------------------------------------------------
+
+
+class Part(FileModel):
+    """A part of the manifest that later versions may add to."""
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+
+
+class OperatorPart(Part):
+    """What the reader needs to know of an operator; the topology knows more."""
+
+    name: str
+    windows: Count = 1
+
+
+class TopologyPart(Part):
+    """Operators in the order that numbers the key groups, and who feeds whom."""
+
+    operators: Annotated[list[OperatorPart], Field(min_length=1, max_length=10_000)]
+    edges: list[list[str]]
+
+
+class RunPart(Part):
+    """A run: its windows, and for each table and window its rows and the sums of its columns."""
+
+    windows: list[Annotated[int, Field(ge=-LARGEST, le=LARGEST)]]
+    checks: dict[str, dict[str, dict[str, float]]] | None = None
+
+
+class StatisticsManifest(FileFormat):
+    """``statistics.json``."""
+
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+    kind: ClassVar[str] = "keyshift-statistics"
+    newest: ClassVar[int] = FORMAT
+    legacy: ClassVar[str] = "keyshift_statistics"
+
+    format: str
+    version: int
+    topology: TopologyPart
+    length: Annotated[Any, Field(description="Length of a window in microseconds; null: one window")]
+    origin: Annotated[Any, Field(description="Start of window 0 in microseconds since 1970")]
+    key_groups: Annotated[int, Field(ge=1, le=MOST_NUMBERS, description="Key groups of every operator")]
+    hash: str
+    runs: Annotated[dict[FileName, RunPart], Field(description="Folders under runs/")]
+    nodes: Annotated[int, Field(ge=1, le=MOST_NODES)] | None = None
+    placement: str | None = None
 
 
 def read_manifest(source: Path) -> dict[str, Any]:
     """Read and check ``statistics.json``."""
     file = source / MANIFEST
-    try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{source} holds no statistics: it has no {MANIFEST}") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file} is damaged ({error})") from None
-    if not isinstance(manifest, dict) or manifest.get("keyshift_statistics") != FORMAT:
-        raise InputError(f"{file} has another format than {FORMAT}, which this version reads")
-    for name in ("topology", "length", "origin", "key_groups", "hash", "runs"):
-        if name not in manifest:
-            raise InputError(f"{file} is damaged: it lacks {name!r}")
+    if not file.exists():
+        raise InputError(f"{source} holds no statistics: it has no {MANIFEST}")
+    manifest = read_json(file)
+    if not isinstance(manifest, dict):
+        raise InputError(f"{file} must hold one JSON object, not {shown(manifest)}")
+    checked = validated(StatisticsManifest, StatisticsManifest.unstamped(manifest, file), str(file))
+    held: set[int] = set()
+    for name, run in checked.runs.items():
+        if twice := held.intersection(run.windows) or len(set(run.windows)) < len(run.windows):
+            which = f"window {min(twice)}" if isinstance(twice, set) else "a window"
+            raise InputError(f"{file} names {which} twice, the last time in the run {name}")
+        held.update(run.windows)
     return manifest
 
 
@@ -221,30 +328,48 @@ def windows_of(manifest: Mapping[str, Any]) -> dict[int, str]:
     return {int(number): run for run, about in manifest["runs"].items() for number in about["windows"]}
 
 
-def _read(source: Path, table: str, held: list[tuple[int, str]], max_rows: int) -> dict[str, Any]:
-    """Read one table of some windows, as arrays; windows without a folder have no rows in that table."""
-    columns: tuple[str, ...] = LOAD_COLUMNS[1:] if table == "load" else TRAFFIC_COLUMNS
-    made: dict[str, list[Any]] = {name: [] for name in ("window", *columns)}
+def read_rows(
+    source: Path, manifest: Mapping[str, Any], table: str, held: list[tuple[int, str]], max_rows: int
+) -> dict[str, Any]:
+    """Read one table of some windows, as arrays; what the manifest counts must be there."""
+    made: dict[str, list[Any]] = {name: [] for name in ("window", *COLUMNS[table].required)}
     rows = 0
     for number, run in held:
-        for file in sorted((source / "runs" / run / table / f"window={number}").glob("*.parquet")):
-            part = _table(file, columns)
-            rows += part.num_rows
-            if rows > max_rows:
-                raise InputError(
-                    f"{source}: more than max_rows = {max_rows} rows of {table}; raise it, or ask for less"
-                )
-            made["window"].append(np.full(part.num_rows, number))
-            for name in columns:
-                made[name].append(part[name].to_numpy(zero_copy_only=False))
+        checks = manifest["runs"][run].get("checks")
+        folder = source / "runs" / run / table
+        files = _files_of(folder, number, table, old=checks is None)
+        parts = [read_table(file, COLUMNS[table], most_rows=max_rows - rows) for file in files]
+        expected = None if checks is None else checks.get(table, {}).get(str(number), {"rows": 0})
+        _verify(folder / f"window={number}", parts, expected)
+        for part in parts:
+            size = part["tuples" if table == "traffic" else "load"].size
+            rows += size
+            made["window"].append(np.full(size, number))
+            for name, values in part.items():
+                made[name].append(values)
     return {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in made.items()}
 
 
-def _table(file: Path, columns: tuple[str, ...]) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def _files_of(folder: Path, number: int, table: str, *, old: bool) -> list[Path]:
+    """The files of one window. Manifests of version 0.1 count no rows: there a missing folder cannot mean none."""
+    place = folder / f"window={number}"
+    if old and not (folder if table == "traffic" else place).is_dir():
+        raise InputError(f"{folder if table == 'traffic' else place} is missing")
     try:
-        return pq.read_table(file, columns=list(columns), partitioning=None)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{file} cannot be read ({str(error).splitlines()[0]})") from None
+        return sorted(place.glob("*.parquet"))
+    except OSError as error:
+        raise InputError(f"{place} cannot be read ({reason(error)})") from None
+
+
+def _verify(place: Path, parts: list[dict[str, np.ndarray]], expected: Mapping[str, float] | None) -> None:
+    """Compare what was read with what the manifest counts."""
+    if expected is None:
+        return
+    found = sum(next(iter(part.values())).size for part in parts)
+    if found != expected.get("rows"):
+        raise InputError(f"{place} holds {found:,} rows, {MANIFEST} counts {expected.get('rows', 0):,}")
+    for name, counted in expected.items():
+        if parts and name in parts[0]:
+            total = float(sum(np.nansum(part[name].astype(float)) for part in parts))
+            if not abs(total - counted) <= 1e-9 * max(abs(total), abs(counted)):
+                raise InputError(f"{place}: {name} sums to {total:g}, {MANIFEST} says {counted:g}: a file was changed")

@@ -16,8 +16,14 @@ from keyshift.models.files.writing import reason
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Kind = Literal["whole", "number", "flag", "label"]
-EXPECTED = {"whole": "whole numbers", "number": "numbers", "flag": "true or false", "label": "texts or whole numbers"}
+Kind = Literal["whole", "number", "nullable", "flag", "label"]
+EXPECTED = {
+    "whole": "whole numbers",
+    "number": "numbers",
+    "nullable": "numbers or nulls",
+    "flag": "true or false",
+    "label": "texts or whole numbers",
+}
 
 MOST_NUMBERS = 2**25
 """Rows of one table, or numbers of one matrix, that are read unless the caller allows more."""
@@ -32,8 +38,8 @@ class Columns:
 
     Attributes
     ----------
-    required, optional : mapping of str to {"whole", "number", "flag", "label"}
-        Whole numbers; numbers; true or false (or 0 and 1); texts or whole numbers.
+    required, optional : mapping of str to {"whole", "number", "nullable", "flag", "label"}
+        Whole numbers; numbers; numbers or nulls; true or false (or 0 and 1); texts or whole numbers.
     prefix : (str, kind), optional
         Further columns by the beginning of their names.
     """
@@ -166,7 +172,7 @@ def _fits(found: pa.DataType, kind: Kind) -> bool:
     whole = _is_whole(found)
     if kind == "whole":
         return bool(whole)
-    if kind == "number":
+    if kind in ("number", "nullable"):
         return bool(whole or types.is_floating(found))
     if kind == "flag":
         return bool(whole or types.is_boolean(found))
@@ -175,7 +181,7 @@ def _fits(found: pa.DataType, kind: Kind) -> bool:
 
 
 def _array(file: Path, name: str, column: pa.ChunkedArray, kind: Kind) -> np.ndarray:
-    if column.null_count:
+    if column.null_count and kind != "nullable":
         raise InputError(f"{file} has a null in the column {name!r}")
     if kind == "label" and not str(column.type).startswith(("int", "uint")):
         found = [_texts(chunk) for chunk in column.chunks]

@@ -8,6 +8,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.intervals import IntervalMigration, MigrationSequence
+from keyshift.models.ranges import NonNegative
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.intervals.state_sizes import weights
 
@@ -66,7 +67,7 @@ def solve_cpsat(
     return cpsat.solve(statement, budget, start, bound=bound, infeasible=NO_ASSIGNMENT, seed=seed)
 
 
-def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, seconds: float = 5.0) -> Answer:
+def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, seconds: NonNegative = 5.0) -> Answer:
     """Least state moved when any task may go to any node, by CP-SAT: a lower bound, and the price of contiguity.
 
     The assignment is in ``details["assignment"]``, its state moved in ``details["state_moved"]``; it is no answer to

@@ -18,6 +18,7 @@ from ortools.graph.python.max_flow import SimpleMaxFlow
 
 from keyshift.models import Answer, Budget
 from keyshift.models.integers import scaled
+from keyshift.models.ranges import Threads
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Groups, Items
 from keyshift.models.workload import FloatArray, IntArray
@@ -157,7 +158,7 @@ def fractional_flow(items: Groups, budget: Budget) -> Flow:
 
 
 def solve_flow(
-    problem: KeySplitting, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+    problem: KeySplitting, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: Threads = 1
 ) -> Answer:
     """The least possible largest load with splitting: exact, by maximum flow.
 

@@ -131,10 +131,10 @@ DAMAGED = {
     "unknown-field": (damage_json(lambda c: c.update(weight=1)), "has a field 'weight'"),
     "newer-format": (damage_json(lambda c: c.update(version=99)), "has another format"),
     "json-nan": (damage_json(lambda c: c["state"].__setitem__(2, float("nan"))), r"w.json: state\[2\] = nan must be finite"),
-    "json-traffic-pair": (damage_json(lambda c: c.update(traffic=[[1, 2]])), r"traffic\[0\] = \[1, 2\] must be"),
+    "json-traffic-pair": (damage_json(lambda c: c.update(traffic=[[1, 2]])), r"traffic\[0\] = \[1.0, 2.0\] must be"),
     "json-traffic-unknown": (damage_json(lambda c: c.update(traffic=[[0, 99, 1]])), r"traffic.dst\[0\] = 99 is no key group"),
     "folder-without-header": (write_text("w/readme.txt", "x"), "has no workload.json"),
-    "damaged-header": (write_text("w/workload.json", "{}"), "is damaged"),
+    "damaged-header": (write_text("w/workload.json", "{}"), "has another format"),
     "folder-newer": (
         write_text("w/workload.json", '{"keyshift_workload": 9, "key_groups": 1, "nodes": 1, "windows": 1}'),
         "has another format",

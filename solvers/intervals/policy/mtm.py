@@ -12,6 +12,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.ranges import Positive, Threads, Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
@@ -188,10 +189,10 @@ def solve_mtm(
     *,
     budget: Budget,
     seed: int = 0,
-    tolerance: float = TOLERANCE,
-    threads: int = 1,
-    most_partitions: int = MOST_PARTITIONS,
-    most_states: int = MOST_STATES,
+    tolerance: Positive = TOLERANCE,
+    threads: Threads = 1,
+    most_partitions: Whole = MOST_PARTITIONS,
+    most_states: Whole = MOST_STATES,
 ) -> Answer:
     """Policy iteration over all partitions of all classes: exact, to a certified interval.
 

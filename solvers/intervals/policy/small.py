@@ -7,6 +7,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.policy.dense import DensePolicyModel
+from keyshift.models.ranges import Positive, Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.intervals.policy.closed_table import close
@@ -69,7 +70,7 @@ def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answ
 
 
 def value_iteration(
-    problem: MigrationPolicy, *, budget: Budget, seed: int = 0, tolerance: float = 1e-9, rounds: int = 100_000
+    problem: MigrationPolicy, *, budget: Budget, seed: int = 0, tolerance: Positive = 1e-9, rounds: Whole = 100_000
 ) -> Answer:
     """Apply (1) to all pairs of partitions until the values are certain within `tolerance` of all the state.
 

@@ -9,6 +9,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.ranges import Whole
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.owners import Cluster
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
@@ -81,7 +82,7 @@ def solve_oms(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    most_partitions: int = MOST_PARTITIONS,
+    most_partitions: Whole = MOST_PARTITIONS,
 ) -> Answer:
     """Forward dynamic program over all partitions: exact for any number of steps.
 
