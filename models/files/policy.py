@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ from pydantic import Field
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.archive import read_archive, write_archive
-from keyshift.models.files.schema import Count, FileFormat, parse_json, shown, validated
+from keyshift.models.files.schema import Count, FileFormat, Whole, parse_json, shown, validated
 
 _CHOICE = re.compile(r"choice_([0-9]{1,9})_([0-9]{1,9})")
 
@@ -45,6 +46,21 @@ class PolicyHeader(FileFormat):
     high: Annotated[float, Field(allow_inf_nan=False)]
     discount: Annotated[float, Field(ge=0, lt=1)]
     unit: Annotated[float, Field(gt=0, allow_inf_nan=False, description="State that one whole unit stands for")]
+
+
+class ProgressHeader(FileFormat):
+    """The header ``about`` of a policy iteration under way, beside an array ``value_<n>`` for each class."""
+
+    kind: ClassVar[str] = "keyshift-policy-progress"
+    newest: ClassVar[int] = 1
+
+    format: str
+    version: int
+    problem: Annotated[str, Field(description="SHA-256 of what the values depend on")]
+    values: Annotated[str, Field(description="SHA-256 of the values")]
+    rounds: Whole
+    stalled: Whole
+    least: Annotated[float, Field(description="Narrowest certified interval so far")]
 
 
 def write_policy(path: str | Path, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
@@ -80,6 +96,45 @@ def read_policy(path: str | Path) -> tuple[PolicyHeader, dict[str, np.ndarray]]:
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
     return header, held
+
+
+def write_progress(
+    path: str | Path, problem: str, values: Mapping[int, np.ndarray], rounds: int, stalled: int, least: float
+) -> None:
+    """Write the values between two rounds of policy iteration, in one step."""
+    about = {"problem": problem, "values": _digest(values), "rounds": rounds, "stalled": stalled, "least": least}
+    header = np.array(json.dumps({**ProgressHeader.stamp(), **about}, allow_nan=False))
+    write_archive(path, {**{f"value_{n}": value for n, value in values.items()}, "about": header})
+
+
+def read_progress(
+    path: str | Path, problem: str, sizes: Mapping[int, int]
+) -> tuple[ProgressHeader, dict[int, np.ndarray]]:
+    """The values between two rounds; `InputError` if they are torn, or belong to another problem."""
+    source = Path(path)
+    held = read_archive(source)
+    about = held.pop("about", None)
+    if about is None or about.dtype.kind != "U" or about.ndim:
+        raise InputError(f"{source} holds no policy iteration: it has no header")
+    content = parse_json(str(about), str(source))
+    if not isinstance(content, dict):
+        raise InputError(f"{source}: its header must be a JSON object, not {shown(content)}")
+    header = validated(ProgressHeader, ProgressHeader.unstamped(content, source), str(source))
+    if header.problem != problem:
+        raise InputError(f"{source} holds the policy iteration of another problem")
+    values = {n: held.get(f"value_{n}") for n in sizes}
+    fits = all(v is not None and v.dtype == float and v.shape == (sizes[n],) for n, v in values.items())
+    read = {n: np.array(v) for n, v in values.items() if v is not None}
+    if not fits or _digest(read) != header.values:
+        raise InputError(f"{source} is damaged: its values are not those that were written")
+    return header, read
+
+
+def _digest(values: Mapping[int, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for n, value in sorted(values.items()):
+        digest.update(f"{n}:{value.size}:".encode() + np.ascontiguousarray(value, dtype=np.float64).tobytes())
+    return digest.hexdigest()
 
 
 def _refuse_torn(header: PolicyHeader, held: Mapping[str, np.ndarray]) -> None:
