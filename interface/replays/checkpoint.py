@@ -15,7 +15,16 @@ import numpy as np
 from pydantic import Field
 
 from keyshift.models import InputError, Workload
-from keyshift.models.files.schema import FileFormat, FileModel, Whole, Wholes, read_file
+from keyshift.models.files.schema import (
+    FileFormat,
+    FileModel,
+    Whole,
+    Wholes,
+    read_file,
+    read_json,
+    shown,
+    validated,
+)
 from keyshift.models.files.writing import make_folder, only_writer, reason, write_file, write_text
 
 if TYPE_CHECKING:
@@ -47,14 +56,40 @@ class ClusterPart(FileModel):
     """The cluster of one method after its last plan; see `keyshift.replays.state.Cluster`."""
 
     names: Wholes
-    capacity: list[Annotated[float, Field(gt=0)]]
+    capacity: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]]
     draining: list[bool]
     place: Wholes
     first_place: Wholes
     left: list[int]
     left_at: list[int]
     next_name: Whole
-    start_load: float | None = None
+    start_load: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+Figure = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class RowPart(FileModel):
+    """The figures of one method in one period; see `keyshift.replays.adaptation.Replay`."""
+
+    period: Whole
+    method: str
+    load_distance: Figure
+    load_distance_percent: Figure
+    load_index: Figure
+    load_index_same_input: Figure
+    total_load: Figure
+    migrations: Figure
+    state_moved: Figure
+    remote_traffic: Figure | None = None
+    collocation_factor: Figure | None = None
+    oscillations: Whole
+    nodes: Whole
+    draining: Whole
+    objective: Figure | None
+    bound: Figure | None
+    fallback: str
+    replanned: bool
 
 
 class PeriodFile(FileFormat):
@@ -67,7 +102,7 @@ class PeriodFile(FileFormat):
     format: str
     version: int
     statistics: Annotated[str, Field(description="SHA-256 of the period's workload")]
-    rows: list[dict[str, bool | int | float | str | None]]
+    rows: list[RowPart]
     clusters: dict[str, ClusterPart]
 
 
@@ -122,17 +157,21 @@ class Checkpoint:
         file = self._file(period)
         if not file.exists():
             return None
-        content = read_file(file, PeriodFile)
+        held = read_json(file)
+        if not isinstance(held, dict):
+            raise InputError(f"{file} must hold one JSON object, not {shown(held)}")
+        content = validated(PeriodFile, PeriodFile.unstamped(held, file), str(file))
         if content.statistics != fingerprint(statistics):
             raise InputError(f"{file} belongs to other statistics than period {period} has now")
-        planned = [row.get("method") for row in content.rows]
+        planned = [row.method for row in content.rows]
         if planned != labels[: len(planned)] or set(content.clusters) != set(labels):
             raise InputError(f"{file} holds rows of other methods than {', '.join(labels)}")
-        if any(row.get("period") != period for row in content.rows):
+        if any(row.period != period for row in content.rows):
             raise InputError(f"{file} holds rows of another period")
         for name, cluster in content.clusters.items():
             _refuse_torn(cluster, statistics.key_groups, f"{file}: clusters.{name}")
-        return {"rows": content.rows, "clusters": {n: c.model_dump() for n, c in content.clusters.items()}}
+        # The rows as they were written: the same numbers give the same bytes in the end.
+        return {"rows": held["rows"], "clusters": {n: c.model_dump() for n, c in content.clusters.items()}}
 
     def write(
         self, period: int, statistics: Workload, rows: list[dict[str, Any]], clusters: Mapping[str, Mapping[str, Any]]
