@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -52,6 +53,19 @@ class Solution:
     metrics: dict[str, float] = field(default_factory=dict)
     message: str = ""
     details: dict[str, Any] = field(default_factory=dict)
+
+    planner: ClassVar[Callable[..., Any] | None] = None
+    """How `plan` makes a plan; the front door says so when it opens."""
+
+    def plan(self, **options: Any) -> Any:
+        """What an operator carries out: `keyshift.plan` of this solution, with its options.
+
+        Returns
+        -------
+        Plan
+        """
+        assert self.planner is not None, "import keyshift first"
+        return self.planner(**options)
 
     @property
     def gap_abs(self) -> float | None:

@@ -36,7 +36,7 @@ class Solver(Protocol):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CpSatResult:
     """The solver (values, ``best_objective_bound``), whether it holds an incumbent, and why it stopped."""
 
     solver: Solver
@@ -44,7 +44,7 @@ class Outcome:
     termination: Termination
 
 
-class Statement(Protocol):
+class CpSatStatement(Protocol):
     """What a problem's CP-SAT statement offers: a model, and the way from an assignment to its variables and back."""
 
     model: cp_model.CpModel
@@ -91,7 +91,7 @@ class _Left:
 
 
 def solve(
-    statement: Statement,
+    statement: CpSatStatement,
     budget: Budget,
     start: IntArray | None = None,
     *,
@@ -103,7 +103,7 @@ def solve(
 
     Parameters
     ----------
-    statement : Statement
+    statement : CpSatStatement
     budget : Budget
     start : ndarray, optional
         The assignment to begin from, and to hand back where CP-SAT finds none.
@@ -133,14 +133,14 @@ def minimise(
     threads: int = 1,
     report: Callable[[float, float], None] | None = None,
     **parameters: Any,
-) -> Outcome:
+) -> CpSatResult:
     """Run CP-SAT; returns the solver (values, bound) and the termination.
 
     With one thread, the default, a run that ends by proof repeats itself exactly.
 
     Returns
     -------
-    Outcome
+    CpSatResult
     """
     solver = cp_model.CpSolver()
     solver.parameters.random_seed = int(seed) % 2**31
@@ -171,7 +171,7 @@ def minimise(
             over = time.monotonic() if over is None else over
             solver.stop_search()
             if worker.is_alive() and time.monotonic() - over > GRACE_SECONDS:
-                return Outcome(_Left(callback), callback.found is not None, budget.why)
+                return CpSatResult(_Left(callback), callback.found is not None, budget.why)
     if failures:
         raise failures[0]
     if statuses[0] == int(cp_model.MODEL_INVALID):
@@ -180,4 +180,4 @@ def minimise(
     # CP-SAT leaves early when its next look at the clock would come too late.
     timed = math.isfinite(budget.time_limit) and solver.wall_time > 0.5 * solver.parameters.max_time_in_seconds
     ended = _ENDED.get(statuses[0]) or budget.ended("time_limit" if timed else "gap")
-    return Outcome(solver, found, ended)
+    return CpSatResult(solver, found, ended)

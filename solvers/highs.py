@@ -64,7 +64,7 @@ class HighsResult:
     row_duals: np.ndarray | None = None
 
 
-class Statement(Protocol):
+class PyomoStatement(Protocol):
     """What a problem's Pyomo statement offers: a model, and the way from an assignment to its variables and back."""
 
     model: Any
@@ -74,7 +74,7 @@ class Statement(Protocol):
 
 
 def solve(
-    statement: Statement,
+    statement: PyomoStatement,
     budget: Budget,
     start: IntArray | None = None,
     *,
@@ -86,7 +86,7 @@ def solve(
 
     Parameters
     ----------
-    statement : Statement
+    statement : PyomoStatement
     budget : Budget
     start : ndarray, optional
         The assignment to begin from, and to hand back where HiGHS finds none.

@@ -49,24 +49,15 @@ def stats(
     from keyshift.spark_stats import StatsStream, Topology, collect, local_session, read_log, read_log_stream
     from keyshift.spark_stats.collect import refuse
     from keyshift.spark_stats.directory import claim
-    from keyshift.spark_stats.expressions import check_schema, check_text
     from keyshift.spark_stats.failures import in_one_sentence
     from keyshift.spark_stats.output import commit, with_defaults
-    from keyshift.spark_stats.sources import check_log
 
     described = Topology.from_yaml(topology)
     if stream and (time is None or window is None):
         raise InputError("--stream needs --time and --window")
     if stream and strict:
         raise InputError("--strict needs the whole log: it does not go with --stream")
-    # Whatever can be refused is refused before Spark takes its seconds to start.
-    arrays.whole("--nodes", nodes, least=1)
-    place(placement, arrays.whole("--key-groups", key_groups, least=1, optional=False) or 1, nodes or 1)
-    check_log(log, format_)
-    if time is not None:
-        check_text("--time", time)
-    if schema is not None:
-        check_schema(schema)
+    _refuse_early(log, format_, schema, time, key_groups, nodes, placement)
     gather: dict[str, Any] = {"time": time, "window": window, "origin": origin}
     gather |= {"key_groups": key_groups, "hash": hash_}
     settings = _settings(conf)
@@ -90,6 +81,22 @@ def stats(
                     refuse(found.rejected_counts())
                 found.write(out, nodes=nodes, placement=placement)
     _report(out, as_json)
+
+
+def _refuse_early(
+    log: str, format_: str | None, schema: str | None, time: str | None, key_groups: int, nodes: int | None, where: str
+) -> None:
+    """Refuse whatever can be refused before Spark takes its seconds to start."""
+    from keyshift.spark_stats.expressions import check_schema, check_text
+    from keyshift.spark_stats.sources import check_log
+
+    arrays.whole("--nodes", nodes, least=1)
+    place(where, arrays.whole("--key-groups", key_groups, least=1, optional=False) or 1, nodes or 1)
+    check_log(log, format_)
+    if time is not None:
+        check_text("--time", time)
+    if schema is not None:
+        check_schema(schema)
 
 
 def _report(out: Path, as_json: bool) -> None:

@@ -90,7 +90,8 @@ def front(
         By rising movement, none dominated.
     """
     starts = [a for a in known if problem.check(a).feasible]
-    run = _Run(problem, budget, seed, starts, keep)  # without those done: a resumed run ends as a whole one would
+    # Without those done: a resumed run ends as a whole one would.
+    run = _EpsilonConstraint(problem, budget, seed, starts, keep)
     finished = {p.problem.max_state_moved: p for p in done}
     top = finished.get(problem.max_state_moved) or run.point(problem.max_state_moved, 1.0 / (points or 10))
     made = [top]
@@ -107,7 +108,7 @@ def front(
 
 
 @dataclass
-class _Run:
+class _EpsilonConstraint:
     """What all points of one run share."""
 
     problem: MCLB

@@ -14,6 +14,7 @@ from keyshift.models import arrays
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
 from keyshift.models.intervals.partition import require_intervals
+from keyshift.models.intervals.policy import macqueen
 from keyshift.models.intervals.policy.transitions import Transitions, read_transitions
 from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.problem import Problem, Violation
@@ -268,14 +269,13 @@ class PolicyTable:
         known = (self.chance > 0) & (self.target < expected.size)
         rows, _ = np.nonzero(known)
         step = sp.csr_array((self.chance[known], (rows, self.target[known])), shape=(expected.size, expected.size))
-        shift = 0.0 if self.broken else gamma / (1 - gamma)  # rows that sum to 1 allow the shift of MacQueen
         value = expected
         for _ in range(100_000):
             after = expected + gamma * (step @ value)
-            low, high = float((after - value).min()), float((after - value).max())
-            value = after + shift * (low + high) / 2
+            low, high = macqueen.interval([after - value], gamma)
+            value = after if self.broken else after + (low + high) / 2  # MacQueen's shift needs rows that sum to 1
             reachable = 1e-15 * float(np.abs(value).max())  # what rounding leaves of the difference
-            if gamma * (high - low) <= max(PRECISION * (1 - gamma) * self.problem.scale, reachable):
+            if high - low <= max(PRECISION * self.problem.scale, reachable / (1 - gamma)):
                 break
         return float(value[0])
 

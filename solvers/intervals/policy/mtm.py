@@ -16,6 +16,7 @@ from keyshift.models.files.policy import read_progress, write_progress
 from keyshift.models.files.writing import only_writer
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.intervals.policy import macqueen
 from keyshift.models.ranges import Positive, Threads, Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
@@ -40,9 +41,8 @@ class PolicyIteration:
     """Policy iteration with a certified interval on the optimal values.
 
     One round sweeps over all pairs (n, n') with n != n' of positive probability (for n' = n staying is optimal),
-    which gives TV and the greedy policy, and then evaluates that policy. With every row of the matrix
-    summing to 1, V* lies between TV + g/(1-g) min(TV - V) and TV + g/(1-g) max(TV - V) (MacQueen 1966), wherever V
-    came from; what whole-number arithmetic can have rounded is added to that interval.
+    which gives TV and the greedy policy, and then evaluates that policy. MacQueen's interval around TV holds the optimal
+    values; what whole-number arithmetic can have rounded is added to it.
     """
 
     problem: MigrationPolicy
@@ -87,11 +87,9 @@ class PolicyIteration:
             swept[n] += row.get(n, 0.0) * gamma * self.value[n]
         if len(choice) < len(self.pairs):
             return False
-        changes = [(swept[n] - v) for n, v in self.value.items()]
-        least, most = min(float(c.min()) for c in changes), max(float(c.max()) for c in changes)
-        lever = gamma / (1 - gamma)
+        least, most = macqueen.interval((swept[n] - v for n, v in self.value.items()), gamma)
         rounding = (unit + self.ruler.error + 1e-15 * self.problem.scale) / (1 - gamma)
-        self.low, self.high = lever * least - rounding, lever * most + rounding
+        self.low, self.high = least - rounding, most + rounding
         self.value, self.choice, self.expected = swept, choice, expected
         self.rounds += 1
         return True

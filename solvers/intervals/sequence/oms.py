@@ -11,12 +11,13 @@ from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.ranges import Whole
 from keyshift.models.workload import IntArray
-from keyshift.solvers.intervals.owners import Cluster
+from keyshift.solvers.intervals.metric_bounds import sequence_bound
+from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
 from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
-from keyshift.solvers.intervals.step.ssm import keepable, moved_at_least
+from keyshift.solvers.intervals.step.ssm import keepable
 
 MOST_PARTITIONS = 12_000_000
 MOST_CHOICES = 500_000_000
@@ -31,17 +32,17 @@ def starts_of(problem: MigrationSequence, nodes: int) -> IntArray:
 def realise(problem: MigrationSequence, partitions: list[IntArray]) -> np.ndarray:
     """The assignment after each step when the steps lead through these partitions, each labelled for least movement."""
     w = problem.workload
-    cluster = Cluster(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
+    owners = Owners(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
     prefix = keepable(problem.first_step()).prefix
     rows = []
     for cuts, nodes in zip(partitions, problem.counts, strict=True):
-        rows.append(cluster.migrate(cuts, nodes, prefix))
+        rows.append(owners.migrate(cuts, nodes, prefix))
         prefix = weights(w.state).prefix
     return np.stack(rows)
 
 
 def repeated_ssm(problem: MigrationSequence, *, budget: Budget, seed: int = 0) -> Answer:
-    """Optimal single-step migration at every step, blind to what follows. No guarantee; the bound is `metric_bound`."""
+    """Optimal single-step migration at every step, blind to what follows. No guarantee; the bound is `sequence_bound`."""
     cuts, w = cuts_of(problem.workload.current), problem.workload
     prefix = keepable(problem.first_step()).prefix
     found = []
@@ -50,22 +51,7 @@ def repeated_ssm(problem: MigrationSequence, *, budget: Budget, seed: int = 0) -
         _, cuts = band_cuts(starts_of(problem, nodes), cuts, prefix, intervals, True)
         prefix = weights(w.state).prefix
         found.append(cuts)
-    return Answer(realise(problem, found), metric_bound(problem))
-
-
-def metric_bound(problem: MigrationSequence) -> float:
-    """A lower bound of any size of instance: state moved is a metric, so no detour is shorter than the way to a class.
-
-    Until step t at least as much moves as in one optimal step from now to any of the counts up to t.
-    """
-    best = 0.0
-    for nodes in set(problem.counts):
-        step = problem.first_step(nodes)
-        kept = keepable(step)
-        intervals = min(nodes, problem.workload.key_groups)
-        gain, _ = band_cuts(step.starts, step.old_cuts, kept.prefix, intervals, False)
-        best = max(best, moved_at_least(step, kept, int(gain)))
-    return best
+    return Answer(realise(problem, found), sequence_bound(problem))
 
 
 @dataclass
@@ -92,7 +78,7 @@ def solve_oms(
     Parameters
     ----------
     most_partitions : int
-        Above so many partitions of one class, return the start with the bound of `metric_bound`.
+        Above so many partitions of one class, return the start with the bound of `sequence_bound`.
 
     Notes
     -----
@@ -103,7 +89,7 @@ def solve_oms(
     changing = sum(sizes[n] for n in problem.counts)
     if max(sizes.values()) > most_partitions or changing > MOST_CHOICES:
         said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
-        return Answer(start, metric_bound(problem), "completed", said)
+        return Answer(start, sequence_bound(problem), "completed", said)
     classes = {n: enumerate_class(starts_of(problem, n), n) for n in sizes}
     ruler = Ruler(problem.workload.state, max(sizes.values()))
     now = cuts_of(problem.workload.current)
@@ -115,7 +101,7 @@ def solve_oms(
     for t, nodes in enumerate(problem.counts[1:], start=1):
         if budget.expired:
             return Answer(
-                start, metric_bound(problem), budget.why, f"the limit came in step {t} of {len(problem.counts)}"
+                start, sequence_bound(problem), budget.why, f"the limit came in step {t} of {len(problem.counts)}"
             )
         if nodes == problem.counts[t - 1]:
             steps.append(_Step(classes[nodes], None))

@@ -7,8 +7,9 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.workload import IntArray
+from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions.enumeration import fewest_after
-from keyshift.solvers.intervals.sequence.oms import metric_bound, realise, starts_of
+from keyshift.solvers.intervals.sequence.oms import realise, starts_of
 from keyshift.solvers.intervals.sequence.two_changes_kernels import two_steps
 from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.ssm import keepable
@@ -32,7 +33,7 @@ def two_known_steps(
     Its states before each task are the lengths of the two current intervals, the intervals used beyond the least, and
     how the two pairs of overlapping intervals are matched: about m (25 * lengths^2 * slacks^2) steps. Steps that keep
     the count stay put, which is optimal, and do not count. More than two changes, or too many states, end in
-    the start with the bound of `metric_bound`.
+    the start with the bound of `sequence_bound`.
 
     Notes
     -----
@@ -41,7 +42,7 @@ def two_known_steps(
     changes = [t for t, n in enumerate(problem.counts) if t == 0 or n != problem.counts[t - 1]]
     if len(changes) > 2:
         said = f"{len(changes)} changes of the node count are more than the two it looks through"
-        return Answer(start, metric_bound(problem), "completed", said)
+        return Answer(start, sequence_bound(problem), "completed", said)
     counts = [problem.counts[t] for t in changes] * 2
     starts = [starts_of(problem, n) for n in counts[:2]]
     before = [_fewest_before(s) for s in starts]
@@ -52,7 +53,7 @@ def two_known_steps(
     m = problem.workload.key_groups
     if (size := int(shape.prod()) * 25 * m * 4) > MOST_BYTES:
         said = f"{size // 25 // 4} profiles take {size / 1e9:.1f} GB, more than {MOST_BYTES / 1e9:.1f}"
-        return Answer(start, metric_bound(problem), "completed", said)
+        return Answer(start, sequence_bound(problem), "completed", said)
     step = problem.first_step(counts[0])
     kept, state = keepable(step), weights(problem.workload.state)
     common = min(kept.unit, state.unit)
