@@ -61,7 +61,7 @@ class RunPart(Part):
     """A run: its windows, and for each table and window its rows and the sums of its columns."""
 
     windows: list[Annotated[int, Field(ge=-LARGEST, le=LARGEST)]]
-    checks: dict[str, dict[str, dict[str, float]]] | None = None
+    checks: dict[str, dict[str, dict[str, Annotated[float, Field(allow_inf_nan=False)]]]] | None = None
 
 
 class StatisticsManifest(FileFormat):

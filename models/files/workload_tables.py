@@ -41,7 +41,7 @@ class TableAccount(FileModel):
 
     file: FileName
     rows: Whole | None = None
-    sums: dict[str, float] | None = None
+    sums: dict[str, Annotated[float, Field(allow_inf_nan=False)]] | None = None
 
 
 class WorkloadManifest(FileFormat):
@@ -185,7 +185,10 @@ def _table(source: Path, about: WorkloadManifest, name: str, most: int) -> dict[
             return {}
         if account is None:
             raise InputError(f"{source / MANIFEST} names no table {name!r}")
-        file, rows = source / account.file, account.rows if rows is None else rows
+        file = source / account.file
+        if rows is not None and account.rows not in (None, rows):
+            raise InputError(f"{source / MANIFEST}: {name} has {account.rows} rows, but there are {rows} {name}")
+        rows = account.rows if rows is None else rows
     if not file.is_file():
         raise InputError(f"{file} is missing")
     return read_table(file, TABLES[name], rows=rows, most_rows=most)
