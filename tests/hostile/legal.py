@@ -70,21 +70,6 @@ LEGAL["manifest"] = {
     "tables.nodes.sums": lambda v: v is None or v == {}, "tables.traffic.sums": lambda v: v is None or v == {},
     **{f"tables.{t}.rows": only(None) for t in ("load", "traffic", "key_groups", "nodes")}, "tables": only(None),
 }  # fmt: skip
-MAY_GO |= {
-    ("manifest", f"tables.{t}.{x}") for t in ("load", "traffic", "key_groups", "nodes") for x in ("rows", "sums")
-}
-MAY_GO |= {("manifest", "tables"), ("manifest", "tables.traffic")}
-MAY_GO |= {
-    ("manifest", f"tables.{t}.sums.{c}")
-    for t, c in (
-        ("load", "load"),
-        ("traffic", "tuples"),
-        ("nodes", "capacity"),
-        ("key_groups", "state"),
-        ("key_groups", "resource.memory"),
-    )
-}
-
 MAY_GO = {
     ("workload", n)
     for n in ("draining", "traffic", "operator", "home", "resources", "keys", "resources.memory", "traffic.*", "load.*")
@@ -105,5 +90,19 @@ MAY_GO |= {
 MAY_GO |= {("period", f"rows.*.{n}") for n in ("remote_traffic", "collocation_factor")} | {
     ("period", "clusters.*.start_load"),
     ("period", "rows.*"),
+}
+MAY_GO |= {
+    ("manifest", f"tables.{t}.{x}") for t in ("load", "traffic", "key_groups", "nodes") for x in ("rows", "sums")
+}
+MAY_GO |= {("manifest", "tables"), ("manifest", "tables.traffic")}
+MAY_GO |= {
+    ("manifest", f"tables.{t}.sums.{c}")
+    for t, c in (
+        ("load", "load"),
+        ("traffic", "tuples"),
+        ("nodes", "capacity"),
+        ("key_groups", "state"),
+        ("key_groups", "resource.memory"),
+    )
 }
 """Fields, and entries of lists, that may be left out."""
