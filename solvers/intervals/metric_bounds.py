@@ -32,9 +32,9 @@ def policy_bound(problem: MigrationPolicy) -> float:
     Markov chain on (count, largest d so far).
     """
     p, gamma = problem, problem.discount
-    least = {n: least_moved(p.first_step(n)) for n in p.counts}
+    least = {n: least_moved(p.first_step(n)) for n in p.reachable}
     levels = sorted({0.0, *least.values()})
-    value = {(n, r): 0.0 for n in p.counts for r in levels}
+    value = {(n, r): 0.0 for n in p.reachable for r in levels}
 
     def ahead(row: dict[int, float], r: float) -> float:
         return sum(

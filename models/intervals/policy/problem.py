@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,7 +55,8 @@ class MigrationPolicy(Problem):
     workload : Workload
         m tasks on n equal nodes; in `current` each node runs consecutive tasks. Loads and states stay the same.
     transitions : mapping {n: {n': probability}}, or DataFrame
-        The migration transition matrix, with or without a diagonal.
+        The migration transition matrix, with or without a diagonal. Counts that cannot come from now on need no
+        feasible partition.
     tau : float, int, str or Fraction
         A node may carry 1 + tau times the mean, >= 0. A float means the decimal it prints as.
     discount : float
@@ -119,6 +121,16 @@ class MigrationPolicy(Problem):
     def first_row(self) -> dict[int, float]:
         """Probabilities of the next node count."""
         return {self.nodes_after: 1.0} if self.nodes_after is not None else dict(self.transitions[self.nodes_now])
+
+    @cached_property
+    def reachable(self) -> Transitions:
+        """The rows of the counts that can come, ascending; the others bind nobody, not even where they fit nowhere."""
+        found, waiting = set(self.first_row), list(self.first_row)
+        while waiting:
+            new = set(self.transitions[waiting.pop()]) - found
+            found |= new
+            waiting += new
+        return MappingProxyType({n: row for n, row in self.transitions.items() if n in found})
 
     @cached_property
     def prefix(self) -> Prefix:
@@ -190,9 +202,9 @@ class MigrationPolicy(Problem):
         return self.table(assignment).violations()
 
     def conflicts(self) -> list[str]:
-        """For each node count that cannot carry the tasks: what blocks, and the smallest feasible tau."""
+        """For each node count that can come and cannot carry the tasks: what blocks, and the smallest feasible tau."""
         found = []
-        for n in self.counts:
+        for n in self.reachable:
             blocked = self.prefix.conflict(Fraction(self.tau), n)
             if blocked is not None:
                 found.append(f"{n} nodes: {blocked}")

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
 from keyshift.models.files.policy import read_progress, write_progress
 from keyshift.models.files.writing import only_writer
 from keyshift.models.intervals import MigrationPolicy
@@ -23,6 +24,7 @@ from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
 from keyshift.solvers.intervals.policy.closed_table import close
 from keyshift.solvers.intervals.policy.saved_policy import Policy
+from keyshift.solvers.threads import until_limit
 
 MOST_PARTITIONS = 12_000_000
 MOST_STATES = 100_000
@@ -33,7 +35,7 @@ STALLED = 5
 
 def census(problem: MigrationPolicy) -> dict[int, int]:
     """Number of partitions of every class, without enumerating them."""
-    return {n: count_partitions(problem.starts(n), n)[0] for n in problem.counts}
+    return {n: count_partitions(problem.starts(n), n)[0] for n in problem.reachable}
 
 
 @dataclass
@@ -57,10 +59,10 @@ class PolicyIteration:
 
     def __post_init__(self) -> None:
         p = self.problem
-        self.classes = {n: enumerate_class(p.starts(n), n) for n in p.counts}
+        self.classes = {n: enumerate_class(p.starts(n), n) for n in p.reachable}
         self.ruler = Ruler(p.workload.state, max(c.size for c in self.classes.values()))
         self.value = {n: np.zeros(c.size) for n, c in self.classes.items()}
-        self.pairs = [(n, after) for n, row in p.transitions.items() for after in row if after != n]
+        self.pairs = [(n, after) for n, row in p.reachable.items() for after in row if after != n]
         self.choice = {}
         self._needs: dict[tuple[int, int], int] = {}
 
@@ -83,7 +85,7 @@ class PolicyIteration:
             swept[n] += chance * (best.total * unit + gamma * base)
             expected[n] += chance * (best.cost * unit)
             choice[n, after] = best.partner
-        for n, row in self.problem.transitions.items():
+        for n, row in self.problem.reachable.items():
             swept[n] += row.get(n, 0.0) * gamma * self.value[n]
         if len(choice) < len(self.pairs):
             return False
@@ -109,9 +111,13 @@ class PolicyIteration:
         mine = [after for before, after in self.pairs if before == n]
         slots = np.empty((max((self._need(n, after) for after in mine), default=0), 4), dtype=np.int64)
         for after in mine:
-            if budget.expired:
+            try:
+                found = until_limit(
+                    budget, self.ruler.sweep, self.classes[n], self.classes[after].rows, target[after], slots
+                )
+            except LimitReached:
                 return
-            yield (n, after), self.ruler.sweep(self.classes[n], self.classes[after].rows, target[after], slots)
+            yield (n, after), found
 
     def _need(self, n: int, after: int) -> int:
         if (n, after) not in self._needs:
@@ -243,7 +249,7 @@ def solve_mtm(
     Notes
     -----
     Source: Ding et al. 2015, section 5.2, with the corrections in `MigrationPolicy`; the sweep is
-    keyshift's (`keyshift.solvers.intervals.partitions.best_partner_kernels`). A time limit is heard between two sweeps.
+    keyshift's (`keyshift.solvers.intervals.partitions.best_partner_kernels`). A time limit is heard in every sweep.
     """
     sizes = census(problem)
     if sum(sizes.values()) > most_partitions:

@@ -76,7 +76,7 @@ def restricted_policy(
     exact = weights(problem.workload.state)
     cost = {
         (n, after): np.array([exact.total - _matches(c, tables[after], exact.prefix) for c in cuts[n]]) * exact.unit
-        for n, row in problem.transitions.items()
+        for n, row in problem.reachable.items()
         for after in row
     }
     value = _evaluate(problem, cost, {n: len(c) for n, c in cuts.items()})
@@ -103,7 +103,7 @@ def _candidates(
     """Partitions met by single steps: breadth first from now, then with jittered states from random members."""
     state = problem.workload.state
     prefix = weights(state).prefix
-    chosen: dict[int, dict[bytes, IntArray]] = {n: {} for n in problem.counts}
+    chosen: dict[int, dict[bytes, IntArray]] = {n: {} for n in problem.reachable}
 
     def meet(n: int, cuts: IntArray) -> bool:
         new = len(chosen[n]) < most and cuts.tobytes() not in chosen[n]
@@ -111,7 +111,7 @@ def _candidates(
             chosen[n][cuts.tobytes()] = cuts
         return new
 
-    queue = [(n, _first_single_step(problem, n)) for n in problem.counts]
+    queue = [(n, _first_single_step(problem, n)) for n in problem.reachable]
     for n, cuts in queue:
         meet(n, cuts)
     for n, cuts in queue:  # grows while it is read
@@ -123,7 +123,7 @@ def _candidates(
             return chosen
     for _ in range(4 * most):
         jittered = weights(state * (1 + noise * rng.uniform(-1, 1, state.size))).prefix
-        for n in problem.counts:
+        for n in problem.reachable:
             after = int(rng.choice(list(problem.transitions[n])))
             pool: list[IntArray] = list(chosen[n].values())
             if len(chosen[after]) < most and not budget.expired:

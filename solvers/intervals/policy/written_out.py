@@ -19,7 +19,7 @@ MOST_PAIRS = 60_000
 def too_large(problem: MigrationPolicy) -> Answer | None:
     """Say so when there are too many pairs of partitions to write out."""
     sizes = census(problem)
-    pairs = sum(sizes[n] * sizes[after] for n, row in problem.transitions.items() for after in row)
+    pairs = sum(sizes[n] * sizes[after] for n, row in problem.reachable.items() for after in row)
     if pairs <= MOST_PAIRS:
         return None
     return Answer(None, message=f"{pairs} pairs of partitions are more than the {MOST_PAIRS} it writes out; use 'mtm'")
