@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +58,13 @@ class Problem(ABC):
         """Build the problem from a workload on disk and its own parameters, as the command line does."""
         from keyshift.models.files.workload import read_workload
 
+        known = inspect.signature(cls).parameters
+        needed = list(known)[1:]  # the first is the data
+        if unknown := [name for name in parameters if name not in needed]:
+            raise InputError(f"{cls.name} has no parameter {unknown[0]!r}; it has {', '.join(needed)}")
+        missing = [n for n in needed if known[n].default is inspect.Parameter.empty and n not in parameters]
+        if missing:
+            raise InputError(f"{cls.name} needs {' and '.join(missing)}")
         return cls(read_workload(path), **parameters)  # type: ignore[call-arg]  # a subclass's dataclass fields
 
     @abstractmethod
