@@ -45,7 +45,7 @@ class CollocatedAllocation(Problem):
 
     .. math::
 
-        load_i &= \sum_k Y_k x_{ik} - (ser + des) \sum_e t_e z_{ie}, \quad
+        load_i = \sum_k Y_k x_{ik} - (ser + des) \sum_e t_e z_{ie}, \quad
         total = \sum_i load_i, \quad mean = \frac{total}{\sum_{i \in A} c_i}
 
     .. math::
