@@ -29,3 +29,39 @@ def discretise(values, degree):
         deviation += x - chosen
         made[i] = chosen
     return made
+
+
+@njit(cache=True)
+def discretise_counts(values, counts, degree):
+    """As `discretise` on a distribution: `counts[i]` keys of `values[i]`, values >= 1 in descending order.
+
+    Returns the two neighbours of each value, and how many of its keys take the upper one: what `discretise` chooses for
+    the keys one after the other. O(keys).
+    """
+    top = max(np.floor(values[0] / degree), 1.0) * degree
+    lows, highs = np.empty(values.size), np.empty(values.size)
+    upper = np.zeros(values.size, dtype=np.int64)
+    deviation = 0.0
+    for i in range(values.size):
+        x = values[i]
+        if x >= top:
+            low = high = top
+        elif x >= degree:
+            low = np.floor(x / degree) * degree
+            high = low + degree
+        else:
+            low = 1.0
+            while 2 * low <= x:
+                low *= 2
+            high = 2 * low
+        lows[i], highs[i] = low, high
+        if low == high:
+            deviation += (x - low) * counts[i]
+            continue
+        for _ in range(counts[i]):
+            above = abs(deviation + x - high) < abs(deviation + x - low)
+            if not above and low == x:
+                break  # and so will all others of this value
+            deviation += x - (high if above else low)
+            upper[i] += above
+    return lows, highs, upper
