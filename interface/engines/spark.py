@@ -96,19 +96,23 @@ def route(
     if isinstance(plan, Partitioner):
         return _by_partitioner(df, plan, key, nodes)
     if isinstance(plan, Solution):
-        problem = plan.problem
-        if plan.assignment is None:
-            raise InputError(f"the solution of {problem.name} has no assignment to route by")
-        if isinstance(problem, MixedRouting):
-            labels = problem.workload.keys if labels is None else labels
-            plan = RoutingTable.of(problem, plan.assignment)
-        else:
-            plan = plan.assignment
+        plan, known = _plan_of(plan)
+        labels = known if labels is None else labels
     kind = df.schema[key].dataType
     group = groups.column(F.col(_quoted(key)), kind)
     if isinstance(plan, RoutingTable):
         return _by_table(df, plan, key, nodes, labels, _node_of(group, place(placement, key_groups, nodes)))
     return df.withColumn(NODE, _node_of(group, _assignment(plan, key_groups, nodes)))
+
+
+def _plan_of(solution: Solution) -> tuple[RoutingTable | np.ndarray, Sequence[Hashable] | None]:
+    """The table of a solution of mixed routing, and its keys; else the assignment."""
+    problem = solution.problem
+    if solution.assignment is None:
+        raise InputError(f"the solution of {problem.name} has no assignment to route by")
+    if isinstance(problem, MixedRouting):
+        return RoutingTable.of(problem, solution.assignment), problem.workload.keys
+    return solution.assignment, None
 
 
 def _assignment(plan: ArrayLike, key_groups: int, nodes: int) -> np.ndarray:
