@@ -44,7 +44,7 @@ def again(problems: list[str], seed: int, index: int) -> int:
     """One instance of every problem named, every run in full."""
     wrong = 0
     for problem in problems:
-        instance = Instance(problem, seed, index)
+        instance = Instance.numbered(problem, seed, index)
         print(instance.spec)
         print("best", instance.truth.best, "loose", instance.truth.loose, "strict", instance.truth.strict)
         for run_ in instance.runs:

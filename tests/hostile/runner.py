@@ -25,11 +25,11 @@ def serve(pipe: Connection, problem: str, seed: int) -> None:
     """The child: solve what the parent names, and tell of every run before it begins."""
     from hostile.solving import Instance
 
-    Instance(problem, seed, 0)
+    Instance.numbered(problem, seed, 0)
     pipe.send(("ready", None))
     while True:
         index, first = pipe.recv()
-        instance = Instance(problem, seed, index)
+        instance = Instance.numbered(problem, seed, index)
         pipe.send(("plan", (instance.spec, instance.runs)))
         for run in instance.runs[first:]:
             pipe.send(("verdict", instance.run(run)))
