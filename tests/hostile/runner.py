@@ -129,6 +129,16 @@ def records(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
+def forget(path: Path, wrong: Callable[[dict[str, Any]], bool]) -> int:
+    """Take the records that went wrong off a file, so that they are run again; returns how many."""
+    every = list(records(path))
+    kept = [r for r in every if not wrong(r)]
+    beside = path.with_suffix(".new")
+    beside.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in kept), encoding="utf-8")
+    beside.replace(path)
+    return len(every) - len(kept)
+
+
 def run(
     out: Path, problems: Iterable[str], seed: int, count: int, *, until: float | None = None,
     tell: Callable[[str], None] = print,
