@@ -28,11 +28,15 @@ if TYPE_CHECKING:
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
+    from keyshift.models.files.plan import read_plan
     from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
+    from keyshift.models.plans.phase import Phase
+    from keyshift.models.plans.plan import Plan
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
+    from keyshift.plans.making import plan
     from keyshift.replays.adaptation import Planner, Replay, replay
     from keyshift.replays.scaling import Planned, Scaling, TargetUtilisation
     from keyshift.solving import check, solve
@@ -56,6 +60,8 @@ _LAZY = {
     "MixedRouting": "keyshift.models.routing",
     "MovementWithinLimits": "keyshift.models.mclb",
     "Partitioner": "keyshift.heuristics.splitting.partitioner",
+    "Phase": "keyshift.models.plans.phase",
+    "Plan": "keyshift.models.plans.plan",
     "Planned": "keyshift.replays.scaling",
     "Planner": "keyshift.replays.adaptation",
     "Replay": "keyshift.replays.adaptation",
@@ -67,6 +73,8 @@ _LAZY = {
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
     "pareto": "keyshift.fronts.front",
+    "plan": "keyshift.plans.making",
+    "read_plan": "keyshift.models.files.plan",
     "read_workload": "keyshift.models.files.workload",
     "replay": "keyshift.replays.adaptation",
     "solve": "keyshift.solving",
@@ -94,6 +102,8 @@ __all__ = [
     "MixedRouting",
     "MovementWithinLimits",
     "Partitioner",
+    "Phase",
+    "Plan",
     "Planned",
     "Planner",
     "Problem",
@@ -110,11 +120,22 @@ __all__ = [
     "compare",
     "methods",
     "pareto",
+    "plan",
+    "read_plan",
     "read_workload",
     "replay",
     "solve",
     "write_workload",
 ]
+
+
+def _plan(solution: Solution, **options: Any) -> Plan:
+    from keyshift.plans.making import plan as make
+
+    return make(solution.problem, solution, **options)
+
+
+Solution.planner = _plan  # models know nothing of this floor: it tells them
 
 
 def __getattr__(name: str) -> Any:

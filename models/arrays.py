@@ -101,10 +101,10 @@ def named(name: str, values: Mapping[str, ArrayLike], *, length: int) -> Mapping
     return MappingProxyType(made)
 
 
-def labels(name: str, values: Sequence[str | int], *, length: int) -> tuple[str | int, ...]:
+def labels(name: str, values: Sequence[str | int], *, length: int, of: str = "key groups") -> tuple[str | int, ...]:
     """Labels, no two alike."""
     made = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
-    _expect_length(name, len(made), length, "key groups")
+    _expect_length(name, len(made), length, of)
     seen: dict[str | int, int] = {}
     for position, label in enumerate(made):
         if seen.setdefault(label, position) != position:

@@ -82,8 +82,17 @@ class Problem(ABC):
 
     @property
     def tolerance(self) -> float:
-        """Two objectives closer than this are the same."""
+        """Two objectives closer than this are the same: a millionth of `scale`."""
         return 1e-6 * self.scale
+
+    def tolerance_of(self, objective: float) -> float:
+        """How far below an objective a bound may lie that still proves it optimal, in the objective's units.
+
+        It is what "optimal" means: `Solution.tolerance` says it with every verdict. By default `tolerance`, whatever
+        the objective; a problem whose methods prove more ties it to the size of the answer, down to 0 for an
+        objective of 0.
+        """
+        return self.tolerance
 
     def conflicts(self) -> list[str]:
         """Sentences that prove, by arithmetic alone, that no assignment is feasible; empty when none is found."""

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 
 from keyshift.spark_stats import tallies
 from keyshift.spark_stats.acceptance import Measure, Tuples
-from keyshift.spark_stats.tallies import Plan
+from keyshift.spark_stats.tallies import TallyPlan
 from keyshift.spark_stats.topology import Topology
 
 # Executors need NumPy and PyArrow, not keyshift: the functions travel with the job.
@@ -43,7 +43,7 @@ class Facts:
         return [f"sum_{offset + i}" for i in range(limbs)]
 
 
-def plan_of(topology: Topology, measures: dict[tuple[int, str], Measure]) -> Plan:
+def plan_of(topology: Topology, measures: dict[tuple[int, str], Measure]) -> TallyPlan:
     """Say which columns are added up for which operator and edge."""
     of_operators = [
         (*measures[o, "cost"].columns, *measures[o, "state"].columns) for o in range(len(topology.operators))
@@ -52,7 +52,7 @@ def plan_of(topology: Topology, measures: dict[tuple[int, str], Measure]) -> Pla
         measures[source, "bytes"].columns if (source, "bytes") in measures else ()
         for source, _ in topology.numbered_edges
     ]
-    return Plan(len(topology.operators), topology.numbered_edges, (*of_operators, *of_edges))
+    return TallyPlan(len(topology.operators), topology.numbered_edges, (*of_operators, *of_edges))
 
 
 def gather(tuples: Tuples, topology: Topology) -> Facts:

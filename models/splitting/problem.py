@@ -16,23 +16,15 @@ from numpy.typing import ArrayLike
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Problem, Violation
+from keyshift.models.splitting.histogram import Histogram
 from keyshift.models.splitting.stream import CHUNK, Stream, as_keys, room_for_assignment
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import FloatArray
 
 if TYPE_CHECKING:
     from keyshift.models.splitting.key_index import KeyIndex
     from keyshift.models.splitting.outcome import Outcome
 
 MOST_CHOICES = 1 << 10
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """The different keys in order of first appearance; `messages` and `weight` of each, all of shape (keys,)."""
-
-    keys: IntArray
-    messages: IntArray
-    weight: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +204,10 @@ class KeySplitting(Problem):
     def tolerance(self) -> float:
         """Below one message where loads are numbers of messages."""
         return min(super().tolerance, 0.5) if self.counts else super().tolerance
+
+    def tolerance_of(self, objective: float) -> float:
+        """A millionth of the largest load, which is never below the mean; below one message where loads count them."""
+        return min(1e-6 * objective, 0.5) if self.counts else 1e-6 * objective
 
     def canonical(self, assignment: Any) -> np.ndarray:
         if isinstance(assignment, np.memmap) and assignment.dtype == np.int32 and assignment.shape == (self.messages,):

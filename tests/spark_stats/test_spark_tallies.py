@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from keyshift.models.routing.hlhe import hlhe
 from keyshift.spark_stats import tallies
 from keyshift.spark_stats.discretisation import discretise
-from keyshift.spark_stats.tallies import ARRIVED, LATE, REFUSED, Plan, group_sum
+from keyshift.spark_stats.tallies import ARRIVED, LATE, REFUSED, TallyPlan, group_sum
 
-PLAN = Plan(operators=2, edges=((0, 1),), sums=(("cost",), ("cost", "state"), ()))
+PLAN = TallyPlan(operators=2, edges=((0, 1),), sums=(("cost",), ("cost", "state"), ()))
 
 
 def tuples(rng, n):

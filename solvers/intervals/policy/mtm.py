@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.intervals.policy import macqueen
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
 from keyshift.solvers.intervals.policy.closed_table import close
 from keyshift.solvers.intervals.policy.saved_policy import Policy
+from keyshift.solvers.threads import until_limit
 
 MOST_PARTITIONS = 12_000_000
 MOST_STATES = 100_000
@@ -27,7 +30,7 @@ STALLED = 5
 
 def census(problem: MigrationPolicy) -> dict[int, int]:
     """Number of partitions of every class, without enumerating them."""
-    return {n: count_partitions(problem.starts(n), n)[0] for n in problem.counts}
+    return {n: count_partitions(problem.starts(n), n)[0] for n in problem.reachable}
 
 
 @dataclass
@@ -35,9 +38,8 @@ class PolicyIteration:
     """Policy iteration with a certified interval on the optimal values.
 
     One round sweeps over all pairs (n, n') with n != n' of positive probability (for n' = n staying is optimal),
-    which gives TV and the greedy policy, and then evaluates that policy. With every row of the matrix
-    summing to 1, V* lies between TV + g/(1-g) min(TV - V) and TV + g/(1-g) max(TV - V) (MacQueen 1966), wherever V
-    came from; what whole-number arithmetic can have rounded is added to that interval.
+    which gives TV and the greedy policy, and then evaluates that policy. MacQueen's interval around TV holds the optimal
+    values; what whole-number arithmetic can have rounded is added to it.
     """
 
     problem: MigrationPolicy
@@ -52,10 +54,10 @@ class PolicyIteration:
 
     def __post_init__(self) -> None:
         p = self.problem
-        self.classes = {n: enumerate_class(p.starts(n), n) for n in p.counts}
+        self.classes = {n: enumerate_class(p.starts(n), n) for n in p.reachable}
         self.ruler = Ruler(p.workload.state, max(c.size for c in self.classes.values()))
         self.value = {n: np.zeros(c.size) for n, c in self.classes.items()}
-        self.pairs = [(n, after) for n, row in p.transitions.items() for after in row if after != n]
+        self.pairs = [(n, after) for n, row in p.reachable.items() for after in row if after != n]
         self.choice = {}
         self._needs: dict[tuple[int, int], int] = {}
 
@@ -78,15 +80,13 @@ class PolicyIteration:
             swept[n] += chance * (best.total * unit + gamma * base)
             expected[n] += chance * (best.cost * unit)
             choice[n, after] = best.partner
-        for n, row in self.problem.transitions.items():
+        for n, row in self.problem.reachable.items():
             swept[n] += row.get(n, 0.0) * gamma * self.value[n]
         if len(choice) < len(self.pairs):
             return False
-        changes = [(swept[n] - v) for n, v in self.value.items()]
-        least, most = min(float(c.min()) for c in changes), max(float(c.max()) for c in changes)
-        lever = gamma / (1 - gamma)
+        least, most = macqueen.interval((swept[n] - v for n, v in self.value.items()), gamma)
         rounding = (unit + self.ruler.error + 1e-15 * self.problem.scale) / (1 - gamma)
-        self.low, self.high = lever * least - rounding, lever * most + rounding
+        self.low, self.high = least - rounding, most + rounding
         self.value, self.choice, self.expected = swept, choice, expected
         self.rounds += 1
         return True
@@ -106,9 +106,13 @@ class PolicyIteration:
         mine = [after for before, after in self.pairs if before == n]
         slots = np.empty((max((self._need(n, after) for after in mine), default=0), 4), dtype=np.int64)
         for after in mine:
-            if budget.expired:
+            try:
+                found = until_limit(
+                    budget, self.ruler.sweep, self.classes[n], self.classes[after].rows, target[after], slots
+                )
+            except LimitReached:
                 return
-            yield (n, after), self.ruler.sweep(self.classes[n], self.classes[after].rows, target[after], slots)
+            yield (n, after), found
 
     def _need(self, n: int, after: int) -> int:
         if (n, after) not in self._needs:
@@ -213,7 +217,7 @@ def solve_mtm(
     Notes
     -----
     Source: Ding et al. 2015, section 5.2, with the corrections in `MigrationPolicy`; the sweep is
-    keyshift's (`keyshift.solvers.intervals.partitions.best_partner_kernels`). A time limit is heard between two sweeps.
+    keyshift's (`keyshift.solvers.intervals.partitions.best_partner_kernels`). A time limit is heard in every sweep.
     """
     sizes = census(problem)
     if sum(sizes.values()) > most_partitions:
