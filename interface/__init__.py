@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.plans.making import plan
-    from keyshift.replays.adaptation import Planner, Replay, replay
+    from keyshift.replays.adaptation import Replay, replay
+    from keyshift.replays.planner import Planner
     from keyshift.replays.scaling import Planned, Scaling, TargetUtilisation
     from keyshift.solving import check, solve
 
@@ -65,7 +66,7 @@ _LAZY = {
     "Phase": "keyshift.models.plans.phase",
     "Plan": "keyshift.models.plans.plan",
     "Planned": "keyshift.replays.scaling",
-    "Planner": "keyshift.replays.adaptation",
+    "Planner": "keyshift.replays.planner",
     "Replay": "keyshift.replays.adaptation",
     "RoutingTable": "keyshift.models.routing",
     "Scaling": "keyshift.replays.scaling",

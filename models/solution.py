@@ -14,6 +14,8 @@ from keyshift.models.arrays import frozen
 from keyshift.models.errors import BoundError
 from keyshift.models.problem import Problem, Violation
 
+ROUNDING = 1e-9
+"""A bound that exceeds an objective by less than so much of the problem's scale does so by the rounding of floats."""
 Status = Literal["optimal", "feasible", "infeasible", "none"]
 
 
@@ -27,7 +29,8 @@ class Solution:
         The problem answered: the one asked, unless the method ignores a rule of it (see `Answer.problem`).
     method : str
     status : {"optimal", "feasible", "infeasible", "none"}
-        What you hold: a proven optimum, a checked assignment, a proof that there is none, or nothing.
+        What you hold: a proven optimum (no assignment is better by more than `tolerance`), a checked assignment, a
+        proof that there is none, or nothing.
     termination : str
         Why the method stopped: "optimal", "gap", "time_limit", "infeasible", "completed", "interrupted".
     assignment : ndarray or None
@@ -93,6 +96,11 @@ class Solution:
         self.writer(path)
 
     @property
+    def tolerance(self) -> float | None:
+        """How far the bound may lie below the objective of what is called optimal; None without an assignment."""
+        return None if self.objective is None else self.problem.tolerance_of(self.objective)
+
+    @property
     def gap_abs(self) -> float | None:
         """Objective less bound, as an absolute number; None when either is missing."""
         return None if self.objective is None or self.bound is None else abs(self.objective - self.bound)
@@ -130,7 +138,7 @@ class Solution:
                 message=why, details=answer.details, offered=frozen(assignment), violations=report.violations,
             )  # fmt: skip
         bound = _trusted(problem, answer.bound, report.objective, method)
-        proven = bound is not None and report.objective - bound <= problem.tolerance
+        proven = bound is not None and report.objective - bound <= problem.tolerance_of(report.objective)
         return cls(
             problem, method, "optimal" if proven else "feasible", answer.termination, frozen(assignment),
             report.objective, bound, seconds, report.metrics, answer.message, answer.details,
@@ -152,7 +160,7 @@ def _trusted(problem: Problem, bound: float | None, objective: float, method: st
     """Pull a bound that rounding put a hair above the objective down to it; refuse one that is plainly wrong."""
     if bound is None or not np.isfinite(bound):
         return None
-    if bound > objective + problem.tolerance:
+    if bound > objective + max(problem.tolerance_of(objective), ROUNDING * problem.scale):
         raise BoundError(
             f"{method} claims the bound {bound:.9g}, but a checked assignment has objective {objective:.9g}"
         )

@@ -18,6 +18,9 @@ FloatArray = NDArray[Any]
 IntArray = NDArray[Any]
 BoolArray = NDArray[Any]
 
+MOST_NODES = 10_000_000
+"""More nodes than any cluster has: a number beyond it is a slip, and would only fill the memory."""
+
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Workload:
@@ -175,6 +178,10 @@ def _capacities(nodes: int | ArrayLike) -> FloatArray:
     if isinstance(nodes, int | np.integer):
         if nodes < 1:
             raise InputError(f"nodes = {nodes}: at least one node is needed")
+        if nodes > MOST_NODES:
+            raise InputError(
+                f"nodes = {nodes if nodes < 10**40 else 'a number of many digits'}: at most {MOST_NODES:,}"
+            )
         return arrays.frozen(np.ones(int(nodes)))
     if np.ndim(nodes) == 0:  # a float, a string: neither a count nor a list of capacities
         raise InputError(f"nodes = {nodes!r}: give a number of nodes or an array of capacities")

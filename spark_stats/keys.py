@@ -18,6 +18,7 @@ from keyshift.models import arrays
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS
 from keyshift.models.placement import placement as place
+from keyshift.models.routing import hlhe_step
 from keyshift.spark_stats import discretisation, exact_sums
 from keyshift.spark_stats.acceptance import read_tuples
 from keyshift.spark_stats.key_groups import KeyGroups
@@ -28,7 +29,8 @@ from keyshift.spark_stats.windows import Windows
 if TYPE_CHECKING:
     import pandas as pd
 
-cloudpickle.register_pickle_by_value(discretisation)
+for shipped in (discretisation, hlhe_step):
+    cloudpickle.register_pickle_by_value(shipped)
 _KEY = "__keyshift_key"
 
 

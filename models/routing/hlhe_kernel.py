@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from keyshift.models.routing import hlhe_step
+
+_representative = njit(cache=True)(hlhe_step.representative)
+
 
 @njit(cache=True)
 def discretise(values, degree):
@@ -13,19 +17,6 @@ def discretise(values, degree):
     made = np.empty(values.size)
     deviation = 0.0
     for i in range(values.size):
-        x = values[i]
-        if x >= top:
-            chosen = top
-        else:
-            if x >= degree:
-                low = np.floor(x / degree) * degree
-                high = low + degree
-            else:
-                low = 1.0
-                while 2 * low <= x:
-                    low *= 2
-                high = 2 * low
-            chosen = high if abs(deviation + x - high) < abs(deviation + x - low) else low
-        deviation += x - chosen
-        made[i] = chosen
+        made[i] = _representative(values[i], deviation, float(degree), top)
+        deviation += values[i] - made[i]
     return made

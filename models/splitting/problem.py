@@ -209,6 +209,10 @@ class KeySplitting(Problem):
         """Below one message where loads are numbers of messages."""
         return min(super().tolerance, 0.5) if self.counts else super().tolerance
 
+    def tolerance_of(self, objective: float) -> float:
+        """A millionth of the largest load, which is never below the mean; below one message where loads count them."""
+        return min(1e-6 * objective, 0.5) if self.counts else 1e-6 * objective
+
     def canonical(self, assignment: Any) -> np.ndarray:
         if isinstance(assignment, np.memmap) and assignment.dtype == np.int32 and assignment.shape == (self.messages,):
             self._refuse_unknown_workers(assignment)
