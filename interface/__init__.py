@@ -12,10 +12,11 @@ Heavy parts (Pyomo, OR-Tools, Numba, Matplotlib, Spark) load on first use.
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyshift.models.answer import Progress
-from keyshift.models.errors import BoundError, InputError, KeyshiftError, MissingDependencyError
+from keyshift.models.errors import BoundError, ChangedWorkloadError, InputError, KeyshiftError, MissingDependencyError
 from keyshift.models.problem import CheckReport, Problem, Violation
 from keyshift.models.solution import Solution
 from keyshift.models.workload import Workload
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
     from keyshift.models.files.plan import read_plan
+    from keyshift.models.files.solution import read_solution
     from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
@@ -76,6 +78,7 @@ _LAZY = {
     "pareto": "keyshift.fronts.front",
     "plan": "keyshift.plans.making",
     "read_plan": "keyshift.models.files.plan",
+    "read_solution": "keyshift.models.files.solution",
     "read_workload": "keyshift.models.files.workload",
     "replay": "keyshift.replays.adaptation",
     "solve": "keyshift.solving",
@@ -85,6 +88,7 @@ _LAZY = {
 __all__ = [
     "MCLB",
     "BoundError",
+    "ChangedWorkloadError",
     "CheckReport",
     "CollocatedAllocation",
     "Comparison",
@@ -123,6 +127,7 @@ __all__ = [
     "pareto",
     "plan",
     "read_plan",
+    "read_solution",
     "read_workload",
     "replay",
     "solve",
@@ -136,7 +141,14 @@ def _plan(solution: Solution, **options: Any) -> Plan:
     return make(solution.problem, solution, **options)
 
 
-Solution.planner = _plan  # models know nothing of this floor: it tells them
+def _save(solution: Solution, path: str | Path) -> None:
+    from keyshift.models.files.solution import write_solution
+
+    write_solution(solution, path)
+
+
+Solution.planner = _plan  # models know nothing of what stands above them: the front door tells them
+Solution.writer = _save
 
 
 def __getattr__(name: str) -> Any:

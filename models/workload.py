@@ -139,18 +139,21 @@ class Workload:
 
     def replace(self, **changes: Any) -> Workload:
         """Return a copy with some fields changed, validated again."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        values["nodes"] = values.pop("capacity")
+        values = self.arguments()
         unknown = sorted(set(changes) - set(values))
         if unknown:
             raise InputError(f"a workload has no field {unknown[0]!r}; its fields are {', '.join(values)}")
         return Workload(**{**values, **changes})
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Rebuilt, not copied: arrays would come back writable, and a read-only mapping does not pickle at all.
+    def arguments(self) -> dict[str, Any]:
+        """What the workload is made from, by the names of its parameters."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["nodes"] = values.pop("capacity")
-        return _rebuilt, ({**values, "resources": dict(self.resources)},)
+        return {**values, "resources": dict(self.resources)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Rebuilt, not copied: arrays would come back writable, and a read-only mapping does not pickle at all.
+        return _rebuilt, (self.arguments(),)
 
     def __repr__(self) -> str:
         extras = [
