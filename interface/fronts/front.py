@@ -227,7 +227,7 @@ def pareto(
     for method in formulation_of(problem).methods:
         method.make_ready()
     budget = Budget(real("time_limit", time_limit), watch)
-    with interruptible(budget):
+    with interruptible(budget.interrupt):
         made = load(entry)(
             problem, points=points, budget=budget, seed=seed, workers=workers, known=known,
             done=memory.points, keep=memory.keep,

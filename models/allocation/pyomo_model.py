@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyomo.environ as pyo
 
 from keyshift.models.allocation.problem import KeyGroupAllocation
+from keyshift.models.knapsack import Knapsack
 from keyshift.models.workload import IntArray
 
 Objective = Literal["distance", "deviation_sum"] | tuple[float, float]
@@ -37,7 +38,7 @@ class AllocationPyomo:
         self.workload = problem.workload
         self.load = problem.workload.last_load.tolist()
         self.current = problem.workload.current.tolist()
-        self.open = [np.flatnonzero(row).tolist() for row in problem.allowed]
+        self.open = [np.flatnonzero(row).tolist() for row in problem.open_pairs]
         self.model = pyo.ConcreteModel(name=problem.name)
         self.variables(max_distance)
         self.set_objective(objective)
@@ -49,7 +50,7 @@ class AllocationPyomo:
         self.resource_capacities()
 
     def variables(self, max_distance: float | None) -> None:
-        """x, d, d_u, d_l; (6) is imposed by leaving out the pairs that it forbids."""
+        """x, d, d_u, d_l; pairs that (6), or (2) or (7) by themselves, forbid are left out."""
         m = self.model
         m.pairs = pyo.Set(initialize=[(k, i) for k, nodes in enumerate(self.open) for i in nodes], dimen=2)
         m.x = pyo.Var(m.pairs, domain=pyo.Binary)
@@ -77,21 +78,29 @@ class AllocationPyomo:
             range(self.workload.key_groups), rule=lambda m, k: sum(m.x[k, i] for i in self.open[k]) == 1
         )
 
-    def migration_limits(self) -> None:
-        """(2) The key groups that leave their node cost, and number, no more than allowed.
+    def leaves(self, k: int) -> Any:
+        """1 where key group k leaves its node: under (1) its variables off that node sum to it, and this is shorter."""
+        here = (k, self.current[k])
+        return 1 - self.model.x[here] if here in self.model.x else 1
 
-        Under (1) the variables of k off its node sum to 1 - x[k, current], which keeps the row short.
-        """
+    def migration_limits(self) -> None:
+        """(2) The key groups that leave their node cost, and number, no more than allowed."""
         m, problem = self.model, self.problem
-        leaves = [1 - m.x[k, i] for k, i in enumerate(self.current)]
-        if problem.max_migration_cost is not None:
-            cost = problem.migration_cost.tolist()
-            m.migration_cost = pyo.Constraint(
-                expr=pyo.quicksum(c * leave for c, leave in zip(cost, leaves, strict=True))
-                <= problem.max_migration_cost
-            )
-        if problem.max_migrations is not None:
+        leaves = [self.leaves(k) for k in range(self.workload.key_groups)]
+        m.covers = pyo.ConstraintList()
+        if problem.cost_limit is not None and problem.cost_limit.binds:
+            row = self.within(problem.cost_limit, leaves)
+            m.migration_cost = pyo.Constraint(expr=row)
+        if problem.max_migrations is not None and problem.max_migrations < len(leaves):
             m.migrations = pyo.Constraint(expr=pyo.quicksum(leaves) <= problem.max_migrations)
+
+    @staticmethod
+    def within(limit: Knapsack, chosen: list[Any]) -> object:
+        """A limit on weights, given an expression for each item; None for items that cannot be chosen."""
+        items = zip(limit.weights.tolist(), limit.fits.tolist(), chosen, strict=True)
+        terms = [c * item for c, fits, item in items if c > 0 and fits and item is not None]
+        # A row without variables would be a constant to Pyomo, not a constraint.
+        return pyo.quicksum(terms) <= limit.most if terms else pyo.Constraint.Skip
 
     def node_load(self, i: int) -> pyo.Expression:
         """Load per unit of capacity of node i."""
@@ -117,15 +126,28 @@ class AllocationPyomo:
 
     def resource_capacities(self) -> None:
         """(7) No node uses more of a resource than it has."""
-        m, limits = self.model, dict(self.problem.resource_capacity or {})
-        usage = {name: self.problem.usage(name).tolist() for name in limits}
+        m, problem = self.model, self.problem
+        rooms = {
+            (name, i): room for name in problem.resource_capacity or {} for i, room in enumerate(problem.rooms(name))
+        }
+        binding = [at for at, room in rooms.items() if room.binds]
 
         def within(m: pyo.ConcreteModel, name: str, i: int) -> object:
-            use = pyo.quicksum(r * m.x[k, i] for k, r in enumerate(usage[name]) if r > 0 and (k, i) in m.x)
-            # A row without variables would be a constant to Pyomo, not a constraint; it holds trivially.
-            return pyo.Constraint.Skip if isinstance(use, int | float) else use <= float(np.asarray(limits[name])[i])
+            chosen = [m.x[k, i] if i in nodes else None for k, nodes in enumerate(self.open)]
+            return self.within(rooms[name, i], chosen)
 
-        m.capacity = pyo.Constraint(list(limits), range(self.workload.nodes), rule=within)
+        m.capacity = pyo.Constraint(pyo.Set(initialize=binding, dimen=2), rule=within)
+
+    def forbid(self, assignment: IntArray) -> None:
+        """Cut off an assignment that tolerances let into the model and the check refused, and others by the same cause."""
+        m, cuts = self.model, 0
+        for items, node in self.problem.covers(assignment):
+            chosen = [self.leaves(k) if node is None else m.x[k, node] for k in items.tolist()]
+            m.covers.add(pyo.quicksum(chosen) <= len(chosen) - 1)
+            cuts += 1
+        if cuts == 0:
+            free = [(k, int(i)) for k, i in enumerate(assignment) if not m.x[k, int(i)].fixed]
+            m.covers.add(pyo.quicksum(m.x[at] for at in free) <= len(free) - 1)
 
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable the value it has in a known assignment."""
