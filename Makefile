@@ -4,9 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
+COUNT ?= 1000
+SEED ?= 0
+
 BENCHMARKS ?= allocation allocation_large allocation_scale_in collocation intervals key_splitting mclb mixed_routing spark_stats
 
-.PHONY: setup demo test slow lint docs bench surface clean java
+.PHONY: setup demo test slow hostile lint docs bench surface clean java
 
 setup: $(READY) java
 
@@ -26,6 +29,10 @@ test: setup
 
 slow: setup
 	$(BIN)/python -m pytest -m slow
+
+# Hostile instances of every problem against an oracle of its own; run it again to go on where it stopped.
+hostile: setup
+	PYTHONPATH=tests $(BIN)/python -m hostile --count $(COUNT) --seed $(SEED) --out out/hostile
 
 # The types are checked on an installed copy: that is the layout users import, and it proves the wheel is whole.
 lint: $(READY)

@@ -28,7 +28,7 @@ from keyshift.models import Budget
 from keyshift.models.intervals.exact_arithmetic import Prefix
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy.transitions import estimate_transitions, node_counts
-from keyshift.solvers.intervals.owners import Cluster
+from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.policy.mtm import PolicyIteration, census
 from keyshift.solvers.intervals.sequence.oms import solve_oms
 from keyshift.solvers.intervals.state_sizes import weights
@@ -132,12 +132,12 @@ class Loose:
 
 def policy_cost(w: ks.Workload, counts: list[int], policy: object) -> float:
     prefix = weights(w.state).prefix
-    cluster = Cluster(w.current, list(range(w.nodes)), w.nodes)
+    owners = Owners(w.current, list(range(w.nodes)), w.nodes)
     moved, n = 0.0, w.nodes
     for after in counts:
-        before = cluster.assignment
+        before = owners.assignment
         cuts = policy.decide(n, cuts_of(before), after)  # type: ignore[attr-defined]
-        moved += float(w.state[cluster.migrate(cuts, after, prefix) != before].sum())
+        moved += float(w.state[owners.migrate(cuts, after, prefix) != before].sum())
         n = after
     return moved / len(counts) / float(w.state.sum())
 

@@ -54,6 +54,10 @@ class Progress:
     note: str = ""
 
 
+class LimitReached(Exception):  # noqa: N818 - no error: a limit is not a failure
+    """Raised by `Budget.tick` to leave a loop that writes a model down."""
+
+
 class Budget:
     """How long a method may go on: until a time limit, or until somebody interrupts it.
 
@@ -91,8 +95,28 @@ class Budget:
 
     @property
     def why(self) -> Termination:
-        """The termination to report when `expired`."""
-        return "interrupted" if self.interrupted else "time_limit"
+        """The termination to report for a method that stops before its end: what the budget has to do with it.
+
+        "completed" where neither limit nor interruption came: the method ended by itself, whatever it lacks.
+        """
+        return self.ended("completed")
+
+    def ended(self, otherwise: Termination) -> Termination:
+        """Why a run ended that may have ended by itself: a solver's own clock may be a hair ahead of this one."""
+        if self.interrupted:
+            return "interrupted"
+        return "time_limit" if self.remaining <= 0.01 + 0.01 * min(self.time_limit, 100.0) else otherwise
+
+    def tick(self) -> None:
+        """Ask from within a long loop - one that writes a model down, say - whether to go on.
+
+        Raises
+        ------
+        LimitReached
+            If the budget has `expired`; whoever began the loop answers with what there is.
+        """
+        if self.expired:
+            raise LimitReached
 
     def interrupt(self) -> None:
         """Ask the running method to stop (Ctrl-C does)."""
@@ -125,6 +149,5 @@ class _Part(Budget):
     def remaining(self) -> float:
         return 0.0 if self._whole.interrupted else min(super().remaining, self._whole.remaining)
 
-    @property
-    def why(self) -> Termination:
-        return self._whole.why
+    def ended(self, otherwise: Termination) -> Termination:
+        return self._whole.ended(otherwise)

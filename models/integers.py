@@ -1,22 +1,47 @@
-"""Whole numbers for solvers that know no others: how floats become integers, and what that can cost."""
+"""The one place where floats become whole numbers, for solvers and kernels that know no others, and what it costs.
+
+A float is a fraction with a power of two below. Where one such power serves all numbers within the bits that a
+solver has, nothing is rounded; else decimals may keep their digits; else every number is rounded, to the nearest unit
+or in a stated direction, and `Scaled.error` says by how much at most.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 
+from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray, IntArray
 
 BITS = 36
 """Scaled totals stay below 2**BITS, so that products with node counts fit 64 bits."""
+WORD_BITS = 61
+"""Sums below 2**WORD_BITS are kept in 64-bit integers; above, in Python's."""
+MOST_SHIFT = 900
+"""2**MOST_SHIFT is still a float."""
+MOST_DIGITS = 15
+"""Decimals of so many digits after the point are tried."""
+
+Rounding = Literal["nearest", "down", "up"]
+_ROUND = {"nearest": np.rint, "down": np.floor, "up": np.ceil}
 
 
 @dataclass(frozen=True)
 class Scaled:
-    """Integers standing for floats: ``values[k] / scale`` is within `error` of the k-th float."""
+    """Integers standing for floats: ``values[k] / scale`` is within `error` of the k-th float.
+
+    Attributes
+    ----------
+    values : ndarray of int64
+    scale : Fraction
+        Whole units in one of the floats' own.
+    error : float
+        0 where nothing was rounded.
+    """
 
     values: IntArray
     scale: Fraction
@@ -27,31 +52,142 @@ class Scaled:
         """Whether nothing was rounded."""
         return self.error == 0.0
 
+    @property
+    def unit(self) -> float:
+        """What one whole unit stands for: a power of two, unless decimals kept their digits."""
+        return float(1 / self.scale)
+
+    @property
+    def total(self) -> int:
+        """All of them together, in whole units."""
+        return int(self.values.sum())
+
+    @property
+    def prefix(self) -> IntArray:
+        """Prefix sums, shape (m + 1,)."""
+        return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(self.values)))
+
     def finer(self, bits: int = BITS) -> Scaled:
         """The same numbers in the smallest unit that the bits allow, for models that divide by them."""
-        spare = max(0, bits - int(self.values.sum()).bit_length())
+        spare = max(0, bits - self.total.bit_length())
         return Scaled(self.values << spare, self.scale * 2**spare, self.error)
 
+    def coarsest(self) -> Scaled:
+        """The same numbers in the largest unit that divides them all: the smallest integers there are."""
+        divisor = int(np.gcd.reduce(self.values)) or 1
+        return Scaled(self.values // divisor, self.scale / divisor, self.error)
 
-def scaled(numbers: FloatArray, bits: int = BITS) -> Scaled:
+    def lower(self, whole: int | float, terms: int | None = None) -> float:
+        """A float not above what `whole` units stand for when at most so many of the numbers make them up.
+
+        By default each of them once. Never negative, as the numbers are not.
+        """
+        value = float(Fraction(whole) / self.scale)
+        return value if self.exact else max(0.0, value - (self.values.size if terms is None else terms) * self.error)
+
+    def upper(self, whole: int | float, terms: int | None = None) -> float:
+        """A float not below what `whole` units stand for when at most so many of the numbers make them up."""
+        value = float(Fraction(whole) / self.scale)
+        return value if self.exact else value + (self.values.size if terms is None else terms) * self.error
+
+    def most(self, limit: float, terms: int | None = None) -> int:
+        """The whole limit that every choice of at most so many numbers keeps if its true sum keeps `limit`.
+
+        Exact where nothing was rounded; otherwise as many units more as rounding can have added.
+        """
+        allowed = Fraction(limit) + (0 if self.exact else Fraction(self.error) * (terms or self.values.size))
+        return math.floor(allowed * self.scale)
+
+
+def scaled(numbers: FloatArray, bits: int = BITS, *, rounding: Rounding = "nearest", decimals: bool = True) -> Scaled:
     """Scale non-negative floats to integers whose sum stays below ``2**bits``, without rounding where possible.
 
-    Floats are fractions with a power of two below: where one such power serves them all within the bits, the
-    integers are exact. Decimals such as 0.7 are not, but a power of ten brings them within a rounding error of a
-    float. Anything else is rounded to the nearest unit that the bits allow.
+    Parameters
+    ----------
+    numbers : ndarray
+        Finite, >= 0.
+    bits : int
+        Up to 62.
+    rounding : {"nearest", "down", "up"}
+        Where rounding cannot be avoided. "down" never exceeds a true sum, "up" never falls below one.
+    decimals : bool
+        Whether decimals such as 0.7, which no power of two makes whole, may be read as the decimals they print as:
+        the unit is a power of ten then, and what that rounds is less than a float's own rounding.
+
+    Raises
+    ------
+    InputError
+        Where numbers are too large for a float's sum.
     """
-    total = math.fsum(numbers)
+    numbers = np.asarray(numbers, dtype=np.float64)
+    total = _sum(numbers)
     if total == 0.0:
         return Scaled(np.zeros(numbers.size, dtype=np.int64), Fraction(1), 0.0)
-    room = min(900, bits - math.ceil(math.log2(total)) - 1)  # 2**900 is still a float
-    finest = max(Fraction(float(y)).denominator for y in np.unique(numbers))
-    if finest.bit_length() - 1 <= room:
-        return Scaled((numbers * finest).astype(np.int64), Fraction(finest), 0.0)
-    for ten in (10**digits for digits in range(1, 10)):
+    room = min(MOST_SHIFT, bits - 1 - math.frexp(total)[1])  # total < 2**(bits - 1 - room)
+    if room >= 0 and total < 2.0**53 and bool((numbers == np.floor(numbers)).all()):
+        return Scaled(numbers.astype(np.int64), Fraction(1), 0.0)
+    if (needed := exact_shift(numbers)) <= room:
+        shift = max(needed, min(0, room))  # units above 1 only where units of 1 do not fit
+        return Scaled(np.ldexp(numbers, shift).astype(np.int64), Fraction(2) ** shift, 0.0)
+    if decimals and rounding == "nearest" and (made := _decimal(numbers, total, room)) is not None:
+        return made
+    whole = _ROUND[rounding](np.ldexp(numbers, room))
+    most = math.ldexp(0.5 if rounding == "nearest" else 1.0, -room)
+    return Scaled(whole.astype(np.int64), Fraction(2) ** room, most)
+
+
+def _decimal(numbers: FloatArray, total: float, room: int) -> Scaled | None:
+    for ten in (10**digits for digits in range(1, MOST_DIGITS + 1)):
         if math.log2(ten) > room:
-            break
+            return None
         whole = np.rint(numbers * ten)
         if (error := np.abs(whole / ten - numbers)).max() <= 1e-15 * total:
             return Scaled(whole.astype(np.int64), Fraction(ten), float(error.max()) + 1e-16 * total)
-    unit = Fraction(2) ** room
-    return Scaled(np.rint(numbers * float(unit)).astype(np.int64), unit, 0.5 / float(unit))
+    return None
+
+
+def capped(numbers: FloatArray, most: float) -> FloatArray:
+    """Numbers above `most` brought down to just above it, so that those which matter keep more bits.
+
+    Where a sum of the numbers is to be least and one of value `most` is known, no better sum holds a number above it:
+    the same sums are least afterwards, and those up to `most` keep their values.
+    """
+    above = most * (1 + 2.0**-10)  # few bits: a cap must not be the reason for rounding
+    digits, exponent = math.frexp(above)
+    above = math.ldexp(math.ceil(digits * 2.0**16), exponent - 16)
+    return np.minimum(numbers, above)
+
+
+def exact_shift(values: FloatArray) -> int:
+    """The least shift, possibly negative, for which ``values * 2**shift`` are all whole; 0 where all are 0."""
+    mantissa, exponent = np.frexp(values[values > 0])
+    if mantissa.size == 0:
+        return 0
+    digits = (mantissa * 2.0**53).astype(np.int64)
+    trailing = np.frexp((digits & -digits).astype(np.float64))[1] - 1
+    return 53 - int((exponent + trailing).min())
+
+
+def whole_numbers(values: FloatArray) -> tuple[IntArray | list[int], int]:
+    """Floats as whole numbers, never rounded: ``values[k] == whole[k] / 2**shift``, for the least shift >= 0.
+
+    Returns
+    -------
+    whole : ndarray of int64, or list of int where their sum needs more than `WORD_BITS` bits
+    shift : int
+    """
+    total = _sum(values)
+    if total < 2.0**53 and bool((values == np.floor(values)).all()):
+        return values.astype(np.int64), 0
+    shift = max(0, exact_shift(values))
+    if math.log2(total) + shift < WORD_BITS - 1:
+        return np.ldexp(values, shift).astype(np.int64), shift
+    return [int(Fraction(float(v)) * 2**shift) for v in values], shift
+
+
+def _sum(values: FloatArray) -> float:
+    with np.errstate(over="ignore"):
+        total = float(values.sum())
+    if not math.isfinite(total):
+        raise InputError(f"the numbers sum to more than a float can hold (the largest is {values.max():g})")
+    return total

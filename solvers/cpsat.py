@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,22 +13,38 @@ from ortools.sat.python import cp_model
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
+from keyshift.models.errors import InputError
 from keyshift.models.workload import IntArray
 
 POLL_SECONDS = 0.05
+GRACE_SECONDS = 0.5
+"""CP-SAT looks at its limits in its search; where it does not within this - deep in presolve - it is left behind."""
+NOTHING_PROVEN = -(2.0**62)
 _ENDED: dict[int, Termination] = {int(cp_model.OPTIMAL): "optimal", int(cp_model.INFEASIBLE): "infeasible"}
 
 
+class Solver(Protocol):
+    """What of a `cp_model.CpSolver` may be asked afterwards, whether it ended or was left behind."""
+
+    @property
+    def best_objective_bound(self) -> float: ...
+    @property
+    def objective_value(self) -> float: ...
+    @property
+    def num_branches(self) -> int: ...
+    def value(self, expression: Any) -> int: ...
+
+
 @dataclass(frozen=True)
-class Outcome:
+class CpSatResult:
     """The solver (values, ``best_objective_bound``), whether it holds an incumbent, and why it stopped."""
 
-    solver: cp_model.CpSolver
+    solver: Solver
     found: bool
     termination: Termination
 
 
-class Statement(Protocol):
+class CpSatStatement(Protocol):
     """What a problem's CP-SAT statement offers: a model, and the way from an assignment to its variables and back."""
 
     model: cp_model.CpModel
@@ -36,16 +54,44 @@ class Statement(Protocol):
 
 
 class _Reporter(cp_model.CpSolverSolutionCallback):
-    def __init__(self, report: Callable[[float, float], None]) -> None:
+    """Keeps the last solution and bound, so that nothing of CP-SAT is needed to answer, and passes them on."""
+
+    def __init__(self, report: Callable[[float, float], None] | None) -> None:
         super().__init__()
         self._report = report
+        self.abandoned = False
+        self.found: list[int] | None = None
+        self.best, self.proven = math.inf, NOTHING_PROVEN
 
     def on_solution_callback(self) -> None:
-        self._report(self.objective_value, self.best_objective_bound)
+        if self.abandoned:
+            return
+        self.found = list(self.response_proto.solution)
+        self.best, self.proven = self.objective_value, self.best_objective_bound
+        if self._report is not None:
+            self._report(self.best, self.proven)
+
+
+class _Left:
+    """What was known of a run when it was left."""
+
+    num_branches = 0
+
+    def __init__(self, seen: _Reporter) -> None:
+        seen.abandoned = True
+        self.found, self.objective_value, self.best_objective_bound = seen.found, seen.best, seen.proven
+
+    def value(self, expression: Any) -> int:
+        """Value of a number, of a variable, or of a literal's negation."""
+        if isinstance(expression, int):
+            return expression
+        assert self.found is not None
+        index = expression.index
+        return self.found[index] if index >= 0 else 1 - self.found[-index - 1]
 
 
 def solve(
-    statement: Statement,
+    statement: CpSatStatement,
     budget: Budget,
     start: IntArray | None = None,
     *,
@@ -57,7 +103,7 @@ def solve(
 
     Parameters
     ----------
-    statement : Statement
+    statement : CpSatStatement
     budget : Budget
     start : ndarray, optional
         The assignment to begin from, and to hand back where CP-SAT finds none.
@@ -87,14 +133,14 @@ def minimise(
     threads: int = 1,
     report: Callable[[float, float], None] | None = None,
     **parameters: Any,
-) -> Outcome:
+) -> CpSatResult:
     """Run CP-SAT; returns the solver (values, bound) and the termination.
 
     With one thread, the default, a run that ends by proof repeats itself exactly.
 
     Returns
     -------
-    Outcome
+    CpSatResult
     """
     solver = cp_model.CpSolver()
     solver.parameters.random_seed = int(seed) % 2**31
@@ -106,7 +152,7 @@ def minimise(
     solver.parameters.max_time_in_seconds = min(max(budget.remaining, 0.0), 1e9)
     for name, value in parameters.items():
         setattr(solver.parameters, name, value)
-    callback = _Reporter(report) if report is not None else None
+    callback = _Reporter(report)
     statuses: list[int] = []
     failures: list[BaseException] = []
 
@@ -118,11 +164,20 @@ def minimise(
 
     worker = threading.Thread(target=run, daemon=True)
     worker.start()
+    over: float | None = None
     while worker.is_alive():
         worker.join(POLL_SECONDS)
         if budget.expired:
+            over = time.monotonic() if over is None else over
             solver.stop_search()
+            if worker.is_alive() and time.monotonic() - over > GRACE_SECONDS:
+                return CpSatResult(_Left(callback), callback.found is not None, budget.why)
     if failures:
         raise failures[0]
+    if statuses[0] == int(cp_model.MODEL_INVALID):
+        raise InputError(f"CP-SAT refuses the model, whose numbers must fit 64 bits: {model.validate().strip()[:200]}")
     found = statuses[0] in (int(cp_model.OPTIMAL), int(cp_model.FEASIBLE))
-    return Outcome(solver, found, _ENDED.get(statuses[0], budget.why))
+    # CP-SAT leaves early when its next look at the clock would come too late.
+    timed = math.isfinite(budget.time_limit) and solver.wall_time > 0.5 * solver.parameters.max_time_in_seconds
+    ended = _ENDED.get(statuses[0]) or budget.ended("time_limit" if timed else "gap")
+    return CpSatResult(solver, found, ended)

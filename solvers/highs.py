@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import math
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol
 
 import highspy
 import numpy as np
@@ -15,22 +19,43 @@ from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
+from keyshift.models.errors import InputError
+from keyshift.models.integers import Scaled, scaled
 from keyshift.models.workload import IntArray
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
+from keyshift.solvers.scaling import Units, in_units
 
 POLL_SECONDS = 0.05
+GRACE_SECONDS = 0.3
+"""HiGHS hears a limit in its search; where it does not - presolve, a loop of its own - it is left behind after this."""
+DOUBT = 2e-7
+"""HiGHS proves its bounds within tolerances (integrality 1e-8, dual feasibility 1e-7): so much of the objective's
+size, of its largest coefficient or of the bound itself, is taken off every bound of a mixed-integer program."""
+LARGEST_DOUBT = 0.25
+"""A bound is rounded up to a whole number only if its doubt is below so much of one."""
 _ENDED: dict[highspy.HighsModelStatus, Termination] = {
     highspy.HighsModelStatus.kOptimal: "optimal",
     highspy.HighsModelStatus.kInfeasible: "infeasible",
     highspy.HighsModelStatus.kUnboundedOrInfeasible: "infeasible",  # our variables are bounded
-    highspy.HighsModelStatus.kTimeLimit: "time_limit",
-    highspy.HighsModelStatus.kInterrupt: "interrupted",
 }
 
 
 @dataclass
 class HighsResult:
-    """Column values (None without an incumbent), HiGHS's own dual bound, and why it stopped."""
+    """Column values (None without an incumbent), a bound that HiGHS's tolerances spare, and why it stopped.
+
+    Attributes
+    ----------
+    values : ndarray or None
+        In the units of the program given.
+    bound : float
+        HiGHS's dual bound less `DOUBT`, rounded up to the next value that can occur where the objective is a sum of
+        whole multiples of something; -inf for a relaxation, whose bound is `safe_bounds.dual_bound` of `row_duals`.
+    termination : str
+        "gap" where HiGHS gave up by itself.
+    nodes : int
+    row_duals : ndarray or None
+    """
 
     values: np.ndarray | None
     bound: float
@@ -39,7 +64,7 @@ class HighsResult:
     row_duals: np.ndarray | None = None
 
 
-class Statement(Protocol):
+class PyomoStatement(Protocol):
     """What a problem's Pyomo statement offers: a model, and the way from an assignment to its variables and back."""
 
     model: Any
@@ -49,7 +74,7 @@ class Statement(Protocol):
 
 
 def solve(
-    statement: Statement,
+    statement: PyomoStatement,
     budget: Budget,
     start: IntArray | None = None,
     *,
@@ -61,12 +86,12 @@ def solve(
 
     Parameters
     ----------
-    statement : Statement
+    statement : PyomoStatement
     budget : Budget
     start : ndarray, optional
         The assignment to begin from, and to hand back where HiGHS finds none.
     bound : callable
-        Turns HiGHS's dual bound, which may be infinite, into one on the problem's objective that tolerances spare.
+        Turns the bound of a `HighsResult`, which may be infinite, into one on the problem's objective.
     infeasible : str
         What HiGHS proves when it finds the model infeasible.
     **settings
@@ -121,10 +146,17 @@ def minimise(
     report: Callable[[float, float], None] | None = None,
     options: Mapping[str, float] | None = None,
 ) -> HighsResult:
-    """Run HiGHS until it proves an optimum or the budget ends.
+    """Run HiGHS, in units that suit its tolerances, until it proves an optimum or the budget ends.
 
-    One thread by default: with more, which of several optima comes back may differ from run to run.
+    One thread by default: with more, which of several optima comes back may differ from run to run. What `report` is
+    told is HiGHS's word, in the program's units.
+
+    Raises
+    ------
+    InputError
+        Where numbers of one row lie too far apart for HiGHS.
     """
+    made, units = in_units(program)
     highs = highspy.Highs()
     for option, value in {
         "output_flag": False,
@@ -138,14 +170,42 @@ def minimise(
         **(options or {}),
     }.items():
         highs.setOptionValue(option, value)
-    highs.passModel(_model(program, relax))
+    if highs.passModel(_model(made, relax)) == highspy.HighsStatus.kError:
+        raise InputError("HiGHS refuses the model: its numbers lie too far apart, or are too large for a float")
     if start is not None:
         known = highspy.HighsSolution()
-        known.col_value = start.tolist()
+        known.col_value = units.start(start).tolist()
         highs.setSolution(known)
-    _watch(highs, budget, report)
-    _run(highs, budget)
-    return _result(highs, budget, is_mip=not relax and bool(program.integer.any()))
+    is_mip = not relax and bool(program.integer.any())
+    run = _Run(highs, budget, report, units.objective)
+    result = run.result(is_mip) if run.to_the_end() else run.left_behind()
+    if result.values is not None:
+        result.values = units.values(result.values)
+    if result.row_duals is not None:
+        result.row_duals = units.row_duals(result.row_duals)
+    result.bound = _safe(program, made, units, result.bound)
+    return result
+
+
+def _safe(program: LinearProgram, made: LinearProgram, units: Units, proven: float) -> float:
+    """A bound in the program's units that HiGHS's tolerances spare."""
+    if not np.isfinite(proven):
+        return -np.inf
+    doubt = DOUBT * max(float(np.abs(made.cost).max(initial=0.0)), abs(proven))
+    bound = (proven - doubt) * units.objective
+    whole = _whole_objective(program)
+    if whole is None or doubt * units.objective >= LARGEST_DOUBT * whole.unit:
+        return bound
+    return whole.lower(math.ceil((Fraction(bound) - Fraction(program.offset)) * whole.scale)) + program.offset
+
+
+def _whole_objective(program: LinearProgram) -> Scaled | None:
+    """The objective's coefficients in the largest unit that divides them; None unless integer columns carry it all."""
+    priced = program.cost != 0
+    if not priced.any() or not program.integer[priced].all():
+        return None
+    coefficients = scaled(np.unique(np.abs(program.cost[priced])), bits=52)
+    return coefficients.coarsest() if coefficients.exact else None
 
 
 def _model(program: LinearProgram, relax: bool) -> highspy.HighsLp:
@@ -164,45 +224,85 @@ def _model(program: LinearProgram, relax: bool) -> highspy.HighsLp:
     return lp
 
 
-def _watch(highs: highspy.Highs, budget: Budget, report: Callable[[float, float], None] | None) -> None:
-    """Let the budget stop HiGHS from within, and pass its progress on."""
+class _Run:
+    """One run of HiGHS in a thread of its own: the main thread stays free to take Ctrl-C, to mark the budget, to leave.
 
-    def stop(event: object) -> None:
-        event.data_in.user_interrupt = budget.expired  # type: ignore[attr-defined]
-        data = event.data_out  # type: ignore[attr-defined]
-        if report is not None and abs(data.mip_primal_bound) < 1e30:
-            report(data.mip_primal_bound, data.mip_dual_bound)
+    A thread that is left behind keeps its `Highs` object, which nobody touches again; it ends at HiGHS's next look
+    at its limits. What it had found by then is kept by the callbacks.
+    """
 
-    def stop_quietly(event: object) -> None:
-        event.data_in.user_interrupt = budget.expired  # type: ignore[attr-defined]
+    left: ClassVar[list[threading.Thread]] = []
 
-    highs.cbMipInterrupt.subscribe(stop)
-    highs.cbSimplexInterrupt.subscribe(stop_quietly)
-    highs.cbIpmInterrupt.subscribe(stop_quietly)
+    def __init__(
+        self, highs: highspy.Highs, budget: Budget, report: Callable[[float, float], None] | None, unit: float
+    ) -> None:
+        self.highs, self.budget, self.report, self.unit = highs, budget, report, unit
+        self.abandoned = False
+        self.values: np.ndarray | None = None
+        self.proven = -np.inf
+        highs.cbMipInterrupt.subscribe(self._in_the_tree)
+        highs.cbMipImprovingSolution.subscribe(self._improved)
+        highs.cbSimplexInterrupt.subscribe(self._stop)
+        highs.cbIpmInterrupt.subscribe(self._stop)
+
+    def _stop(self, event: Any) -> None:
+        event.data_in.user_interrupt = self.abandoned or self.budget.expired
+
+    def _in_the_tree(self, event: Any) -> None:
+        self._stop(event)
+        if self.abandoned:
+            return
+        data = event.data_out
+        self.proven = max(self.proven, data.mip_dual_bound)
+        if self.report is not None and abs(data.mip_primal_bound) < 1e30:
+            self.report(data.mip_primal_bound * self.unit, data.mip_dual_bound * self.unit)
+
+    def _improved(self, event: Any) -> None:
+        if not self.abandoned:
+            self.values = np.array(event.data_out.mip_solution)
+
+    def to_the_end(self) -> bool:
+        """Run; False if HiGHS did not come back within the grace after the budget ended."""
+        if self.budget.expired:
+            return True
+        worker = threading.Thread(target=self.highs.run, daemon=True)
+        worker.start()
+        over: float | None = None
+        while worker.is_alive():
+            worker.join(POLL_SECONDS)
+            if over is None and self.budget.expired:
+                over = time.monotonic()
+            if over is not None and worker.is_alive() and time.monotonic() - over > GRACE_SECONDS:
+                self.abandoned = True
+                _Run.left = [t for t in _Run.left if t.is_alive()] + [worker]
+                return False
+        return True
+
+    def result(self, is_mip: bool) -> HighsResult:
+        """What HiGHS found and proved, in scaled units."""
+        info, solution = self.highs.getInfo(), self.highs.getSolution()
+        found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+        timed = self.highs.getModelStatus() == highspy.HighsModelStatus.kTimeLimit
+        return HighsResult(
+            values=np.array(solution.col_value) if found else self.values,
+            bound=float(info.mip_dual_bound) if is_mip else -np.inf,
+            termination=_ENDED.get(self.highs.getModelStatus()) or self.budget.ended("time_limit" if timed else "gap"),
+            nodes=int(max(info.mip_node_count, 0)),
+            row_duals=np.array(solution.row_dual) if solution.dual_valid else None,
+        )
+
+    def left_behind(self) -> HighsResult:
+        """What it had found when it was left, from the callbacks alone."""
+        proven = self.proven if self.proven < 1e30 else -np.inf
+        return HighsResult(self.values, proven, self.budget.why, nodes=0)
 
 
-def _run(highs: highspy.Highs, budget: Budget) -> None:
-    """Run in a thread of its own: the main thread must stay free to take Ctrl-C and mark the budget."""
-    if budget.expired:
-        return
-    worker = threading.Thread(target=highs.run, daemon=True)
-    worker.start()
-    while worker.is_alive():
-        worker.join(POLL_SECONDS)
-
-
-def _result(highs: highspy.Highs, budget: Budget, is_mip: bool) -> HighsResult:
-    info = highs.getInfo()
-    found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    solution = highs.getSolution()
-    termination = _ENDED.get(highs.getModelStatus(), budget.why)
-    return HighsResult(
-        values=np.array(solution.col_value) if found else None,
-        bound=float(info.mip_dual_bound) if is_mip else -np.inf,
-        termination=budget.why if termination in ("interrupted", "time_limit") else termination,
-        nodes=int(max(info.mip_node_count, 0)),
-        row_duals=np.array(solution.row_dual) if solution.dual_valid else None,
-    )
+@atexit.register
+def _wait_for_those_left() -> None:
+    """Give runs that were left a moment to hear it: Python ends badly while a callback waits to enter it."""
+    until = time.monotonic() + 1.0
+    for worker in _Run.left:
+        worker.join(max(0.0, until - time.monotonic()))
 
 
 def relaxation_bound(program: LinearProgram, budget: Budget, seed: int = 0) -> tuple[float | None, Termination]:

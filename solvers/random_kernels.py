@@ -7,7 +7,7 @@ from numba import njit
 
 
 @njit(cache=True, error_model="numpy", _nrt=False)
-def uniform(rng):  # pragma: no cover - compiled
+def uniform(rng):
     """The next random number in [0, 1): xorshift64*, whose state ``rng[0]``, a uint64, must not be 0."""
     x = rng[0]
     x ^= x >> np.uint64(12)

@@ -11,14 +11,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, or_
+from typing import Any
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import exact_sums, tallies
+from keyshift.spark_stats.expressions import check_analysed, check_parsed, check_text
+from keyshift.spark_stats.failures import first_line, quiet
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.topology import Operator, Topology
 from keyshift.spark_stats.windows import Windows
@@ -26,7 +29,10 @@ from keyshift.spark_stats.windows import Windows
 CORRUPT = "_corrupt_record"
 """The column in which Spark's readers leave a row that they cannot parse."""
 
-ROW_REASONS = ("malformed row", "no time", "late")
+LATEST = 100_000_000_000
+"""Largest number that is taken for seconds since 1970: the year 5138. Milliseconds of 1973 and later lie above it."""
+
+ROW_REASONS = ("malformed row", "no time", "late", "time not in seconds (if milliseconds: timestamp_millis)")
 OPERATOR_REASONS = (
     "null key",
     "null cost",
@@ -79,16 +85,17 @@ def read_tuples(
         When an expression does not fit the log's columns or has the wrong type; no job has started then.
     """
     corrupt = F.col(CORRUPT).isNotNull() if CORRUPT in events.columns else F.lit(False)
-    instant = None if time is None else instant_of(events, time)
+    log = Log(events, topology.trust)
+    instant, beyond = (None, F.lit(False)) if time is None else log.instant(time)
     columns: dict[str, Column] = {"window": windows.index(instant)}
     reasons: list[Column] = []
     measures: dict[tuple[int, str], Measure] = {}
     values: dict[str, _Value] = {}
-    row_reason = F.when(corrupt, -1).when(columns["window"].isNull(), -2)
+    row_reason = F.when(corrupt, -1).when(beyond, tallies.BEYOND).when(columns["window"].isNull(), -2)
     if closed_until is not None:
         row_reason = row_reason.when(windows.end(columns["window"]) <= closed_until, tallies.LATE)
     for o, operator in enumerate(topology.operators):
-        reason, group = _accept(events, operator, key_groups, row_reason.isNull(), values)
+        reason, group = _accept(log, operator, key_groups, row_reason.isNull(), values)
         reasons.append(reason)
         columns[f"group_{o}"] = group
         for name in ("cost", "state", "bytes"):
@@ -112,33 +119,33 @@ class _Value:
 
 
 def _accept(
-    events: DataFrame, operator: Operator, key_groups: KeyGroups, usable: Column, values: dict[str, _Value]
+    log: Log, operator: Operator, key_groups: KeyGroups, usable: Column, values: dict[str, _Value]
 ) -> tuple[Column, Column]:
     """Return one operator's reason to refuse a tuple (0: none) and its key group (-1: the tuple does not pass)."""
     what = f"operator {operator.name!r}"
-    key = _expression(events, f"{what}: key", operator.key, None)
+    key = log.column(f"{what}: key", operator.key)
     passes = usable
     if operator.filter is not None:
-        holds = _expression(events, f"{what}: filter", operator.filter, ("boolean",))
+        holds = log.boolean(f"{what}: filter", operator.filter)
         passes = passes & F.coalesce(holds, F.lit(False))
     reason = F.when(~passes, 0).when(key.isNull(), 1)
     for name, text, first in (("cost", operator.cost, 2), ("state", operator.state, 5), ("bytes", operator.bytes, 8)):
         if text is None or _is_one(text):
             continue
         if text not in values:
-            values[text] = _value(events, f"{what}: {name}", text, len(values))
+            values[text] = _value(log, f"{what}: {name}", text, len(values))
         bad = values[text].complaints
         if name == "bytes":
             bad = [reduce(or_, bad)]
         for offset, complaint in enumerate(bad):
             reason = reason.when(complaint, first + offset)
     reason = reason.otherwise(0)
-    kind = events.select(key).schema[0].dataType
+    kind = log.kind(operator.key)
     return reason, F.when(passes & (reason == 0), key_groups.column(key, kind)).otherwise(-1)
 
 
-def _value(events: DataFrame, what: str, text: str, number: int) -> _Value:
-    value, whole = _number(events, what, text)
+def _value(log: Log, what: str, text: str, number: int) -> _Value:
+    value, whole = log.number(what, text)
     complaints = _complaints(value, whole)
     fine = ~reduce(or_, complaints)
     limbs = exact_sums.split(value, whole=whole)
@@ -157,39 +164,73 @@ def _complaints(value: Column, whole: bool) -> list[Column]:
     return [value.isNull(), F.isnan(value) | (F.abs(value) > exact_sums.LARGEST), value < 0]
 
 
-def _number(events: DataFrame, what: str, text: str) -> tuple[Column, bool]:
-    """Return the expression as a long or a double, and whether it is whole."""
-    column = _expression(events, what, text, None)
-    kind = events.select(column).schema[0].dataType
-    if isinstance(kind, T.IntegralType):
-        return column.cast("long"), True
-    if isinstance(kind, T.NumericType):
-        return column.cast("double"), False
-    raise InputError(f"{what} = {text!r} is of type {kind.simpleString()}, not a number")
+class Log:
+    """Reads Spark SQL over the columns of one log: parsed, checked and analysed before any job starts.
 
+    Parameters
+    ----------
+    frame : DataFrame
+    trust : bool
+        Take any expression; else see `keyshift.spark_stats.expressions`.
+    """
 
-def instant_of(events: DataFrame, time: str) -> Column:
-    """Return the time of a row as a timestamp."""
-    return _expression(events, "time", time, ("timestamp",))
+    def __init__(self, frame: DataFrame, trust: bool = False) -> None:
+        self.frame, self.trust = frame, trust
+        self._known: dict[str, tuple[Column, T.DataType]] = {}
 
+    def column(self, what: str, text: str) -> Column:
+        """Return the expression as a column; `what` is it for the message if it is refused."""
+        if text not in self._known:
+            if not self.trust:
+                check_text(what, text)
+            try:
+                with quiet():
+                    self._known[text] = self._analysed(what, text)
+            except PySparkException as error:
+                raise InputError(f"{what} = {text!r} cannot be read: {first_line(error)}") from None
+        return self._known[text][0]
 
-def _expression(events: DataFrame, what: str, text: str, types: tuple[str, ...] | None) -> Column:
-    """Parse and analyse one SQL expression over the log, before any job starts."""
-    try:
-        column = F.expr(text)
-        kind = events.select(column).schema[0].dataType.simpleString()
-    except (AnalysisException, ParseException) as error:
-        raise InputError(f"{what} = {text!r} cannot be read: {first_line(error)}") from None
-    if types is None or kind in types:
+    def kind(self, text: str) -> T.DataType:
+        """Return the type of an expression that has been read."""
+        return self._known[text][1]
+
+    def boolean(self, what: str, text: str) -> Column:
+        """Return a condition."""
+        column, kind = self.column(what, text), self.kind(text)
+        if not isinstance(kind, T.BooleanType):
+            raise InputError(f"{what} = {text!r} is of type {kind.simpleString()}, expected boolean")
         return column
-    if types == ("timestamp",) and kind in ("timestamp_ntz", "date", "string", "int", "bigint", "double"):
-        return column.try_cast("timestamp") if kind == "string" else column.cast("timestamp")
-    raise InputError(f"{what} = {text!r} is of type {kind}, expected {' or '.join(types)}")
 
+    def number(self, what: str, text: str) -> tuple[Column, bool]:
+        """Return a number as a long or a double, and whether it is whole."""
+        column, kind = self.column(what, text), self.kind(text)
+        if isinstance(kind, T.IntegralType):
+            return column.cast("long"), True
+        if isinstance(kind, T.NumericType):
+            return column.cast("double"), False
+        raise InputError(f"{what} = {text!r} is of type {kind.simpleString()}, not a number")
 
-def first_line(error: Exception) -> str:
-    """Return the first sentence of one of Spark's long messages."""
-    return str(error).strip().splitlines()[0].split(" SQLSTATE:")[0]
+    def instant(self, text: str) -> tuple[Column, Column]:
+        """Return the time of a row as a timestamp, and whether it is a number too large for seconds since 1970."""
+        column, kind = self.column("time", text), self.kind(text).simpleString()
+        if kind == "timestamp":
+            return column, F.lit(False)
+        if kind in ("int", "bigint", "double"):
+            return F.when(F.abs(column) < LATEST, column).cast("timestamp"), F.abs(column) >= LATEST
+        if kind in ("timestamp_ntz", "date", "string"):
+            return column.try_cast("timestamp") if kind == "string" else column.cast("timestamp"), F.lit(False)
+        raise InputError(f"time = {text!r} is of type {kind}, expected timestamp")
+
+    def _analysed(self, what: str, text: str) -> tuple[Column, T.DataType]:
+        """Parse and analyse; a classic session only, since `keyshift.spark_stats.session` refuses others."""
+        if not self.trust:
+            session: Any = self.frame.sparkSession
+            check_parsed(what, text, session._jsparkSession.sessionState().sqlParser())
+        column = F.expr(text)
+        chosen: Any = self.frame.select(column)
+        if not self.trust:
+            check_analysed(what, text, chosen._jdf.queryExecution().analyzed())
+        return column, chosen.schema[0].dataType
 
 
 def reasons_of(code: int, topology: Topology) -> list[tuple[str | None, str]]:

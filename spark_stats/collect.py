@@ -11,6 +11,7 @@ from keyshift.models.errors import InputError
 from keyshift.spark_stats.acceptance import read_tuples
 from keyshift.spark_stats.facts import gather
 from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.session import refuse_connect_frame
 from keyshift.spark_stats.statistics import Stats
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
@@ -61,6 +62,7 @@ def collect(
         Before any job starts: an expression that does not fit the log, a wrong length, origin or hash. With `strict`,
         for refused rows: how many of which kind.
     """
+    refuse_connect_frame(events)
     if time is None and window is not None:
         raise InputError(f"window = {window!r} needs the time of a tuple: give time")
     windows = Windows.of(window, origin)

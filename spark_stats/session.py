@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +29,6 @@ _QUIET = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}",
 }
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -52,8 +54,9 @@ def local_session(
     MissingDependencyError
         No PySpark; no Java, or one older than 17.
     InputError
-        A master together with an active session.
+        A master that no Spark has, that does not answer, or together with an active session; Spark Connect.
     """
+    refuse_connect(master)
     try:
         from pyspark.sql import SparkSession
     except ImportError:
@@ -66,21 +69,74 @@ def local_session(
             active.conf.set(key, value)
         yield active
         return
+    master = master or "local[*]"
+    check_master(master)
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers run whichever python3 comes first
-    master = master or "local[*]"
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    settings = {**_QUIET, **(_LOCAL if master.startswith("local") else {}), **(conf or {})}
-    builder = SparkSession.builder.master(master).appName(name)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    from keyshift.spark_stats.failures import in_one_sentence
+
+    with _log_file() as java:
+        settings = {**_QUIET, **java, **(_LOCAL if master.startswith("local") else {}), **(conf or {})}
+        builder = SparkSession.builder.master(master).appName(name)
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        with in_one_sentence():
+            session = builder.getOrCreate()
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+@contextmanager
+def _log_file() -> Iterator[dict[str, str]]:
+    """Send what Java says to a file; it stays if the block fails, and the error says where."""
+    file = Path(tempfile.gettempdir()) / f"keyshift-spark-{os.getpid()}-{uuid.uuid4().hex[:6]}.log"
+    options = f"-Dkeyshift.log={file} -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     try:
-        yield session
-    finally:
-        session.stop()
+        yield {"spark.driver.extraJavaOptions": options}
+    except InputError as error:
+        if file.exists() and file.stat().st_size:
+            raise InputError(f"{error} (Spark's own words: {file})") from None
+        raise
+    except BaseException:
+        raise
+    else:
+        file.unlink(missing_ok=True)
+
+
+def refuse_connect(master: str | None = None) -> None:
+    """Refuse Spark Connect in one sentence: there is no Java at hand to count and check with."""
+    if (master or "").startswith("sc://") or os.environ.get("SPARK_REMOTE"):
+        raise InputError(
+            "Spark Connect (sc://, SPARK_REMOTE) is not supported: give a master such as local[*] or spark://host:7077"
+        )
+
+
+def refuse_connect_frame(frame: object) -> None:
+    """Refuse a DataFrame of Spark Connect."""
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
+        raise InputError(
+            "the log is a DataFrame of Spark Connect, which is not supported: read it in a classic session"
+        )
+
+
+def check_master(master: str) -> None:
+    """Refuse a master that Spark does not know, and one of its own clusters that does not answer."""
+    if not re.fullmatch(r"local(\[[\d*, ]+\])?|local-cluster\[[\d, ]+\]|spark://\S+|yarn|k8s://\S+", master):
+        raise InputError(f"master = {master!r} is none that Spark knows: local[*], spark://host:port, yarn, k8s://...")
+    if not master.startswith("spark://"):
+        return
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host or address, int(port or 7077)), timeout=5):
+                return
+        except (OSError, ValueError):
+            continue
+    raise InputError(f"master = {master!r}: no Spark master answers there")
 
 
 def check_java() -> None:

@@ -8,14 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from pyspark.errors import AnalysisException, ParseException
+from py4j.protocol import Py4JError
+from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming import DataStreamReader
 
 from keyshift.models.errors import InputError
-from keyshift.spark_stats.acceptance import CORRUPT, first_line
+from keyshift.spark_stats.acceptance import CORRUPT
+from keyshift.spark_stats.expressions import check_schema
+from keyshift.spark_stats.failures import first_line, sentence
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
@@ -55,8 +58,8 @@ def read_log(spark: SparkSession, path: str, *, format: str | None = None, schem
             found = _schema(schema) if schema is not None else _configured(spark.read, kind).load(path).schema
             return _configured(spark.read, kind).schema(_with_corrupt(found)).load(path)
         return _words(spark.read.text(path)) if kind == "words" else spark.read.parquet(path)
-    except AnalysisException as error:
-        raise InputError(f"cannot read {path}: {first_line(error)}") from None
+    except (PySparkException, Py4JError) as error:
+        raise InputError(f"cannot read {path}: {sentence(error)}") from None
 
 
 def read_log_stream(
@@ -80,8 +83,19 @@ def read_log_stream(
         if kind == "parquet":
             return reader.schema(known).parquet(path)
         return _configured(reader, kind).schema(_with_corrupt(known)).load(path)
-    except AnalysisException as error:
-        raise InputError(f"cannot read {path}: {first_line(error)}") from None
+    except (PySparkException, Py4JError) as error:
+        raise InputError(f"cannot read {path}: {sentence(error)}") from None
+
+
+def check_log(path: str, format: str | None) -> None:
+    """Refuse, before Spark starts, a format that is not known and a local path that is not there."""
+    _format(path, format)
+    if (
+        "://" not in path
+        and not any(sign in path for sign in "*?[{,")
+        and not Path(path.removeprefix("file:")).exists()
+    ):
+        raise InputError(f"cannot read {path}: there is no such file or folder")
 
 
 def _format(path: str, format: str | None) -> str:
@@ -107,6 +121,7 @@ def _with_corrupt(schema: T.StructType) -> T.StructType:
 
 
 def _schema(text: str) -> T.StructType:
+    check_schema(text)
     try:
         return T.StructType.fromDDL(text)
     except ParseException as error:

@@ -18,6 +18,7 @@ from keyshift.models.files.statistics import DRIVER_ROWS, assemble
 from keyshift.spark_stats import exact_sums, output
 from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of
 from keyshift.spark_stats.facts import Facts
+from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
 from keyshift.spark_stats.topology import Topology
@@ -102,6 +103,7 @@ class Stats:
         )
 
     @cached_property
+    @in_one_sentence()
     def counted(self) -> pd.DataFrame:
         """Rows of the log, in the driver: window, kind (`ARRIVED` or `REFUSED`), a (why), b (1: no window), tuples."""
         return self._facts.rows(F.col("kind") < 0).select("window", "kind", "a", "b", "tuples").toPandas()
@@ -215,6 +217,7 @@ class Stats:
 
     # Ways out ----------------------------------------------------------------------------------------------------
 
+    @in_one_sentence()
     def workload(
         self,
         nodes: int | ArrayLike,
@@ -271,6 +274,7 @@ class Stats:
             max_rows=max_rows,
         )
 
+    @in_one_sentence()
     def write(self, path: str | Path, *, nodes: int | None = None, placement: str | None = None) -> None:
         """Write the statistics to a directory, whole or not at all; see `keyshift.models.files.statistics`.
 

@@ -11,7 +11,6 @@ and the windows that it closed. A batch that Spark hands over again after a cras
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import reduce
@@ -24,10 +23,11 @@ from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import read_statistics
-from keyshift.spark_stats import output
-from keyshift.spark_stats.acceptance import instant_of, read_tuples
+from keyshift.spark_stats import directory, output
+from keyshift.spark_stats.acceptance import Log, read_tuples
 from keyshift.spark_stats.facts import Facts, gather, merged, plan_of
 from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.session import refuse_connect_frame
 from keyshift.spark_stats.statistics import Stats
 from keyshift.spark_stats.tallies import LATE, PACKED, REFUSED
 from keyshift.spark_stats.topology import Topology
@@ -81,22 +81,30 @@ class StatsStream:
     ) -> None:
         if on_window is not None and nodes is None:
             raise InputError("on_window is given a workload of every window: say how many nodes it has (nodes)")
+        refuse_connect_frame(events)
         self._events, self._topology, self._time = events, topology, time
         self._windows, self._key_groups = Windows.of(window, origin), KeyGroups(key_groups, hash)
         self._delay = 0 if str(watermark).split()[:1] == ["0"] else microseconds("watermark", watermark)
         self._path, self._on_window, self._nodes = Path(path), on_window, nodes
         checked = read_tuples(events, topology, time, self._windows, self._key_groups)
         self._measures, self._width = checked.measures, plan_of(topology, checked.measures).width
-        self._manifest()  # refuses a directory of other statistics
+        with directory.claim(self._path):
+            self._manifest()  # refuses a directory of other statistics
 
     def start(self, **trigger: Any) -> StreamingQuery:
         """Start the query; `trigger` as for Spark's `DataStreamWriter.trigger`, by default ``availableNow=True``."""
+        with directory.claim(self._path):
+            (self._path / "checkpoint").mkdir(exist_ok=True)  # from now on the directory is ours
         writer = self._events.writeStream.foreachBatch(self.batch)
         writer = writer.option("checkpointLocation", str(self._path / "checkpoint"))
         return writer.trigger(**(trigger or {"availableNow": True})).start()
 
     def batch(self, rows: DataFrame, number: int) -> None:
         """Count one micro-batch, once, and close the windows that the watermark has passed."""
+        with directory.claim(self._path):
+            self._batch(rows, number)
+
+    def _batch(self, rows: DataFrame, number: int) -> None:
         manifest = self._manifest()
         stream = manifest["stream"]
         if number <= stream["batch"]:
@@ -104,11 +112,15 @@ class StatsStream:
         closed_until = stream["watermark"]
         tuples = read_tuples(rows, self._topology, self._time, self._windows, self._key_groups, closed_until)
         folder = self._path / "pending" / str(number)
-        gather(tuples, self._topology).frame.write.mode("overwrite").parquet(str(folder))
-        latest = rows.agg(F.max(F.unix_micros(instant_of(rows, self._time)))).collect()[0][0]
+        if not directory.remove(folder):  # left by a job that was killed, or somebody else's
+            raise InputError(f"{folder} was not made by keyshift: it is not written to")
+        directory.make(folder)
+        gather(tuples, self._topology).frame.write.parquet(self._tallies(number))
+        instant, _ = Log(rows, self._topology.trust).instant(self._time)
+        latest = rows.agg(F.max(F.unix_micros(instant))).collect()[0][0]
         marks = [mark for mark in (closed_until, None if latest is None else latest - self._delay) if mark is not None]
         stream = {**stream, "batch": number, "watermark": max(marks, default=None)}
-        tallied = rows.sparkSession.read.schema(PACKED).parquet(str(folder))
+        tallied = rows.sparkSession.read.schema(PACKED).parquet(self._tallies(number))
         here = tallied.where(F.col("kind") != REFUSED).select("window").distinct().collect()
         stream["pending"] = {**stream["pending"], str(number): sorted(row["window"] for row in here)}
         stream["refused"] = _add(stream["refused"], self._unplaced(tallied))
@@ -116,8 +128,14 @@ class StatsStream:
 
     def finish(self) -> None:
         """Close all windows: the stream has ended."""
-        manifest = self._manifest()
-        self._close(self._events.sparkSession, manifest, dict(manifest["stream"]), everything=True)
+        with directory.claim(self._path):
+            manifest = self._manifest()
+            self._close(self._events.sparkSession, manifest, dict(manifest["stream"]), everything=True)
+
+    def _tallies(self, number: int | str) -> str:
+        """Where the tallies of a batch wait; those of version 0.1 lie in the folder itself."""
+        folder = self._path / "pending" / str(number)
+        return str(folder if any(folder.glob("*.parquet")) else folder / "tallies")
 
     def _manifest(self) -> dict[str, Any]:
         description = output.description(self._topology, self._windows, self._key_groups)
@@ -141,13 +159,13 @@ class StatsStream:
         left = {number: [w for w in windows if w not in ends] for number, windows in waiting.items()}
         manifest = {**manifest, "stream": {**stream, "pending": {n: windows for n, windows in left.items() if windows}}}
         if ends:
-            folders = [str(self._path / "pending" / n) for n, windows in waiting.items() if set(windows) & set(ends)]
+            folders = [self._tallies(n) for n, windows in waiting.items() if set(windows) & set(ends)]
             tallied = spark.read.schema(PACKED).parquet(*folders).where(F.col("window").isin(ends))
             with Stats(self._facts(merged(tallied)), self._topology, self._windows, self._key_groups) as stats:
                 output.write(stats, self._path, manifest=manifest, placed_only=True)
         else:
             output.commit(self._path, manifest)
-        self._clear(manifest["stream"]["pending"])
+        self._clear(manifest["stream"]["pending"], known=set(waiting))
         if self._on_window is not None and self._nodes is not None:
             for window in ends:
                 self._on_window(read_statistics(self._path, self._nodes, end=window, last=1))
@@ -158,11 +176,11 @@ class StatsStream:
     def _facts(self, frame: DataFrame) -> Facts:
         return Facts(frame, self._measures, self._width)
 
-    def _clear(self, pending: Mapping[str, list[int]]) -> None:
+    def _clear(self, pending: Mapping[str, list[int]], known: set[str]) -> None:
         folder = self._path / "pending"
-        for entry in folder.iterdir() if folder.exists() else []:
+        for entry in folder.iterdir() if folder.is_dir() else []:
             if entry.name not in pending:
-                shutil.rmtree(entry, ignore_errors=True)
+                directory.remove(entry, known=entry.name in known)
 
 
 def _add(known: list[list[Any]], more: list[list[int | None]]) -> list[list[Any]]:

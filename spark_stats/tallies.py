@@ -32,8 +32,9 @@ from numpy.typing import NDArray
 IntArray = NDArray[np.int64]
 
 ARRIVED, REFUSED = -2, -1
-LATE = -3
-"""The number in `refused` of a row that came too late. Rows with -1 or -2 have no window."""
+LATE, BEYOND = -3, -4
+"""The numbers in `refused` of a row that came too late, and of one whose time is no number of seconds. Rows with -1, -2
+or `BEYOND` have no window."""
 
 BLOCK = 4_000_000
 """Tuples that one task counts at a time: about 50 bytes each."""
@@ -109,7 +110,7 @@ def _count_block(batches: list[pa.RecordBatch], plan: Plan) -> Iterator[pa.Recor
     there: IntArray | slice = slice(None)
     if refused.any():
         at = np.flatnonzero(refused)
-        nowhere = ((refused == -1) | (refused == -2)).astype(np.int64)
+        nowhere = np.isin(refused, (-1, -2, BEYOND)).astype(np.int64)
         (w, code, missing), (tuples,) = group_sum([window[at], refused[at], nowhere[at]], [None])
         yield from _packed_rows(REFUSED, w, np.stack([code, missing, tuples]))
         there = np.flatnonzero((nowhere == 0) & (refused != LATE))

@@ -11,6 +11,10 @@ import networkx as nx
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
+from keyshift.spark_stats.expressions import check_text
+
+EXPRESSIONS = ("key", "filter", "cost", "state", "bytes")
+"""The fields of an operator that hold Spark SQL."""
 
 MAX_OPERATORS = 19
 """The reasons for which the operators refuse a tuple are packed in one 64-bit number: 9 ** 19 < 2 ** 63."""
@@ -55,7 +59,7 @@ class Operator:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InputError(f"operator name {self.name!r}: give a text that is not empty")
-        for part in ("key", "filter", "cost", "state", "bytes"):
+        for part in EXPRESSIONS:
             value = getattr(self, part)
             if isinstance(value, int | float) and not isinstance(value, bool):
                 value = repr(value)  # `cost: 2` in YAML means the literal 2
@@ -77,15 +81,20 @@ class Topology:
         In the order that numbers the key groups: index = operator * key_groups + key_group.
     edges : sequence of (str, str)
         (source, destination), by operator name.
+    trust : bool, default False
+        Take any expression that Spark takes: it may then call Java and read files. Otherwise only the functions of
+        `keyshift.spark_stats.expressions.FUNCTIONS` are taken. No file can set this.
 
     Raises
     ------
     InputError
-        No operator, a name twice, an edge to an unknown operator, an edge twice, or a cycle.
+        No operator, a name twice, an edge to an unknown operator, an edge twice, a cycle, or an expression that is not
+        of one row alone.
     """
 
     operators: Sequence[Operator]
     edges: Sequence[tuple[str, str]] = field(default=())
+    trust: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "operators", tuple(map(_operator, self.operators)))
@@ -100,6 +109,8 @@ class Topology:
                     known = ", ".join(self.names)
                     raise InputError(f"edge {' -> '.join(edge)}: there is no operator {name!r}; there are {known}")
         self._refuse_cycle()
+        if not self.trust:
+            self._refuse_unsafe()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -123,31 +134,26 @@ class Topology:
             around = [source for source, _ in nx.find_cycle(graph)]
             raise InputError(f"the operators form a cycle: {' -> '.join([*around, around[0]])}")
 
-    @classmethod
-    def from_dict(cls, description: Mapping[str, Any]) -> Topology:
-        """Make a topology from ``{"operators": [{...}], "edges": [[from, to], ...]}``."""
-        if not isinstance(description, Mapping):
-            raise InputError(f"a topology is a mapping with operators and edges, not a {type(description).__name__}")
-        unknown = sorted(set(map(str, description)) - {"operators", "edges"})
-        if unknown:
-            raise InputError(f"a topology has operators and edges, not {unknown[0]!r}")
-        for part in ("operators", "edges"):
-            if not isinstance(description.get(part) or [], list):
-                raise InputError(f"{part} must be a list")
-        return cls(operators=description.get("operators") or [], edges=description.get("edges") or [])
+    def _refuse_unsafe(self) -> None:
+        for operator in self.operators:
+            for part in EXPRESSIONS:
+                text = getattr(operator, part)
+                if text is not None:
+                    check_text(f"operator {operator.name!r}: {part}", text)
 
     @classmethod
-    def from_yaml(cls, path: str | Path) -> Topology:
-        """Read a topology from a YAML file of the form that `from_dict` takes."""
-        import yaml
+    def from_dict(cls, description: Mapping[str, Any], *, trust: bool = False) -> Topology:
+        """Make a topology from ``{"operators": [{...}], "edges": [[from, to], ...]}``; `trust` as for the class."""
+        from keyshift.spark_stats.topology_file import described
 
-        try:
-            description = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"cannot read the topology {path}: {error.strerror}") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise InputError(f"the topology {path} is no YAML: {' '.join(str(error).split())}") from None
-        return cls.from_dict(description)
+        return cls(**described(description), trust=trust)
+
+    @classmethod
+    def from_yaml(cls, path: str | Path, *, trust: bool = False) -> Topology:
+        """Read a topology from a YAML file of the form that `from_dict` takes; `trust` as for the class."""
+        from keyshift.spark_stats.topology_file import read_yaml
+
+        return cls.from_dict(read_yaml(Path(path)), trust=trust)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description that `from_dict` takes."""

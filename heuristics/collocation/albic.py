@@ -130,10 +130,10 @@ def demanded(
 
     Both or neither in a partition: on the less loaded of the two nodes. One in a partition: where that one is.
     """
-    home = {int(k): piece for piece in partitions for k in piece}
+    piece_of = {int(k): piece for piece in partitions for k in piece}
     first, second = pair
-    members = np.unique(np.concatenate([home.get(k, np.array([k])) for k in pair]))
-    for node in target_nodes(measured, first, second, first in home, second in home):
+    members = np.unique(np.concatenate([piece_of.get(k, np.array([k])) for k in pair]))
+    for node in target_nodes(measured, first, second, first in piece_of, second in piece_of):
         movers = members[measured.current[members] != node]
         if problem.allocation.allowed[movers, node].all():
             return Demand(members, node)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.heuristics.routing.three_phases import Plan, Planner
+from keyshift.heuristics.routing.three_phases import RoutingPlan, RoutingPlanner
 from keyshift.models import Answer, Budget
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.compact import CompactKeys
@@ -21,27 +21,29 @@ AIMS = 5
 """Plans made on discretised records at most, each aiming lower than the last."""
 
 
-def llfd_plan(problem: MixedRouting, *, everything: bool = False, keys: CompactKeys | None = None) -> Plan:
+def llfd_plan(problem: MixedRouting, *, everything: bool = False, keys: CompactKeys | None = None) -> RoutingPlan:
     """Phase II by load, then LLFD (algorithm 1); with ``everything``, LLFD places all keys anew.
 
     Theorem 1 (equal nodes, a perfect assignment exists, no key reaches the mean): theta, one-sided, is at most the
     larger of theta_max and (1 - 1/n) / 3. The paper proves it for ``everything``, where LLFD is Graham's LPT rule; it
     holds from any start and for any psi, too (proof in the lesson *Hash plus exceptions*). O(p log p + |C| n).
     """
-    return Planner(problem, "load", keys=keys).run(everything=everything)
+    return RoutingPlanner(problem, "load", keys=keys).run(everything=everything)
 
 
-def min_table_plan(problem: MixedRouting, *, keys: CompactKeys | None = None, spare: FloatArray | None = None) -> Plan:
+def min_table_plan(
+    problem: MixedRouting, *, keys: CompactKeys | None = None, spare: FloatArray | None = None
+) -> RoutingPlan:
     """Move every entry back, then psi = heaviest first (algorithm 2). No guarantee; O(p log p + |C| n)."""
-    planner = Planner(problem, "load", keys=keys, spare=spare)
+    planner = RoutingPlanner(problem, "load", keys=keys, spare=spare)
     return planner.run(planner.table_size)
 
 
 def min_mig_plan(
     problem: MixedRouting, *, beta: float = 1.5, keys: CompactKeys | None = None, spare: FloatArray | None = None
-) -> Plan:
+) -> RoutingPlan:
     """Move nothing back, psi = largest load**beta / state first (algorithm 3). No guarantee; O(p log p + |C| n)."""
-    return Planner(problem, "gamma", beta, keys, spare).run(0)
+    return RoutingPlanner(problem, "gamma", beta, keys, spare).run(0)
 
 
 def mixed_plan(
@@ -51,7 +53,7 @@ def mixed_plan(
     keys: CompactKeys | None = None,
     spare: FloatArray | None = None,
     budget: Budget | None = None,
-) -> Plan:
+) -> RoutingPlan:
     """Move n entries back, smallest state first, with n growing until the new table fits (algorithm 4).
 
     No guarantee; O(p log p) once and O(p + |C| n) a trial, with O(log N_A) trials.
@@ -60,7 +62,7 @@ def mixed_plan(
     here n grows by it, and after `GROW_AFTER` trials at least doubles. When all N_A entries are back and the table
     still does not fit, MinTable's plan is taken if its table is smaller.
     """
-    planner = Planner(problem, "gamma", beta, keys, spare)
+    planner = RoutingPlanner(problem, "gamma", beta, keys, spare)
     n, trials = 0, 0
     while True:
         plan = planner.run(n)
@@ -73,7 +75,7 @@ def mixed_plan(
         last = min_table_plan(problem, keys=keys, spare=spare)
         trials += 1
         plan = last if last.table_size < plan.table_size else plan
-    return Plan(problem, plan.assignment, plan.estimated, plan.forced, plan.moved_back, trials)
+    return RoutingPlan(problem, plan.assignment, plan.estimated, plan.forced, plan.moved_back, trials)
 
 
 def mixed_bf_plan(
@@ -84,7 +86,7 @@ def mixed_bf_plan(
     keys: CompactKeys | None = None,
     spare: FloatArray | None = None,
     budget: Budget | None = None,
-) -> Plan:
+) -> RoutingPlan:
     """Mixed with every n = 0, 1, ..., N_A, and the best plan of all. No guarantee; O((p + |C| n) N_A).
 
     Parameters
@@ -92,7 +94,7 @@ def mixed_bf_plan(
     trials : int, optional
         Try only so many values of n, evenly spread; None tries all, until the budget ends.
     """
-    planner = Planner(problem, "gamma", beta, keys, spare)
+    planner = RoutingPlanner(problem, "gamma", beta, keys, spare)
     every = np.arange(planner.table_size + 1)
     if trials is not None and trials < every.size:
         every = np.unique(np.linspace(0, planner.table_size, trials).round().astype(np.int64))
@@ -104,7 +106,7 @@ def mixed_bf_plan(
         if budget is not None and budget.expired:
             break
     assert best is not None
-    return Plan(
+    return RoutingPlan(
         problem,
         best.assignment,
         best.estimated,
@@ -115,8 +117,8 @@ def mixed_bf_plan(
     )
 
 
-def compact_plan(problem: MixedRouting, degree: int, make: Callable[..., Plan], **options: Any) -> Plan:
-    """Plan on discretised records, and aim lower where the true loads turn out above a limit.
+def compact_plan(problem: MixedRouting, degree: int, make: Callable[..., RoutingPlan], **options: Any) -> RoutingPlan:
+    """RoutingPlan on discretised records, and aim lower where the true loads turn out above a limit.
 
     A record's keys differ a little, so that a node planned to its limit may end above it. Then the plan is made anew,
     that much below the limit, at most `AIMS` times in all. What still misses says so, as every plan does.
@@ -130,7 +132,7 @@ def compact_plan(problem: MixedRouting, degree: int, make: Callable[..., Plan], 
     """
     keys = discretised(problem.workload, degree)
     spare = np.zeros(problem.workload.nodes)
-    best: Plan | None = None
+    best: RoutingPlan | None = None
     for _ in range(AIMS):
         plan = make(problem, keys=keys, spare=spare, **options)
         over = np.where(problem.workload.kept, plan.loads - problem.upper, 0.0)
@@ -187,7 +189,7 @@ def mixed_bf(
     return answer
 
 
-def _answer(problem: MixedRouting, degree: int | None, make: Callable[..., Plan], **options: Any) -> Answer:
+def _answer(problem: MixedRouting, degree: int | None, make: Callable[..., RoutingPlan], **options: Any) -> Answer:
     """The plan on the full key space, or on discretised records."""
     plan = make(problem, **options) if degree is None else compact_plan(problem, degree, make, **options)
     return plan.answer()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.heuristics.routing import readj_kernels as kernels
-from keyshift.heuristics.routing.three_phases import Plan
+from keyshift.heuristics.routing.three_phases import RoutingPlan
 from keyshift.models import Answer, Budget, metrics
 from keyshift.models.arrays import real
 from keyshift.models.routing import MixedRouting
@@ -16,7 +16,9 @@ SIGMAS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 ROUNDS = 10_000
 
 
-def readj_plan(problem: MixedRouting, *, sigma: float, rounds: int = ROUNDS, budget: Budget | None = None) -> Plan:
+def readj_plan(
+    problem: MixedRouting, *, sigma: float, rounds: int = ROUNDS, budget: Budget | None = None
+) -> RoutingPlan:
     """Move keys back to their hash where it has room, then move and swap heavy keys off the most loaded node.
 
     1. Every key in the table goes back to its hash, the heaviest first, unless that node would exceed its limit.
@@ -54,14 +56,14 @@ def readj_plan(problem: MixedRouting, *, sigma: float, rounds: int = ROUNDS, bud
         if not kernels.one_round(tracked, w.last_load, w.state, w.current, at, used, limit, w.capacity, w.kept):
             break
         done += 1
-    return Plan(problem, at, used, moved_back=int(back), details={"rounds": done, "sigma": float(sigma)})
+    return RoutingPlan(problem, at, used, moved_back=int(back), details={"rounds": done, "sigma": float(sigma)})
 
 
 def readj(
     problem: MixedRouting, *, budget: Budget, seed: int = 0, sigma: float | None = None, rounds: int = ROUNDS
 ) -> Answer:
     """See `readj_plan`; without ``sigma``, the best of `SIGMAS`. Draws no random numbers."""
-    best: Plan | None = None
+    best: RoutingPlan | None = None
     for value in SIGMAS if sigma is None else (sigma,):
         plan = readj_plan(problem, sigma=value, rounds=rounds, budget=budget)
         if best is None or plan.rank < best.rank:

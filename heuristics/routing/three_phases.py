@@ -18,7 +18,7 @@ Psi = Literal["load", "gamma"]
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class RoutingPlan:
     """A new assignment, and the truth about it: an algorithm may miss a limit, and then the plan says by how much.
 
     Attributes
@@ -101,7 +101,7 @@ class Plan:
         return Answer(self.assignment, message=said, details={**figures, **self.details})
 
 
-class Planner:
+class RoutingPlanner:
     """Runs the phases on records of keys (`keyshift.models.routing.compact`), or on every key.
 
     Parameters
@@ -147,7 +147,7 @@ class Planner:
         """N_A: entries of the current table that Phase I can clean."""
         return int(self.keys.count[self.entries].sum())
 
-    def run(self, move_back: int = 0, everything: bool = False) -> Plan:
+    def run(self, move_back: int = 0, everything: bool = False) -> RoutingPlan:
         """Clean `move_back` entries (Phase I), prepare (Phase II; all keys with ``everything``), assign (Phase III)."""
         origin, at, resident = self._split(move_back)
         load, n = self.keys.load[origin], self.problem.workload.nodes
@@ -172,7 +172,7 @@ class Planner:
             np.concatenate([at[stays], to]),
             np.concatenate([resident[stays], units]),
         )
-        return Plan(self.problem, assignment, used, int(forced), move_back)
+        return RoutingPlan(self.problem, assignment, used, int(forced), move_back)
 
     def _split(self, move_back: int) -> tuple[IntArray, IntArray, IntArray]:
         """Phase I: records after moving some entries back: which record each was, its node d', its units."""

@@ -177,7 +177,7 @@ class Partitioner:
             self._turns = np.zeros(self.sources, dtype=np.int64)
             return self._in_turn
         if self.scheme in ("potc", "on-greedy"):
-            self._index, self._home = KeyIndex(), np.zeros(0, dtype=np.int64)
+            self._index, self._place_of = KeyIndex(), np.zeros(0, dtype=np.int64)
             return self._in_place
         if self.scheme in ("d-choices", "w-choices"):
             counters = self._counters or int(np.ceil(2 / self._threshold))
@@ -217,11 +217,11 @@ class Partitioner:
 
     def _in_place(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
         numbers = self._index.number(keys)
-        self._home = grown(self._home, self._index.count, fill=-1)
+        self._place_of = grown(self._place_of, self._index.count, fill=-1)
         choices = 0 if self.scheme == "on-greedy" else self.choices or 0
         kernels.in_place(
             keys, *self._filled(weights, source, keys.size), *self._books, *self._hashing, choices, self.messages,
-            self.probe_every, numbers, self._home, self._tally, out,
+            self.probe_every, numbers, self._place_of, self._tally, out,
         )  # fmt: skip
 
     def _head_and_tail(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:

@@ -16,13 +16,13 @@ from keyshift.models.splitting.hashing import hash_word, worker_of
 
 
 @njit(inline="always")
-def _after(estimates, row, w, weight, speeds):  # pragma: no cover - compiled
+def _after(estimates, row, w, weight, speeds):
     """Estimated load of a worker with one more message on it. Equal workers keep the order of their loads."""
     return estimates[row, w] if speeds is None else (estimates[row, w] + weight) / speeds[w]
 
 
 @njit(inline="always")
-def _least(estimates, row, weight, speeds):  # pragma: no cover - compiled
+def _least(estimates, row, weight, speeds):
     """The least loaded of all workers, the lowest number on ties."""
     best, lowest = 0, _after(estimates, row, 0, weight, speeds)
     for w in range(1, estimates.shape[1]):
@@ -33,7 +33,7 @@ def _least(estimates, row, weight, speeds):  # pragma: no cover - compiled
 
 
 @njit(inline="always")
-def _choose(key, estimates, row, weight, speeds, seed, workers, choices):  # pragma: no cover - compiled
+def _choose(key, estimates, row, weight, speeds, seed, workers, choices):
     """The least loaded of a key's candidates, the earlier hash function on ties."""
     one, two = hash_word(uint64(key), seed)
     best = worker_of(one, workers)
@@ -60,7 +60,7 @@ def _choose(key, estimates, row, weight, speeds, seed, workers, choices):  # pra
 
 
 @njit(inline="always")
-def _send(w, weight, estimates, row, loads, apart, speeds):  # pragma: no cover - compiled
+def _send(w, weight, estimates, row, loads, apart, speeds):
     """Book a message; returns the worker's relative load."""
     now = estimates[row, w] + weight
     estimates[row, w] = now
@@ -71,7 +71,7 @@ def _send(w, weight, estimates, row, loads, apart, speeds):  # pragma: no cover 
 
 
 @njit(inline="always")
-def _book(tally, relative, weight):  # pragma: no cover - compiled
+def _book(tally, relative, weight):
     """Follow the imbalance."""
     tally[0] = max(tally[0], relative)
     tally[1] += tally[0]
@@ -80,7 +80,7 @@ def _book(tally, relative, weight):  # pragma: no cover - compiled
 
 
 @njit
-def _probe(estimates, loads):  # pragma: no cover - compiled
+def _probe(estimates, loads):
     """L_S P_T: every T messages all sources learn the true loads (section 6.2, Q2)."""
     for s in range(estimates.shape[0]):
         for w in range(loads.size):
@@ -90,7 +90,7 @@ def _probe(estimates, loads):  # pragma: no cover - compiled
 @njit(cache=True)
 def greedy(
     keys, weights, source, estimates, loads, speeds, seed, workers, choices, begun, probe_every, tally, out
-):  # fmt: skip  # pragma: no cover - compiled
+):  # fmt: skip
     """Greedy-d with key splitting: the least loaded of d candidates (PKG with d = 2, hashing with d = 1)."""
     peak, over_time = tally[0], tally[1]
     for i in range(keys.size):
@@ -120,7 +120,7 @@ def greedy(
 @njit(cache=True)
 def anywhere(
     keys, weights, source, estimates, loads, apart, speeds, begun, probe_every, tally, out
-):  # fmt: skip  # pragma: no cover - compiled
+):  # fmt: skip
     """The least loaded of all workers, whatever the key: greedy-d where every worker is a candidate."""
     for i in range(keys.size):
         if apart and probe_every > 0 and (begun + i) % probe_every == 0:
@@ -133,27 +133,27 @@ def anywhere(
 
 @njit(cache=True)
 def in_place(
-    keys, weights, source, estimates, loads, apart, speeds, seed, workers, choices, begun, probe_every, numbers, home,
+    keys, weights, source, estimates, loads, apart, speeds, seed, workers, choices, begun, probe_every, numbers, place_of,
     tally, out,
-):  # fmt: skip  # pragma: no cover - compiled
+):  # fmt: skip
     """Static PoTC and On-Greedy: a key stays where its first message went. ``choices = 0`` opens all workers."""
     for i in range(keys.size):
         if apart and probe_every > 0 and (begun + i) % probe_every == 0:
             _probe(estimates, loads)
         row = source[i] if apart else 0
-        w = home[numbers[i]]
+        w = place_of[numbers[i]]
         if w < 0:
             if choices == 0:
                 w = _least(estimates, row, weights[i], speeds)
             else:
                 w = _choose(keys[i], estimates, row, weights[i], speeds, seed, workers, choices)
-            home[numbers[i]] = w
+            place_of[numbers[i]] = w
         _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
         out[i] = w
 
 
 @njit(cache=True)
-def in_turn(weights, source, turns, estimates, speeds, workers, tally, out):  # pragma: no cover - compiled
+def in_turn(weights, source, turns, estimates, speeds, workers, tally, out):
     """Shuffle grouping: every source deals its messages round robin, source s beginning with worker s."""
     for i in range(out.size):
         s = source[i]
@@ -167,7 +167,7 @@ def in_turn(weights, source, turns, estimates, speeds, workers, tally, out):  # 
 def head_and_tail(
     keys, weights, source, estimates, loads, apart, speeds, seed, workers, begun, probe_every, sketch, seen, chosen,
     threshold, slack, refresh, all_workers, tally, out,
-):  # fmt: skip  # pragma: no cover - compiled
+):  # fmt: skip
     """D-Choices and W-Choices: two candidates for a key of the tail, more - or all workers - for one of the head."""
     key, often, order, place, block, last, spare, table = sketch
     for i in range(keys.size):
@@ -192,9 +192,9 @@ def head_and_tail(
 
 
 @njit(cache=True)
-def offline_order(weight, order, options, speeds):  # pragma: no cover - compiled
+def offline_order(weight, order, options, speeds):
     """Keys in the given order, each to the worker least loaded after it, among its options or - if none - all."""
-    home = np.empty(weight.size, dtype=np.int32)
+    place_of = np.empty(weight.size, dtype=np.int32)
     loads = np.zeros((1, speeds.size))
     for k in order:
         if options.shape[1] == 0:
@@ -206,5 +206,5 @@ def offline_order(weight, order, options, speeds):  # pragma: no cover - compile
                 if after < lowest:
                     w, lowest = np.int64(options[k, j]), after
         loads[0, w] += weight[k]
-        home[k] = w
-    return home
+        place_of[k] = w
+    return place_of

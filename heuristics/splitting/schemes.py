@@ -234,12 +234,12 @@ def _offline(problem: KeySplitting, budget: Budget, within: bool) -> Answer:
         options = candidates(known.keys, problem.workers, problem.choices, problem.hash_seed)
     else:
         options = np.zeros((1, 0), dtype=np.int32)
-    home = offline_order(known.weight, order, options, problem.speeds)
+    place_of = offline_order(known.weight, order, options, problem.speeds)
     assignment = room_for_assignment(problem.stream)
     for where, keys, _ in parts(problem):
         if budget.expired:
             return Answer(None, termination=budget.why, message=f"stopped after {where.start} messages")
-        assignment[where] = home[problem.index.find(keys)]
+        assignment[where] = place_of[problem.index.find(keys)]
     return _kept_or_relaxed(problem, assignment)
 
 

@@ -39,30 +39,30 @@ def empty_sketch(sources: int, counters: int) -> Sketch:
 
 
 @njit(inline="always")
-def _home(key, mask):  # pragma: no cover - compiled
+def _first_slot(key, mask):
     mixed = (uint64(key) ^ (uint64(key) >> uint64(32))) * uint64(0x9E3779B97F4A7C15)
     return np.int64(mixed >> uint64(32)) & mask
 
 
 @njit(inline="always")
-def _slot_of(wanted, s, key, table):  # pragma: no cover - compiled
+def _slot_of(wanted, s, key, table):
     """Where the table of source s has the key, or the empty slot where it would be."""
     mask = table.shape[1] - 1
-    at = _home(wanted, mask)
+    at = _first_slot(wanted, mask)
     while table[s, at] >= 0 and key[s, table[s, at]] != wanted:
         at = (at + 1) & mask
     return at
 
 
 @njit(inline="always")
-def _forget(gap, s, key, table):  # pragma: no cover - compiled
+def _forget(gap, s, key, table):
     """Empty a slot of the table and close the gap: followers that may, move up."""
     mask = table.shape[1] - 1
     table[s, gap] = -1
     at = (gap + 1) & mask
     while table[s, at] >= 0:
-        home = _home(key[s, table[s, at]], mask)
-        if ((at - home) & mask) >= ((at - gap) & mask):
+        first = _first_slot(key[s, table[s, at]], mask)
+        if ((at - first) & mask) >= ((at - gap) & mask):
             table[s, gap] = table[s, at]
             table[s, at] = -1
             gap = at
@@ -70,7 +70,7 @@ def _forget(gap, s, key, table):  # pragma: no cover - compiled
 
 
 @njit(inline="always")
-def _count(item, s, often, order, place, block, last, spare):  # pragma: no cover - compiled
+def _count(item, s, often, order, place, block, last, spare):
     """Add one to a counter and keep the order."""
     own = block[s, item]
     end = last[s, own]
@@ -96,7 +96,7 @@ def _count(item, s, often, order, place, block, last, spare):  # pragma: no cove
 
 
 @njit(inline="always")
-def add(wanted, s, key, often, order, place, block, last, spare, table):  # pragma: no cover - compiled
+def add(wanted, s, key, often, order, place, block, last, spare, table):
     """Count a key at source s; returns its estimated count. The arrays are those of a `Sketch`, in order."""
     slot = _slot_of(wanted, s, key, table)
     item = table[s, slot]
@@ -112,7 +112,7 @@ def add(wanted, s, key, often, order, place, block, last, spare, table):  # prag
 
 
 @njit(cache=True)
-def add_all(keys, s, sketch, out):  # pragma: no cover - compiled
+def add_all(keys, s, sketch, out):
     """Count keys at source s; `out` takes the estimated counts."""
     key, often, order, place, block, last, spare, table = sketch
     for i in range(keys.size):
@@ -120,14 +120,14 @@ def add_all(keys, s, sketch, out):  # pragma: no cover - compiled
 
 
 @njit(cache=True)
-def choices_for_head(often, seen, threshold, workers, slack):  # pragma: no cover - compiled, see find_choices
+def choices_for_head(often, seen, threshold, workers, slack):
     """The d of D-Choices for the counts of a sketch; `workers` when none below will do."""
     head = np.sort(often[often >= threshold * seen])[::-1] / seen
     return find_choices(head, workers, slack)
 
 
 @njit(cache=True)
-def find_choices(head, workers, slack):  # pragma: no cover - compiled
+def find_choices(head, workers, slack):
     r"""The least d with which no prefix of the head must overload the workers it expects to reach.
 
     For head frequencies p_1 >= p_2 >= ... and every h, with :math:`b_h = n - n (1 - 1/n)^{hd}` the expected number of

@@ -43,7 +43,7 @@ FORMULATION = Formulation(
             "flow",
             "exact",
             "maximum flow and minimum cuts",
-            "keyshift.solvers.splitting.flow:solve_flow",
+            "keyshift.solvers.splitting.portfolio:solve_flow",
             prepare="keyshift.solvers.splitting.warm_up:compile_splitting",
         ),
         Method(

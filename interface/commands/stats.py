@@ -15,8 +15,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from keyshift.commands import common
+from keyshift.models import arrays
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import read_manifest, windows_of
+from keyshift.models.placement import placement as place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,34 +46,34 @@ def stats(
     as_json: common.JsonOption = False,
 ) -> None:
     """Gather load, state and traffic of a topology from a log of tuples."""
-    from keyshift.models.placement import placement as place
-    from keyshift.spark_stats import (
-        StatsStream,
-        Topology,
-        collect,
-        local_session,
-        output,
-        read_log,
-        read_log_stream,
-    )
+    from keyshift.spark_stats import StatsStream, Topology, collect, local_session, read_log, read_log_stream
     from keyshift.spark_stats.collect import refuse
+    from keyshift.spark_stats.directory import claim
+    from keyshift.spark_stats.failures import in_one_sentence
+    from keyshift.spark_stats.output import commit, with_defaults
 
     described = Topology.from_yaml(topology)
-    place(placement, key_groups, nodes or 1)  # refuses an unknown name before Spark starts
+    if stream and (time is None or window is None):
+        raise InputError("--stream needs --time and --window")
+    if stream and strict:
+        raise InputError("--strict needs the whole log: it does not go with --stream")
+    _refuse_early(log, format_, schema, time, key_groups, nodes, placement)
     gather: dict[str, Any] = {"time": time, "window": window, "origin": origin}
     gather |= {"key_groups": key_groups, "hash": hash_}
-    with local_session("keyshift stats", master=master, conf=_settings(conf)) as spark, _progress(spark):
+    settings = _settings(conf)
+    with (
+        claim(out),
+        local_session("keyshift stats", master=master, conf=settings) as spark,
+        _progress(spark),
+        in_one_sentence(),
+    ):
         if stream:
-            if time is None or window is None:
-                raise InputError("--stream needs --time and --window")
-            if strict:
-                raise InputError("--strict needs the whole log: it does not go with --stream")
             events = read_log_stream(spark, log, format=format_, schema=schema)
             running = StatsStream(events, described, out, watermark=watermark, **gather)
             running.start().awaitTermination()
             if finish:
                 running.finish()
-            output.commit(out, output.with_defaults(read_manifest(out), nodes, placement))
+            commit(out, with_defaults(read_manifest(out), nodes, placement))
         else:
             events = read_log(spark, log, format=format_, schema=schema)
             with collect(events, described, **gather) as found:
@@ -79,6 +81,22 @@ def stats(
                     refuse(found.rejected_counts())
                 found.write(out, nodes=nodes, placement=placement)
     _report(out, as_json)
+
+
+def _refuse_early(
+    log: str, format_: str | None, schema: str | None, time: str | None, key_groups: int, nodes: int | None, where: str
+) -> None:
+    """Refuse whatever can be refused before Spark takes its seconds to start."""
+    from keyshift.spark_stats.expressions import check_schema, check_text
+    from keyshift.spark_stats.sources import check_log
+
+    arrays.whole("--nodes", nodes, least=1)
+    place(where, arrays.whole("--key-groups", key_groups, least=1, optional=False) or 1, nodes or 1)
+    check_log(log, format_)
+    if time is not None:
+        check_text("--time", time)
+    if schema is not None:
+        check_schema(schema)
 
 
 def _report(out: Path, as_json: bool) -> None:

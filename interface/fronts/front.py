@@ -223,7 +223,9 @@ def pareto(
     seed = whole("seed", seed, optional=False) or 0
     known = [problem.canonical(s.assignment if isinstance(s, Solution) else s) for s in starts]
     module = entry.partition(":")[0]
-    memory = _Memory(problem, None if checkpoint is None else Path(checkpoint), points, load(f"{module}:FrontPoint"))
+    memory = _Remembered(
+        problem, None if checkpoint is None else Path(checkpoint), points, load(f"{module}:FrontPoint")
+    )
     for method in formulation_of(problem).methods:
         method.make_ready()
     budget = Budget(real("time_limit", time_limit), watch)
@@ -235,7 +237,7 @@ def pareto(
     return Front(problem, tuple(Solution.of(p.problem, "pareto", p.answer, p.seconds) for p in made))
 
 
-class _Memory:
+class _Remembered:
     """The finished points in a file. They are checked anew when read; only their bounds are taken on trust."""
 
     def __init__(self, problem: Problem, file: Path | None, points: int | None, kind: type) -> None:

@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.integers import whole_numbers
 from keyshift.models.workload import FloatArray, IntArray
-
-WORD_BITS = 61
-"""Prefix sums and limits below 2**WORD_BITS are kept in 64-bit integers; above, in Python's."""
 
 
 def exact_number(name: str, value: Any) -> Fraction:
@@ -36,26 +34,6 @@ def exact_number(name: str, value: Any) -> Fraction:
     if number < 0:
         raise InputError(f"{name} = {value} must be at least 0")
     return number
-
-
-def whole_numbers(values: FloatArray) -> tuple[IntArray | list[int], int]:
-    """Floats as whole numbers: ``values[k] == whole[k] / 2**shift`` exactly, for the least shift >= 0.
-
-    Returns
-    -------
-    whole : ndarray of int64, or list of int where their sum needs more than `WORD_BITS` bits
-    shift : int
-    """
-    total = float(values.sum())
-    if total < 2.0**53 and bool((values == np.floor(values)).all()):
-        return values.astype(np.int64), 0
-    mantissa, exponent = np.frexp(values[values > 0])
-    digits = (mantissa * 2.0**53).astype(np.int64)
-    trailing = np.frexp((digits & -digits).astype(np.float64))[1] - 1
-    shift = max(0, 53 - int((exponent + trailing).min()))
-    if math.log2(total) + shift < WORD_BITS - 1:
-        return np.ldexp(values, shift).astype(np.int64), shift
-    return [int(Fraction(float(v)) * 2**shift) for v in values], shift
 
 
 class Prefix:

@@ -59,7 +59,7 @@ class IntervalPyomo:
         )
         m.x = pyo.Var(m.places, domain=pyo.Binary)
         m.b = pyo.Var(m.places, domain=pyo.Binary)
-        m.v = pyo.Var(range(len(self.steps)), self.tasks, bounds=(0, 1))
+        m.v = pyo.Var(range(len(self.steps)), self.tasks, domain=pyo.Binary)
 
     def set_objective(self) -> None:
         """Minimise the state moved over all steps."""

@@ -21,12 +21,12 @@ BITS = np.uint64(64)
 
 
 @njit(inline="always")
-def _rotate(x, r):  # pragma: no cover - compiled; compared with the reference implementation
+def _rotate(x, r):
     return (x << r) | (x >> (BITS - r))
 
 
 @njit(inline="always")
-def _finish(k):  # pragma: no cover - compiled
+def _finish(k):
     k ^= k >> R33
     k *= M1
     k ^= k >> R33
@@ -35,7 +35,7 @@ def _finish(k):  # pragma: no cover - compiled
 
 
 @njit(inline="always")
-def _end(h1, h2, length):  # pragma: no cover - compiled
+def _end(h1, h2, length):
     """Both halves, once all bytes are mixed in."""
     h1 ^= length
     h2 ^= length
@@ -48,20 +48,20 @@ def _end(h1, h2, length):  # pragma: no cover - compiled
 
 
 @njit(inline="always")
-def hash_word(word, seed):  # pragma: no cover - compiled
+def hash_word(word, seed):
     """Both halves of the hash of eight bytes, given as one little-endian unsigned word."""
     h1 = seed ^ (_rotate(word * C1, R31) * C2)
     return _end(h1, seed, EIGHT)
 
 
 @njit(inline="always")
-def worker_of(half, workers):  # pragma: no cover - compiled
+def worker_of(half, workers):
     """A 64-bit hash as a worker, 0..workers-1: its upper 32 bits scaled down, which needs no division."""
     return np.int64(((half >> HALF) * workers) >> HALF)
 
 
 @njit
-def _hash_bytes(data, start, stop, seed):  # pragma: no cover - compiled
+def _hash_bytes(data, start, stop, seed):
     """Both halves of the hash of ``data[start:stop]``."""
     h1 = h2 = seed
     length = stop - start
@@ -86,19 +86,19 @@ def _hash_bytes(data, start, stop, seed):  # pragma: no cover - compiled
 
 
 @njit(cache=True)
-def _hash_words(words, seed, out):  # pragma: no cover - compiled
+def _hash_words(words, seed, out):
     for i in range(words.size):
         out[i, 0], out[i, 1] = hash_word(words[i], seed)
 
 
 @njit(cache=True)
-def _hash_texts(data, offsets, seed, out):  # pragma: no cover - compiled
+def _hash_texts(data, offsets, seed, out):
     for i in range(offsets.size - 1):
         out[i, 0], out[i, 1] = _hash_bytes(data, offsets[i], offsets[i + 1], seed)
 
 
 @njit(cache=True)
-def _candidates(words, seed, workers, out):  # pragma: no cover - compiled
+def _candidates(words, seed, workers, out):
     for i in range(words.size):
         for j in range(0, out.shape[1], 2):
             first, second = hash_word(words[i], seed + uint64(j // 2))

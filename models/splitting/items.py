@@ -156,11 +156,11 @@ class Items(Groups):
         given, seen = np.zeros_like(share), np.zeros(len(share), dtype=np.int64)
         made = room_for_assignment(self.problem.stream)
         if self.whole_keys:
-            home = np.empty(self._group_of_key.size, dtype=np.int32)
-            kernels.spread(self._group_of_key, self.options, share, given, seen, home)
+            place_of = np.empty(self._group_of_key.size, dtype=np.int32)
+            kernels.spread(self._group_of_key, self.options, share, given, seen, place_of)
         for where, keys, weights in parts(self.problem):
             if self.whole_keys:
-                made[where] = home[self._index.find(keys)]
+                made[where] = place_of[self._index.find(keys)]
             else:
                 kernels.spread(self._groups(keys, weights), self.options, share, given, seen, made[where])
         return made
@@ -169,15 +169,15 @@ class Items(Groups):
         """Numbers of items of each group on each option in a feasible assignment: the reverse of `assignment`."""
         wide = self.options.shape[1]
         share = np.zeros(self.options.size, dtype=np.int64)
-        home = np.full(self._group_of_key.size, -1, dtype=np.int64)
+        place_of = np.full(self._group_of_key.size, -1, dtype=np.int64)
         for where, keys, weights in parts(self.problem):
             if self.whole_keys:
-                home[self._index.find(keys)] = assignment[where]
+                place_of[self._index.find(keys)] = assignment[where]
                 continue
             groups = self._groups(keys, weights)
             at = (self.options[groups] == np.asarray(assignment[where])[:, None]).argmax(axis=1)
             share += np.bincount(groups * wide + at, minlength=share.size)
         if self.whole_keys:
-            at = (self.options[self._group_of_key] == home[:, None]).argmax(axis=1)
+            at = (self.options[self._group_of_key] == place_of[:, None]).argmax(axis=1)
             share += np.bincount(self._group_of_key * wide + at, minlength=share.size)
         return share.reshape(-1, wide)

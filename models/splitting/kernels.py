@@ -8,7 +8,7 @@ from keyshift.models.splitting.hashing import hash_word, worker_of
 
 
 @njit(cache=True)
-def follow(assignment, weights, speeds, loads, state, total_speed, series, every, begun):  # pragma: no cover - compiled
+def follow(assignment, weights, speeds, loads, state, total_speed, series, every, begun):
     """Add a chunk to the loads, and up the imbalance after each message.
 
     `state` holds the highest relative load, the load so far, and the sum over time of the imbalance; every
@@ -30,7 +30,7 @@ def follow(assignment, weights, speeds, loads, state, total_speed, series, every
 
 
 @njit(cache=True)
-def first_stranger(keys, assignment, seed, workers, choices):  # pragma: no cover - compiled
+def first_stranger(keys, assignment, seed, workers, choices):
     """Count messages on a worker that is none of their key's candidates; the first of them, or -1."""
     count, first = 0, -1
     for i in range(keys.size):
@@ -46,7 +46,7 @@ def first_stranger(keys, assignment, seed, workers, choices):  # pragma: no cove
 
 
 @njit(cache=True)
-def count_flushes(pairs, last, period, begun):  # pragma: no cover - compiled
+def count_flushes(pairs, last, period, begun):
     """Count the (key, worker) pairs that are new in their aggregation period; `last` remembers each pair's period."""
     count = 0
     for i in range(pairs.size):
@@ -58,14 +58,14 @@ def count_flushes(pairs, last, period, begun):  # pragma: no cover - compiled
 
 
 @njit(cache=True)
-def add_counts(numbers, weights, counts):  # pragma: no cover - compiled
+def add_counts(numbers, weights, counts):
     """counts[numbers[i]] += weights[i], or 1."""
     for i in range(numbers.size):
         counts[numbers[i]] += 1 if weights is None else weights[i]
 
 
 @njit(cache=True)
-def spread(numbers, options, share, given, seen, out):  # pragma: no cover - compiled
+def spread(numbers, options, share, given, seen, out):
     """Deal the messages of each class to its workers, in proportion to their shares at every moment.
 
     The j-th message of a class goes to the worker furthest behind its share of the first j, among those with share

@@ -12,13 +12,13 @@ SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(inline="always")
-def _slot(key, shift):  # pragma: no cover - compiled
+def _slot(key, shift):
     mixed = uint64(key) ^ (uint64(key) >> uint64(32))
     return np.int64((mixed * SPREAD) >> shift)
 
 
 @njit(cache=True)
-def _number(keys, out, table, shift, known, count):  # pragma: no cover - compiled, see KeyIndex
+def _number(keys, out, table, shift, known, count):
     """Number keys until done or the list of known keys is full; returns how many were treated, and the count."""
     mask = table.size - 1
     for i in range(keys.size):
@@ -36,7 +36,7 @@ def _number(keys, out, table, shift, known, count):  # pragma: no cover - compil
 
 
 @njit(cache=True)
-def _find(keys, out, table, shift, known):  # pragma: no cover - compiled, see KeyIndex
+def _find(keys, out, table, shift, known):
     mask = table.size - 1
     for i in range(keys.size):
         at = _slot(keys[i], shift)
@@ -46,7 +46,7 @@ def _find(keys, out, table, shift, known):  # pragma: no cover - compiled, see K
 
 
 @njit(cache=True)
-def _refill(table, shift, known, count):  # pragma: no cover - compiled, see KeyIndex
+def _refill(table, shift, known, count):
     mask = table.size - 1
     for number in range(count):
         at = _slot(known[number], shift)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keyshift.models.splitting import kernels
+from keyshift.models.splitting.histogram import Histogram
 from keyshift.models.splitting.key_index import KeyIndex, sealed
 from keyshift.models.workload import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from keyshift.models.splitting.problem import Histogram, KeySplitting
+    from keyshift.models.splitting.problem import KeySplitting
 
 
 def parts(problem: KeySplitting) -> Iterator[tuple[slice, IntArray, FloatArray | None]]:
@@ -27,8 +28,6 @@ def parts(problem: KeySplitting) -> Iterator[tuple[slice, IntArray, FloatArray |
 
 def histogram(problem: KeySplitting) -> tuple[Histogram, KeyIndex]:
     """Count the messages of each key, and add up their weights; and the index that knows their numbers."""
-    from keyshift.models.splitting.problem import Histogram
-
     index = KeyIndex()
     messages, weight = np.zeros(0, dtype=np.int64), np.zeros(0)
     for _, keys, weights in parts(problem):
@@ -90,7 +89,7 @@ class Outcome:
         series = np.zeros(problem.messages // every)
         loads, state = np.zeros(problem.workers), np.zeros(3)
         speeds = None if problem.equal_speeds else problem.speeds
-        memory = _Memory(problem)
+        memory = _Counters(problem)
         for where, keys, weights in parts(problem):
             sent = sealed(assignment[where])
             kernels.follow(sent, weights, speeds, loads, state, float(problem.speeds.sum()), series, every, where.start)
@@ -124,7 +123,7 @@ class Outcome:
         return figures
 
 
-class _Memory:
+class _Counters:
     """The (key, worker) pairs met so far, and in this aggregation period."""
 
     def __init__(self, problem: KeySplitting) -> None:
@@ -163,15 +162,15 @@ def first_stranger(problem: KeySplitting, assignment: np.ndarray) -> tuple[int, 
 
 def first_split(problem: KeySplitting, assignment: np.ndarray) -> tuple[int, int]:
     """Messages that do not go where the first message of their key went: how many, and the first one."""
-    index, home = KeyIndex(), np.zeros(0, dtype=np.int64)
+    index, place_of = KeyIndex(), np.zeros(0, dtype=np.int64)
     count, first = 0, -1
     for where, keys, _ in parts(problem):
         numbers, sent = index.number(keys), assignment[where]
-        known = home.size
-        home = np.concatenate([home, np.full(index.count - known, -1)])
+        known = place_of.size
+        place_of = np.concatenate([place_of, np.full(index.count - known, -1)])
         new, at = np.unique(numbers, return_index=True)
-        home[new[new >= known]] = sent[at[new >= known]]
-        wrong = np.flatnonzero(home[numbers] != sent)
+        place_of[new[new >= known]] = sent[at[new >= known]]
+        wrong = np.flatnonzero(place_of[numbers] != sent)
         first = where.start + int(wrong[0]) if count == 0 and wrong.size else first
         count += wrong.size
     return count, first

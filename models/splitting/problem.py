@@ -16,23 +16,15 @@ from numpy.typing import ArrayLike
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Problem, Violation
+from keyshift.models.splitting.histogram import Histogram
 from keyshift.models.splitting.stream import CHUNK, Stream, as_keys, room_for_assignment
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import FloatArray
 
 if TYPE_CHECKING:
     from keyshift.models.splitting.key_index import KeyIndex
     from keyshift.models.splitting.outcome import Outcome
 
 MOST_CHOICES = 1 << 10
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """The different keys in order of first appearance; `messages` and `weight` of each, all of shape (keys,)."""
-
-    keys: IntArray
-    messages: IntArray
-    weight: FloatArray
 
 
 @dataclass(frozen=True, eq=False)

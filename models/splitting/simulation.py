@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @njit(cache=True)
-def _serve(sent, weights, service, free, begun, gap, sums):  # pragma: no cover - compiled
+def _serve(sent, weights, service, free, begun, gap, sums):
     for i in range(sent.size):
         arrives = (begun + i) * gap
         w = sent[i]

@@ -45,7 +45,7 @@ class Instance:
         return self.problem.mean_load / self.problem.scale
 
     @cached_property
-    def home(self) -> IntArray:
+    def current(self) -> IntArray:
         """The current node of each key group, shape (p,)."""
         return np.ascontiguousarray(self.problem.workload.current, dtype=np.int64)
 
@@ -104,10 +104,10 @@ class Instance:
     @cached_property
     def by_node(self) -> tuple[IntArray, IntArray]:
         """Key groups in the order of their current node, and where each node's begin, shapes (p,) and (n + 1,)."""
-        counts = np.bincount(self.home, minlength=self.nodes)
-        return np.argsort(self.home, kind="stable").astype(np.int64), np.concatenate([[0], np.cumsum(counts)]).astype(
-            np.int64
-        )
+        counts = np.bincount(self.current, minlength=self.nodes)
+        return np.argsort(self.current, kind="stable").astype(np.int64), np.concatenate(
+            [[0], np.cumsum(counts)]
+        ).astype(np.int64)
 
     @cached_property
     def doubt(self) -> float:

@@ -10,7 +10,7 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.annealing.search import Round, Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
-from keyshift.solvers.allocation.counting.planner import Planner
+from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.incumbent import PROVEN, Incumbent
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.tree import PriceTree
@@ -51,7 +51,7 @@ class Rounds:
         self.found, self.seed, self.most = found, seed, most
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed)
-        self.planner: Planner | None = None
+        self.planner: CountPlanner | None = None
         self.tree: PriceTree | None = None
         self.asked = 0
         self.unproven = math.inf
@@ -74,7 +74,7 @@ class Rounds:
 
     def _take_turns(self, counts: CountBound, done: int) -> int:
         """Turns after the first, once there are counts; how many in all."""
-        self.planner = Planner(self.instance, counts, self.seed)
+        self.planner = CountPlanner(self.instance, counts, self.seed)
         if self.most is None and (prices := PriceBound(self.instance)).affordable:
             self.tree = PriceTree(prices)
         pairs = int(self.found.problem.allowed.sum())
@@ -97,7 +97,7 @@ class Rounds:
             return self._plan(self.planner, turn)
         todo = self.search.schedule(turn)
         best = self.found.best
-        return self._anneal(self.instance.home if todo.fresh or best is None else best, todo, turn)
+        return self._anneal(self.instance.current if todo.fresh or best is None else best, todo, turn)
 
     def _distance(self) -> float:
         """The best distance, in units of the mean."""
@@ -114,10 +114,10 @@ class Rounds:
             done += chunk
         return done
 
-    def _plan(self, planner: Planner, turn: int) -> int:
+    def _plan(self, planner: CountPlanner, turn: int) -> int:
         """Aim between the bound and the best distance, realise the plan and polish it; how many steps that took."""
         low = self.found.bound / self.found.problem.scale
-        high = min(self._distance(), self.instance.distance(self.instance.home))
+        high = min(self._distance(), self.instance.distance(self.instance.current))
         target = low + (high - low) * TARGETS[turn // 2 % len(TARGETS)]
         pairs = planner.pairs(target, np.random.default_rng([self.seed, turn]))
         if pairs is None:
@@ -127,14 +127,14 @@ class Rounds:
         self._realise(planner, pairs, target, turn)
         return 2 * PLANNED_STEPS
 
-    def _realise(self, planner: Planner, plan: IntArray, target: float, stream: int) -> None:
+    def _realise(self, planner: CountPlanner, plan: IntArray, target: float, stream: int) -> None:
         """Look for an assignment with the counts of a plan, and then near it."""
         assignment = planner.realise(plan, target, PLANNED_STEPS, stream)
         if assignment is not None:
             self.found.offer(assignment, "planned")
             self._anneal(assignment, self.search.polish, stream)
 
-    def _price(self, tree: PriceTree, planner: Planner, turn: int) -> bool:
+    def _price(self, tree: PriceTree, planner: CountPlanner, turn: int) -> bool:
         """Ask prices about the best distance when it is new, else one below; whether that moved a bound or the best."""
         scale = self.found.problem.scale
         low, high = self.found.bound / scale, self.found.objective / scale - 0.9 * PROVEN

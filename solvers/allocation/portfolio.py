@@ -67,7 +67,7 @@ def solve_milp(
     -----
     A run that ends by proof repeats itself exactly by seed: rounds are counted in steps, not in seconds.
     """
-    run = _Run(problem, budget, enough=enough, seed=seed)
+    run = _Portfolio(problem, budget, enough=enough, seed=seed)
     run.offer(start)
     run.offer(problem.workload.current)
     if problem.allowed.sum() > SMALL and not budget.expired:
@@ -82,7 +82,7 @@ def solve_milp(
 
 
 @dataclass
-class _Run(Incumbent):
+class _Portfolio(Incumbent):
     """The phases that improve the best assignment and the best bound."""
 
     seed: int = 0

@@ -19,7 +19,7 @@ STRETCH = 10**6
 
 
 @dataclass(frozen=True)
-class Relaxation:
+class Repair:
     """One limit, raised just enough to make the instance feasible with all others as they are.
 
     Attributes
@@ -43,7 +43,7 @@ class Relaxation:
         return f"{self.limit} = {shown} would make it feasible"
 
 
-def relaxations(problem: KeyGroupAllocation, budget: Budget | None = None, seed: int = 0) -> list[Relaxation]:
+def repairs(problem: KeyGroupAllocation, budget: Budget | None = None, seed: int = 0) -> list[Repair]:
     """For each limit of an infeasible instance: the smallest value that makes it feasible, the others kept.
 
     Parameters
@@ -55,7 +55,7 @@ def relaxations(problem: KeyGroupAllocation, budget: Budget | None = None, seed:
 
     Returns
     -------
-    list of Relaxation
+    list of Repair
         In the order migrations, cost, resources; only limits that the problem has.
     """
     budget = budget or Budget()
@@ -75,19 +75,17 @@ def relaxations(problem: KeyGroupAllocation, budget: Budget | None = None, seed:
     return found + [_stretched(problem, name, budget, seed) for name in problem.resource_capacity or {}]
 
 
-def _least(
-    limit: str, statement: AllocationCpSat, amount: object, unit: Fraction, budget: Budget, seed: int
-) -> Relaxation:
+def _least(limit: str, statement: AllocationCpSat, amount: object, unit: Fraction, budget: Budget, seed: int) -> Repair:
     """Minimise an amount over a statement's feasible assignments."""
     statement.model.minimize(amount)
     outcome = cpsat.minimise(statement.model, budget, seed=seed)
     if not outcome.found:
-        return Relaxation(limit, None, outcome.termination == "infeasible")
+        return Repair(limit, None, outcome.termination == "infeasible")
     value = float(Fraction(round(outcome.solver.objective_value)) / unit)
-    return Relaxation(limit, value, outcome.termination == "optimal")
+    return Repair(limit, value, outcome.termination == "optimal")
 
 
-def _stretched(problem: KeyGroupAllocation, name: str, budget: Budget, seed: int) -> Relaxation:
+def _stretched(problem: KeyGroupAllocation, name: str, budget: Budget, seed: int) -> Repair:
     """The least common factor on one resource's capacities."""
     others = {other: limit for other, limit in (problem.resource_capacity or {}).items() if other != name}
     statement = AllocationCpSat(replace(problem, resource_capacity=others))

@@ -59,8 +59,8 @@ class _State:
         self.lowest = np.where(kept, self.deviation[kept].min() - ROUNDING, -math.inf)
 
     def moved(self) -> IntArray:
-        """Key groups away from home, the dearest first."""
-        away = np.flatnonzero(self.place != self.instance.home)
+        """Key groups away from their current node, the dearest first."""
+        away = np.flatnonzero(self.place != self.instance.current)
         return away[np.lexsort((away, -self.instance.cost[away]))]
 
     def send(self, *steps: tuple[int, int]) -> bool:
@@ -81,17 +81,17 @@ class _State:
         return True
 
     def undo_one(self) -> bool:
-        """Send moved key groups home one by one; whether any went."""
-        sent = [self.send((int(k), int(self.instance.home[k]))) for k in self.moved()]
+        """Send moved key groups back one by one; whether any went."""
+        sent = [self.send((int(k), int(self.instance.current[k]))) for k in self.moved()]
         return any(sent)
 
     def merge_two(self) -> bool:
         """Where one key group replaced another on a node, let the one go on instead of the other; whether any did."""
-        home, done = self.instance.home, False
+        current, done = self.instance.current, False
         for second in self.moved():
-            arrived = np.flatnonzero((self.place == home[second]) & (home != home[second]))
-            for first in arrived if self.place[second] != home[second] else ():
-                if self.send((int(second), int(home[second])), (int(first), int(self.place[second]))):
+            arrived = np.flatnonzero((self.place == current[second]) & (current != current[second]))
+            for first in arrived if self.place[second] != current[second] else ():
+                if self.send((int(second), int(current[second])), (int(first), int(self.place[second]))):
                     done = True
                     break
         return done
@@ -99,7 +99,7 @@ class _State:
     def drain(self) -> None:
         """Move key groups off draining nodes while moves and cost are left."""
         it = self.instance
-        away = self.place != it.home
+        away = self.place != it.current
         moves, cost = it.max_moves - int(away.sum()), it.max_cost - float(it.cost[away].sum())
         waiting = np.flatnonzero(it.draining[self.place] & ~away)
         for k in waiting[np.lexsort((waiting, -it.load[waiting]))]:

@@ -13,7 +13,7 @@ from keyshift.models.families.allocation import synthetic_workload
 from keyshift.solvers.allocation.annealing.search import Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
-from keyshift.solvers.allocation.counting.planner import Planner
+from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.pricing.tree import price_bound
 from keyshift.solvers.warm_up import rehearse
 
@@ -30,14 +30,14 @@ def compile_kernels(method: Callable[..., Answer]) -> None:
     counts = CountBound(instance)
     counts.bound()
     CountBound(Instance(_small(max_migrations=None))).bound()
-    planner = Planner(instance, counts, seed=0)
-    target = 0.5 * instance.distance(instance.home)
+    planner = CountPlanner(instance, counts, seed=0)
+    target = 0.5 * instance.distance(instance.current)
     pairs = planner.pairs(target, np.random.default_rng(0))
     if pairs is not None:
         planner.realise(pairs, target, 10, 1)
     price_bound(problem, budget=Budget())
     search = Search(instance, seed=0)
-    search.begin(instance.home, 0)
+    search.begin(instance.current, 0)
     search.run(10, 1.0, 0.1, math.inf)
     method(problem, budget=Budget(0.1))
 

@@ -7,9 +7,7 @@ from numba import njit
 
 
 @njit(cache=True)
-def best_labels(
-    order, parent, weight, theta, omega, up, labels
-):  # pragma: no cover - compiled; tested through .py_func
+def best_labels(order, parent, weight, theta, omega, up, labels):
     """Nodes that maximise ``sum theta[k, a[k]] + sum over forest edges weight * omega[i] where both ends are on i``.
 
     Parameters
@@ -53,7 +51,7 @@ def best_labels(
 
 
 @njit(cache=True)
-def top_two(values):  # pragma: no cover
+def top_two(values):
     """The largest value, the largest elsewhere, and where the first is."""
     first, second, where = -np.inf, -np.inf, 0
     for i in range(values.size):
@@ -65,7 +63,7 @@ def top_two(values):  # pragma: no cover
 
 
 @njit(cache=True)
-def second_label(values, where):  # pragma: no cover
+def second_label(values, where):
     """The label of the largest value but one."""
     best = -1
     for i in range(values.size):
@@ -75,7 +73,7 @@ def second_label(values, where):  # pragma: no cover
 
 
 @njit(cache=True)
-def by_label(order, parent, weight, omega, up, total, out):  # pragma: no cover
+def by_label(order, parent, weight, omega, up, total, out):
     """For every key group and node, the maximum given that the one is on the other, (p, n) in `out`.
 
     `up` and `total` are what `best_labels` left.
@@ -104,7 +102,7 @@ def by_label(order, parent, weight, omega, up, total, out):  # pragma: no cover
 @njit(cache=True)
 def potentials(
     load, move_price, current, price, weak, weak_loss, weak_slack, omega, factor, forbidden, use, use_price, theta
-):  # pragma: no cover
+):
     """theta[k, i]: what key group k on node i earns, without its forest edges.
 
     A mover pays `move_price`; its weak pairs earn ``omega[i] * weak[k, i]``, lose ``omega[current] * weak_loss[k]``

@@ -24,8 +24,8 @@ def improve(
 ) -> IntArray | None:
     """The best assignment that simulated annealing finds; None where neither it nor the start is feasible.
 
-    A step moves a key group to a neighbour's node, or to any node, swaps two, or sends one home; when the migration
-    limit is full, another goes home with it. Migration limits are never broken; broken load and resource limits cost
+    A step moves a key group to a neighbour's node, or to any node, swaps two, or sends one back to its current node; when the
+    migration limit is full, another goes back with it. Migration limits are never broken; broken load and resource limits cost
     a penalty, which grows while too much time is spent beyond them and falls while too little is. Rounds begin
     from the best so far, hot then cold; the first begins from the start, or from the current nodes.
 

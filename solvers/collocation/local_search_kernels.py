@@ -36,7 +36,7 @@ def anneal(
     hot,
     cold,
     penalty,
-):  # pragma: no cover - compiled; the tests run it through .py_func
+):
     """Simulated annealing over shifts, swaps and joins; see `local_search`. Works on `a` and `best` in place.
 
     Returns the collocated share of `best` (-1 while none is feasible) and the share of steps spent infeasible.
@@ -133,7 +133,7 @@ def anneal(
 @njit(cache=True)
 def shift(
     k, target, a, current, remote_load, cost, indptr, neighbour, weight, move_cost, use, load, used, on_node, sums
-):  # pragma: no cover
+):
     """Move one key group and bring every sum up to date."""
     source = a[k]
     if source == target:
@@ -154,7 +154,7 @@ def shift(
 
 
 @njit(cache=True)
-def violation(load, total, upper_share, upper_extra, lower_share, lower_extra, used, capacity):  # pragma: no cover
+def violation(load, total, upper_share, upper_extra, lower_share, lower_extra, used, capacity):
     """By how much (7), (8), (9) are broken, summed over nodes."""
     excess = 0.0
     for i in range(load.size):
@@ -168,7 +168,7 @@ def violation(load, total, upper_share, upper_extra, lower_share, lower_extra, u
 
 
 @njit(cache=True)
-def propose(a, current, allowed, first, second, pairs, rng, who, where, max_moves, sums):  # pragma: no cover
+def propose(a, current, allowed, first, second, pairs, rng, who, where, max_moves, sums):
     """Write up to three shifts into `who`, `where`; return how many (0: nothing sensible was drawn)."""
     p, n = a.size, allowed.shape[1]
     draw, count = uniform(rng), 0
@@ -185,7 +185,7 @@ def propose(a, current, allowed, first, second, pairs, rng, who, where, max_move
     elif draw < 0.8:  # swap
         k, m = integer(rng, p), integer(rng, p)
         who[0], where[0], who[1], where[1], count = k, a[m], m, a[k], 2
-    else:  # go home
+    else:  # go back to the current node
         k = a_mover(a, current, rng)
         if k < 0:
             return 0
@@ -196,7 +196,7 @@ def propose(a, current, allowed, first, second, pairs, rng, who, where, max_move
         if not allowed[k, where[s]] or where[s] == a[k]:
             return 0
         moves += int(where[s] != current[k]) - int(a[k] != current[k])
-    if moves > max_moves and count < 3:  # somebody else must go home
+    if moves > max_moves and count < 3:  # somebody else must go back
         k = a_mover(a, current, rng)
         if k < 0 or k == who[0] or (count == 2 and k == who[1]) or moves - 1 > max_moves:
             return 0
@@ -206,7 +206,7 @@ def propose(a, current, allowed, first, second, pairs, rng, who, where, max_move
 
 
 @njit(cache=True)
-def a_mover(a, current, rng):  # pragma: no cover
+def a_mover(a, current, rng):
     """A key group that has moved, looked for from a random place on; -1 when there is none near."""
     p = a.size
     k = integer(rng, p)
@@ -218,6 +218,6 @@ def a_mover(a, current, rng):  # pragma: no cover
 
 
 @njit(cache=True)
-def integer(rng, below):  # pragma: no cover
+def integer(rng, below):
     """A random whole number in 0..below-1."""
     return int(uniform(rng) * below)

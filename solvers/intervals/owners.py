@@ -12,7 +12,7 @@ from keyshift.solvers.intervals.matching_kernels import match
 
 
 @dataclass
-class Cluster:
+class Owners:
     """The nodes alive between migrations: nodes keep their numbers, new ones take the next.
 
     Attributes

@@ -11,8 +11,6 @@ from keyshift.models.intervals import IntervalMigration, MigrationSequence
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.intervals.state_sizes import weights
 
-MIP_DOUBT = 5e-7
-"""HiGHS proves its bound within feasibility tolerances; so much of all the state is taken off it."""
 NO_ASSIGNMENT = "no assignment meets all rules"
 LARGEST_STATEMENT = 200_000
 """Task, node and step triples; a larger statement takes longer to write down than dynamic programs to solve."""
@@ -35,7 +33,7 @@ def solve_milp(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less `MIP_DOUBT` times all the state.
+    The bound is HiGHS's dual bound less its doubt (`solvers.highs.DOUBT`).
     """
     from keyshift.models.intervals.pyomo_model import IntervalPyomo
 
@@ -43,7 +41,7 @@ def solve_milp(
         return refused
 
     def bound(proven: float) -> float | None:
-        return max(0.0, proven - MIP_DOUBT * problem.scale) if math.isfinite(proven) else None
+        return max(0.0, proven) if math.isfinite(proven) else None
 
     statement = IntervalPyomo(problem)
     return highs.solve(statement, budget, start, bound=bound, infeasible=NO_ASSIGNMENT, seed=seed, report=budget.report)
@@ -58,7 +56,7 @@ def solve_cpsat(
     if refused := _too_large(problem, start):
         return refused
     state = weights(problem.workload.state, bits=40)
-    statement = IntervalCpSat(problem, state.whole)
+    statement = IntervalCpSat(problem, state.values)
 
     def bound(proven: float) -> float:
         return state.lower(max(0, math.ceil(proven - 1e-6)), len(statement.steps))
@@ -82,7 +80,7 @@ def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, sec
     if refused := _too_large(problem, None):
         return refused
     state = weights(problem.workload.state, bits=40)
-    statement = FreeCpSat(problem, state.whole)
+    statement = FreeCpSat(problem, state.values)
     share = 1.0 if math.isinf(budget.remaining) else min(1.0, seconds / max(budget.remaining, 1e-9))
     own = Budget(seconds) if math.isinf(budget.remaining) else budget.part(share)
 

@@ -54,7 +54,7 @@ def branch_and_bound(
     """
     core = problem.core
     root = window_bound(core.load.T, core.nodes) / core.nodes
-    search = _Search(problem, core, None if start is None else core.lower(start))
+    search = DepthFirst(problem, core, None if start is None else core.lower(start))
     small = core.load.shape[0] <= SMALL
     done = small and search.run(budget, min(FIRST_LOOK * search.slice, max_tree or sys.maxsize))
     proven = not done and search.value - root <= problem.tolerance
@@ -80,7 +80,7 @@ def branch_and_bound(
     return Answer(core.lift(best), bound, ended, details={"tree_nodes": search.visited})
 
 
-class _Search:
+class DepthFirst:
     """The state of the depth-first search between two slices."""
 
     def __init__(self, problem: MCLB, core: Core, incumbent: IntArray | None) -> None:

@@ -99,7 +99,15 @@ def explore(
 
 @njit(cache=True)
 def _next_node(
-    own: F, sums: F, tried: BoolArray, count: Z, free: BoolArray, spent: float, budget: float, cost: float, home: int
+    own: F,
+    sums: F,
+    tried: BoolArray,
+    count: Z,
+    free: BoolArray,
+    spent: float,
+    budget: float,
+    cost: float,
+    own_node: int,
 ) -> int:
     """The untried node where the key group adds least; of empty interchangeable nodes only the first counts."""
     best, least = -1, np.inf
@@ -109,7 +117,7 @@ def _next_node(
             if seen_empty:
                 continue
             seen_empty = True
-        if tried[i] or (i != home and spent + cost > budget):
+        if tried[i] or (i != own_node and spent + cost > budget):
             continue
         rise = 0.0
         for t in range(own.size):

@@ -91,7 +91,7 @@ def front(
     """
     starts = [a for a in known if problem.check(a).feasible]
     known = [*starts, *(p.answer.assignment for p in done if p.answer.assignment is not None)]
-    run = _Run(problem, budget, seed, [a for a in known if problem.check(a).feasible], keep)
+    run = _EpsilonConstraint(problem, budget, seed, [a for a in known if problem.check(a).feasible], keep)
     finished = {p.problem.max_state_moved: p for p in done}
     top = finished.get(problem.max_state_moved) or run.point(problem.max_state_moved, 1.0 / (points or 10))
     made = [top]
@@ -108,7 +108,7 @@ def front(
 
 
 @dataclass
-class _Run:
+class _EpsilonConstraint:
     """What all points of one run share."""
 
     problem: MCLB

@@ -49,9 +49,9 @@ def shared_squares(core: Core, budget: Budget, steps: int = 3000, gap: float = 1
     load = core.load / unit
     mean = load.sum(axis=0) / n
     shares = np.full((p, n), 1.0 / n)
-    home = core.current >= 0
-    shares[home] = 0.0
-    shares[np.flatnonzero(home), core.current[home]] = 1.0
+    placed = core.current >= 0
+    shares[placed] = 0.0
+    shares[np.flatnonzero(placed), core.current[placed]] = 1.0
     best = 0.0
     for step in range(steps):
         away = shares.T @ load - mean  # (n, m)
@@ -89,8 +89,8 @@ def knapsack(core: Core, slope: FloatArray) -> tuple[FloatArray, float]:
     rows = np.arange(p)
     target = slope.argmin(axis=1)
     best = slope[rows, target]
-    home = core.current >= 0
-    stay = np.where(home, slope[rows, core.current], best)
+    placed = core.current >= 0
+    stay = np.where(placed, slope[rows, core.current], best)
     gain = stay - best
     moving = np.flatnonzero((gain > 0) & (core.state > 0))
     order = moving[np.argsort(-gain[moving] / core.state[moving], kind="stable")]

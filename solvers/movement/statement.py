@@ -17,7 +17,7 @@ def solve_milp(
     problem: MovementWithinLimits, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
 ) -> Answer:
     """The mixed-integer program by HiGHS; the bound is its dual bound less `MIP_DOUBT` of the total state."""
-    from keyshift.models.movement.movement_models import MovementPyomo
+    from keyshift.models.movement.pyomo_model import MovementPyomo
 
     def bound(proven: float) -> float:
         return max(0.0, (proven - MIP_DOUBT) * problem.scale)
@@ -30,7 +30,7 @@ def solve_cpsat(
     problem: MovementWithinLimits, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
 ) -> Answer:
     """The same in whole numbers by CP-SAT."""
-    from keyshift.models.movement.movement_models import MovementCpSat
+    from keyshift.models.movement.cpsat_model import MovementCpSat
 
     statement = MovementCpSat(problem)
     return cpsat.solve(

@@ -63,7 +63,7 @@ def solve_milp(
     (less `MIP_DOUBT` times the total state) and the best assignment. Where all states are multiples of a unit, it
     is rounded up to the next multiple.
     """
-    return _Search(problem, _highs, budget, seed, threads, largest).run(start)
+    return _OpenKeys(problem, _highs, budget, seed, threads, largest).run(start)
 
 
 def solve_cpsat(
@@ -84,7 +84,7 @@ def solve_cpsat(
     largest : int, default 60,000
         Open pairs up to which the remaining program is attempted.
     """
-    return _Search(problem, _cpsat, budget, seed, threads, largest).run(start)
+    return _OpenKeys(problem, _cpsat, budget, seed, threads, largest).run(start)
 
 
 def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
@@ -101,7 +101,7 @@ def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
     )
 
 
-class _Search:
+class _OpenKeys:
     """The steps that both exact methods share."""
 
     def __init__(

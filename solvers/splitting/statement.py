@@ -14,9 +14,6 @@ from keyshift.models.splitting.items import Items
 from keyshift.solvers import highs
 from keyshift.solvers.splitting.flow import DOUBT, fractional_flow, next_possible_load, whole_flow
 
-MIP_DOUBT = 5e-7
-"""HiGHS proves its bound within tolerances; so much of the mean load is taken off it."""
-
 PAIRS_PER_SECOND = 10_000
 """So many variables the model must be able to take up in the time left, or it is not begun."""
 
@@ -41,7 +38,7 @@ def solve_milp(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less `MIP_DOUBT` times the mean load, rounded up to a load that can occur.
+    The bound is HiGHS's dual bound less its doubt (`solvers.highs.DOUBT`), rounded up to a load that can occur.
     """
     least = 0.0
     if problem.one_place and not budget.expired:
@@ -63,8 +60,7 @@ def search(
     problem = items.problem
 
     def bound(proven: float) -> float:
-        safe = proven - MIP_DOUBT * problem.scale
-        return max(least, next_possible_load(items, safe) if math.isfinite(safe) else safe)
+        return max(least, next_possible_load(items, proven) if math.isfinite(proven) else proven)
 
     settings: dict[str, Any] = {"seed": seed, "threads": threads, "report": budget.report}
     answer = highs.solve(

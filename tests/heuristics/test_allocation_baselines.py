@@ -1,4 +1,4 @@
-"""Baselines, the generator, explanations and relaxations of key-group allocation."""
+"""Baselines, the generator, explanations and repairs of key-group allocation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from instances.allocation import random_problem
 import keyshift as ks
 from keyshift.models.allocation.why import explain
 from keyshift.models.families.allocation import synthetic_workload
-from keyshift.solvers.allocation.repair import relaxations
+from keyshift.solvers.allocation.repair import repairs
 
 
 def test_generator_is_the_papers():
@@ -91,7 +91,7 @@ def test_relaxations_are_the_smallest_that_brute_force_finds():
         problem = dataclasses.replace(random_problem(rng, 5, 3), distance_floor=False)
         if brute_force(problem)[0] is not None:
             continue
-        for relaxation in relaxations(problem):
+        for relaxation in repairs(problem):
             if relaxation.limit.startswith("max_"):
                 field = {relaxation.limit: relaxation.value}
                 free = dataclasses.replace(problem, **{relaxation.limit: None})
@@ -119,6 +119,6 @@ def test_relaxations_are_the_smallest_that_brute_force_finds():
 def test_infeasible_by_its_capacities_says_what_would_do():
     w = ks.Workload(load=[5, 4, 3], state=[1, 1, 1], current=[0, 1, 1], nodes=2)
     problem = ks.KeyGroupAllocation(w, resource_capacity={"load": 5})
-    (only,) = relaxations(problem)
+    (only,) = repairs(problem)
     assert only.value == pytest.approx(1.4)
     assert str(only) == "load = 1.4 times the capacity would make it feasible"

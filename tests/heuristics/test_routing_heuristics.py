@@ -15,7 +15,7 @@ from keyshift.heuristics.routing import llfd_kernels as kernels
 from keyshift.heuristics.routing import mixed as routing
 from keyshift.heuristics.routing import readj_kernels
 from keyshift.heuristics.routing.readj import readj_plan
-from keyshift.heuristics.routing.three_phases import Planner
+from keyshift.heuristics.routing.three_phases import RoutingPlanner
 from keyshift.models import Budget
 from keyshift.models.families.routing import ZipfStream
 from keyshift.models.routing import hlhe as hlhe_module
@@ -60,8 +60,8 @@ def test_figure_4_min_table():
 def test_figure_4_gamma():
     """With beta = 1, k1 and k2 have one priority; with beta = 0.5, k2's is higher (paper 4, section III-B)."""
     problem = ks.MixedRouting(FIGURE_4)
-    assert (Planner(problem, "gamma", 1.0).gamma() == 1).all()
-    half = Planner(problem, "gamma", 0.5).gamma()
+    assert (RoutingPlanner(problem, "gamma", 1.0).gamma() == 1).all()
+    half = RoutingPlanner(problem, "gamma", 0.5).gamma()
     assert half[1] > half[0]
 
 
@@ -254,7 +254,7 @@ def test_the_estimate_error_is_what_it_says():
 def test_a_record_may_be_split_by_phase_one():
     w = ks.Workload(load=[1] * 8, state=[1] * 8, current=[0] * 8, home=[1] * 8, nodes=2)
     problem = ks.MixedRouting(w, theta_max=0.0)
-    planner = Planner(problem, "gamma", keys=compact(w))
+    planner = RoutingPlanner(problem, "gamma", keys=compact(w))
     assert planner.keys.size == 1
     assert planner.table_size == 8
     plan = planner.run(3)

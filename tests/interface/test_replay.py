@@ -86,13 +86,13 @@ def test_balance_comes_first_where_the_limit_cannot_be_met():
 
 def test_moves_straight_back_are_counted():
     cluster = Cluster.of(job())
-    home = np.array(cluster.place)
-    away = np.where(np.arange(24) < 3, (home + 1) % 4, home)
+    before = np.array(cluster.place)
+    away = np.where(np.arange(24) < 3, (before + 1) % 4, before)
     assert cluster.apply(away, 0, memory=2) == 0
-    assert cluster.apply(home, 1, memory=2) == 3
-    assert cluster.apply(home, 2, memory=2) == 0  # staying is no move
+    assert cluster.apply(before, 1, memory=2) == 3
+    assert cluster.apply(before, 2, memory=2) == 0  # staying is no move
     assert cluster.apply(away, 5, memory=2) == 0  # long ago
-    elsewhere = np.where(np.arange(24) < 3, (home + 2) % 4, home)
+    elsewhere = np.where(np.arange(24) < 3, (before + 2) % 4, before)
     assert cluster.apply(elsewhere, 6, memory=2) == 0  # not where they came from
 
 

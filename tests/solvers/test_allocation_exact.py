@@ -19,7 +19,7 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound_kernels as count_kernels
 from keyshift.solvers.allocation.counting import planner_kernels as plan_kernels
 from keyshift.solvers.allocation.counting.bound import CountBound
-from keyshift.solvers.allocation.counting.planner import Planner
+from keyshift.solvers.allocation.counting.planner import CountPlanner
 
 
 def instances(seed: int, count: int) -> list[ks.KeyGroupAllocation]:
@@ -144,7 +144,7 @@ def test_search_mends_a_broken_capacity():
     problem = ks.KeyGroupAllocation(w, resource_capacity={"load": 7.0})
     instance = Instance(problem)
     search = Search(instance, seed=1)
-    search.begin(instance.home, 1)
+    search.begin(instance.current, 1)
     found = search.run(100_000, 1.0, 0.1, np.inf)
     assert problem.check(found).feasible
     assert ks.solve(problem).objective == 0
@@ -231,18 +231,18 @@ def test_rounds_are_counted_and_enough_is_enough():
 def test_counts_that_are_no_plan_are_not_realised():
     """Too many moves, departures without arrivals, more departures than key groups."""
     instance = Instance(ks.KeyGroupAllocation(synthetic_workload(3, 12, varies=0.6), max_migrations=4))
-    planner = Planner(instance, CountBound(instance), seed=0)
+    planner = CountPlanner(instance, CountBound(instance), seed=0)
     for pairs in ([[5, 0], [0, 5], [0, 0]], [[2, 0], [0, 1], [0, 0]], [[5, 0], [0, 4], [0, 1]]):
         assert planner.realise(np.array(pairs), 0.1, 100, 1) is None
     with pytest.raises(ValueError, match="5 key groups have moved, the limit is 4"):
-        Search(instance, seed=0).begin((instance.home + (np.arange(12) < 5)) % 3, 0)
+        Search(instance, seed=0).begin((instance.current + (np.arange(12) < 5)) % 3, 0)
 
 
 def test_a_plan_is_realised_within_every_limit():
     w = synthetic_workload(20, 400, drain=2)
     problem = ks.KeyGroupAllocation(w, max_migrations=30, max_migration_cost=2950.0)
     instance = Instance(problem)
-    planner = Planner(instance, CountBound(instance), seed=0)
+    planner = CountPlanner(instance, CountBound(instance), seed=0)
     pairs = planner.pairs(0.09, np.random.default_rng(0))
     assert pairs is not None
     found = planner.realise(pairs, 0.09, 50_000, 1)
@@ -258,30 +258,30 @@ def test_search_keeps_every_limit_and_its_sums_in_step():
     )
     instance = Instance(problem)
     search = Search(instance, seed=0)
-    value, start = np.inf, instance.home
+    value, start = np.inf, instance.current
     for stream in range(4):
         search.begin(start, stream)
         found = search.run(100_000, 3.0, 0.1, value)
         moves, role, first, dev, used, _, tally = search.state
-        place = instance.home.copy()
+        place = instance.current.copy()
         count = int(tally[0])
         place[moves[0, :count]] = moves[1, :count]
-        assert (role >= 0).sum() == count == (place != instance.home).sum()
+        assert (role >= 0).sum() == count == (place != instance.current).sum()
         np.testing.assert_array_equal(role[moves[0, :count]], np.arange(count))
         np.testing.assert_allclose(dev, instance.deviations(place), atol=1e-9)
         np.testing.assert_allclose(used, instance.used(place), rtol=1e-9)
-        assert tally[1] == pytest.approx(instance.cost[place != instance.home].sum())
+        assert tally[1] == pytest.approx(instance.cost[place != instance.current].sum())
         for node in range(instance.nodes):
             arrivals, x = set(), first[node]
             while x >= 0:
                 arrivals.add(moves[0, x])
                 x = moves[2, x]
-            assert arrivals == set(np.flatnonzero((place == node) & (instance.home != node)))
+            assert arrivals == set(np.flatnonzero((place == node) & (instance.current != node)))
         if found is not None:
             assert problem.check(found).feasible
             assert instance.distance(found) < value
             value, start = instance.distance(found), found
-    assert value < 0.6 * instance.distance(instance.home)
+    assert value < 0.6 * instance.distance(instance.current)
 
 
 def test_search_finds_what_takes_exchanges_of_moves():
@@ -291,7 +291,7 @@ def test_search_finds_what_takes_exchanges_of_moves():
         instance = Instance(problem)
         search, best = Search(instance, seed=0), np.inf
         for turn in range(4):
-            search.begin(instance.home, turn)
+            search.begin(instance.current, turn)
             for part in range(10):
                 hot, cold = (3.0 * (1 / 30) ** (at / 10) for at in (part, part + 1))
                 found = search.run(30_000, hot, cold, best)
@@ -334,12 +334,12 @@ def test_search_and_planning_say_the_same_compiled_and_not(monkeypatch):
     def everything() -> list[np.ndarray]:
         instance = Instance(problem)
         search = Search(instance, seed=1)
-        search.begin(instance.home, 1)
+        search.begin(instance.current, 1)
         found = search.run(3000, 3.0, 0.1, np.inf)
         search.begin(found, 2)
         search.run(300, 1.0, 0.1, instance.distance(found), doublings=1)
         counts = CountBound(instance)
-        planner = Planner(instance, counts, seed=1)
+        planner = CountPlanner(instance, counts, seed=1)
         pairs = planner.pairs(0.15, np.random.default_rng(1))
         assert pairs is not None
         planned = planner.realise(pairs, 0.15, 300, 3)

@@ -85,7 +85,7 @@ def test_every_node_pays_the_least_of_all_its_columns():
         value, columns = bound._answer(curve, distance, bound.counts)
         total = 0.0
         for i in range(it.nodes):
-            own, other = np.flatnonzero(it.home == i), np.flatnonzero(it.home != i)
+            own, other = np.flatnonzero(it.current == i), np.flatnonzero(it.current != i)
             costs = [
                 (1 - price[list(out)]).sum() + price[list(into)].sum()
                 for a, b in itertools.product(range(5), range(5))

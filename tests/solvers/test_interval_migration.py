@@ -12,7 +12,8 @@ from instances.intervals import random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.models.intervals.exact_arithmetic import Prefix, decimal_above, whole_numbers
+from keyshift.models.integers import whole_numbers
+from keyshift.models.intervals.exact_arithmetic import Prefix, decimal_above
 from keyshift.solvers.intervals.step import band_kernels as band_kernel
 from keyshift.solvers.intervals.step.lagrangian import lagrangian
 from keyshift.solvers.intervals.step.ssm import solve_ssm

@@ -350,10 +350,10 @@ def test_only_the_first_empty_interchangeable_node_is_tried():
 
 def test_the_tree_search_interpreted_finds_the_optimum():
     from keyshift.solvers.mclb import branch_and_bound_kernels as tree_kernels
-    from keyshift.solvers.mclb.branch_and_bound import _Search
+    from keyshift.solvers.mclb.branch_and_bound import DepthFirst
 
     p = problem([[5, 4, 3, 3], [1, 2, 2, 1]], [0, 0, 1, 1], 2, limit=2)
-    search = _Search(p, p.core, None)
+    search = DepthFirst(p, p.core, None)
     limit, visited = np.inf, 0
     while search.frame[0] >= 0:
         limit, more = tree_kernels.explore.py_func(

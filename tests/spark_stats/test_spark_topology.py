@@ -49,7 +49,7 @@ REFUSED = {
     "unknown part": ({"operators": OPERATORS, "sinks": []}, "a topology has operators and edges, not 'sinks'"),
     "no list": ({"operators": OPERATORS, "edges": "a -> b"}, "edges must be a list"),
     "no mapping": (["a"], "a topology is a mapping with operators and edges, not a list"),
-    "no operator at all": ({"operators": ["a"]}, "operator 'a' must be an Operator or a mapping"),
+    "no operator at all": ({"operators": ["a"]}, "operator 'a' must be a mapping"),
     "no window": ({"operators": [{"name": "a", "key": "k", "windows": 0}]}, "windows"),
 }  # fmt: skip
 

@@ -3,7 +3,7 @@
 The kernels work on plain arrays. Loads are in units of the mean, so that a node's deviation is a fraction of it. An
 assignment is a list of moves: ``moves[0, x]`` is the key group of slot x and ``moves[1, x]`` the node it goes to;
 ``moves[2:, x]`` are the next and the previous slot with that target, `first` its first one, and ``role[k]`` is the
-slot of key group k, -1 when it stays home. ``tally`` holds the slots in use and the migration cost.
+slot of key group k, -1 when it stays. ``tally`` holds the slots in use and the migration cost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LEAF = {"cache": True, "error_model": "numpy", "_nrt": False}
 
 
 @njit(**LEAF)
-def node_value(i, dev, draining, used, room, bump):  # pragma: no cover - compiled; the tests compare .py_func
+def node_value(i, dev, draining, used, room, bump):
     """How badly node i does: its deviation, upwards only when draining, and a jump when over a capacity."""
     v = dev[i] if draining[i] and dev[i] > 0 else (0.0 if draining[i] else abs(dev[i]))
     for r in range(used.shape[0]):
@@ -28,7 +28,7 @@ def node_value(i, dev, draining, used, room, bump):  # pragma: no cover - compil
 
 
 @njit(**LEAF)
-def power(x, doublings):  # pragma: no cover - compiled; the tests compare .py_func
+def power(x, doublings):
     """x ** (2 ** doublings)."""
     for _ in range(doublings):
         x *= x
@@ -36,7 +36,7 @@ def power(x, doublings):  # pragma: no cover - compiled; the tests compare .py_f
 
 
 @njit(**LEAF)
-def give(k, source, target, load, weight, use, dev, used):  # pragma: no cover - compiled; the tests compare .py_func
+def give(k, source, target, load, weight, use, dev, used):
     """Carry a key group's load and resources from one node to another."""
     dev[source] -= load[k] * weight[source]
     dev[target] += load[k] * weight[target]
@@ -46,11 +46,9 @@ def give(k, source, target, load, weight, use, dev, used):  # pragma: no cover -
 
 
 @njit(**LEAF)
-def put(
-    x, k, target, load, weight, home, use, cost, moves, role, first, dev, used, tally
-):  # pragma: no cover - compiled; the tests compare .py_func
+def put(x, k, target, load, weight, current, use, cost, moves, role, first, dev, used, tally):
     """Put move (k -> target) into slot x."""
-    give(k, home[k], target, load, weight, use, dev, used)
+    give(k, current[k], target, load, weight, use, dev, used)
     moves[0, x], moves[1, x], role[k] = k, target, x
     head = first[target]
     moves[2, x], moves[3, x] = head, -1
@@ -61,12 +59,10 @@ def put(
 
 
 @njit(**LEAF)
-def take(
-    x, load, weight, home, use, cost, moves, role, first, dev, used, tally
-):  # pragma: no cover - compiled; the tests compare .py_func
-    """Empty slot x (its key group goes home)."""
+def take(x, load, weight, current, use, cost, moves, role, first, dev, used, tally):
+    """Empty slot x (its key group goes back to its current node)."""
     k, target = moves[0, x], moves[1, x]
-    give(k, target, home[k], load, weight, use, dev, used)
+    give(k, target, current[k], load, weight, use, dev, used)
     role[k] = -1
     a, b = moves[2, x], moves[3, x]
     if a >= 0:
@@ -80,7 +76,7 @@ def take(
 
 
 @njit(**LEAF)
-def extreme(rng, dev, rounds, sign):  # pragma: no cover - compiled; the tests compare .py_func
+def extreme(rng, dev, rounds, sign):
     """The node of highest (sign = 1) or lowest (sign = -1) deviation among a few random ones."""
     n = dev.size
     best = int(draw(rng) * n)
@@ -92,8 +88,8 @@ def extreme(rng, dev, rounds, sign):  # pragma: no cover - compiled; the tests c
 
 
 @njit(**LEAF)
-def near(rng, i, wanted, load, order, starts, role):  # pragma: no cover - compiled; the tests compare .py_func
-    """A key group of home i that has not moved, of about the wanted load; -1 when the draw fails."""
+def near(rng, i, wanted, load, order, starts, role):
+    """A key group whose current node is i that has not moved, of about the wanted load; -1 when the draw fails."""
     low, high = starts[i], starts[i + 1]
     if low == high:
         return -1
@@ -117,7 +113,7 @@ def near(rng, i, wanted, load, order, starts, role):  # pragma: no cover - compi
 
 
 @njit(**LEAF)
-def an_arrival(rng, moves, first, i):  # pragma: no cover - compiled; the tests compare .py_func
+def an_arrival(rng, moves, first, i):
     """One of the moves to node i, -1 when there is none."""
     x = first[i]
     if x < 0:
@@ -131,9 +127,7 @@ def an_arrival(rng, moves, first, i):  # pragma: no cover - compiled; the tests 
 
 
 @njit(**LEAF)
-def propose(
-    rng, most, slots, keys, targets, load, weight, home, order, starts, moves, role, first, dev, tally
-):  # pragma: no cover - compiled; the tests compare .py_func # fmt: skip
+def propose(rng, most, slots, keys, targets, load, weight, current, order, starts, moves, role, first, dev, tally):
     """Edit up to two slots: slots[s] gets keys[s] and targets[s], and is emptied by key -1.
 
     Returns how many are edited, 0 when the draw leads nowhere.
@@ -152,7 +146,7 @@ def propose(
     u = draw(rng)
     x = int(draw(rng) * m)
     k, t = moves[0, x], moves[1, x]
-    i = home[k]
+    i = current[k]
     slots[0], keys[0], targets[0] = x, k, t
     if u < 0.25:  # two exchange their targets
         y = int(draw(rng) * m)
@@ -161,7 +155,7 @@ def propose(
         slots[1], keys[1], targets[1] = y, moves[0, y], t
         targets[0] = moves[1, y]
         return 2
-    if u < 0.50:  # another one of the same home leaves
+    if u < 0.50:  # another one of the same current node leaves
         wanted = load[k] + (dev[i] - dev[t]) / (weight[i] + weight[t])
         keys[0] = near(rng, i, wanted, load, order, starts, role)
         return 1 if keys[0] >= 0 else 0
@@ -172,7 +166,7 @@ def propose(
         g = extreme(rng, dev, int(draw(rng) * 3), 1.0)
         keys[0] = near(rng, g, load[k] - dev[t] / weight[t], load, order, starts, role)
         return 1 if keys[0] >= 0 else 0
-    if u < 0.74:  # it stays home, to make room for a move elsewhere
+    if u < 0.74:  # it stays where it is, to make room for a move elsewhere
         g, s = extreme(rng, dev, int(draw(rng) * 4), 1.0), extreme(rng, dev, int(draw(rng) * 4), -1.0)
         keys[0] = near(rng, g, (dev[g] - dev[s]) / (weight[g] + weight[s]), load, order, starts, role)
         targets[0] = s
@@ -206,18 +200,16 @@ def propose(
 
 
 @njit(**LEAF)
-def refresh(
-    load, weight, draining, home, use, room, moves, role, dev, used, value, mean, bump, cost, tally
-):  # pragma: no cover - compiled; the tests compare .py_func # fmt: skip
+def refresh(load, weight, draining, current, use, room, moves, role, dev, used, value, mean, bump, cost, tally):
     """Sum everything anew: rounding drifts."""
     dev[:] = -mean
     used[:] = 0.0
     tally[1] = 0.0
-    for k in range(home.size):
+    for k in range(current.size):
         x = role[k]
         if x >= 0:
             tally[1] += cost[k]
-        i = home[k] if x < 0 else moves[1, x]
+        i = current[k] if x < 0 else moves[1, x]
         dev[i] += load[k] * weight[i]
         for r in range(used.shape[0]):
             used[r, i] += use[r, k]
@@ -226,9 +218,7 @@ def refresh(
 
 
 @njit(**LEAF)
-def carry(
-    k, node, sign, count, nodes, change, extra, load, use
-):  # pragma: no cover - compiled; the tests compare .py_func
+def carry(k, node, sign, count, nodes, change, extra, load, use):
     """Note that key group k comes to (sign = 1) or leaves (-1) a node; returns how many nodes are noted."""
     at = 0
     while at < count and nodes[at] != node:
@@ -246,17 +236,15 @@ def carry(
 
 
 @njit(**LEAF)
-def accept(
-    steps, slots, keys, targets, load, weight, home, use, cost, moves, role, first, dev, used, tally
-):  # pragma: no cover - compiled; the tests compare .py_func # fmt: skip
+def accept(steps, slots, keys, targets, load, weight, current, use, cost, moves, role, first, dev, used, tally):
     """Carry out the edits of the slots."""
     m = int(tally[0])
     for s in range(steps):
         if slots[s] < m:
-            take(slots[s], load, weight, home, use, cost, moves, role, first, dev, used, tally)
+            take(slots[s], load, weight, current, use, cost, moves, role, first, dev, used, tally)
     for s in range(steps):
         if keys[s] >= 0:
-            put(slots[s], keys[s], targets[s], load, weight, home, use, cost, moves, role, first, dev, used, tally)
+            put(slots[s], keys[s], targets[s], load, weight, current, use, cost, moves, role, first, dev, used, tally)
             if slots[s] == m:
                 tally[0] += 1
     for s in range(steps):
@@ -265,16 +253,41 @@ def accept(
             last = int(tally[0])
             if slots[s] != last:
                 k, t = moves[0, last], moves[1, last]
-                take(last, load, weight, home, use, cost, moves, role, first, dev, used, tally)
-                put(slots[s], k, t, load, weight, home, use, cost, moves, role, first, dev, used, tally)
+                take(last, load, weight, current, use, cost, moves, role, first, dev, used, tally)
+                put(slots[s], k, t, load, weight, current, use, cost, moves, role, first, dev, used, tally)
 
 
 @njit(cache=True, error_model="numpy")
 def anneal(
-    rng, iterations, doublings, hot, cold, best_moves, best_value, bump,
-    load, weight, mean, draining, open_to_all, home, use, room, cost, order, starts, most, max_cost,
-    moves, role, first, dev, used, value, tally,
-):  # pragma: no cover - compiled; the tests compare .py_func # fmt: skip
+    rng,
+    iterations,
+    doublings,
+    hot,
+    cold,
+    best_moves,
+    best_value,
+    bump,
+    load,
+    weight,
+    mean,
+    draining,
+    open_to_all,
+    current,
+    use,
+    room,
+    cost,
+    order,
+    starts,
+    most,
+    max_cost,
+    moves,
+    role,
+    first,
+    dev,
+    used,
+    value,
+    tally,
+):
     """Anneal sum((value / best_value) ** 2 ** doublings); `best_moves` keeps the moves of least largest value.
 
     Temperatures are in units of one node at the best value. Returns the least largest value met, `best_value` when
@@ -285,7 +298,7 @@ def anneal(
     nodes, change, extra = np.empty(8, np.int64), np.empty(8), np.empty((use.shape[0], 8))
     fresh = np.empty(8)
     resources = use.shape[0]
-    refresh(load, weight, draining, home, use, room, moves, role, dev, used, value, mean, bump, cost, tally)
+    refresh(load, weight, draining, current, use, room, moves, role, dev, used, value, mean, bump, cost, tally)
     inverse = 1.0 / max(best_value, 1e-9)  # small enough to tell, large enough for no power to overflow
     above = 0
     for i in range(n):
@@ -294,19 +307,19 @@ def anneal(
     for _ in range(iterations):
         temperature *= cooling
         steps = propose(
-            rng, most, slots, keys, targets, load, weight, home, order, starts, moves, role, first, dev, tally
+            rng, most, slots, keys, targets, load, weight, current, order, starts, moves, role, first, dev, tally
         )  # fmt: skip
         count, spent, legal = 0, 0.0, steps > 0
         for s in range(steps):
             if slots[s] < tally[0]:
                 k = moves[0, slots[s]]
-                count = carry(k, home[k], 1.0, count, nodes, change, extra, load, use)
+                count = carry(k, current[k], 1.0, count, nodes, change, extra, load, use)
                 count = carry(k, moves[1, slots[s]], -1.0, count, nodes, change, extra, load, use)
                 spent -= cost[k]
             k = keys[s]
             if k >= 0:
-                legal = legal and targets[s] != home[k] and open_to_all[targets[s]]
-                count = carry(k, home[k], -1.0, count, nodes, change, extra, load, use)
+                legal = legal and targets[s] != current[k] and open_to_all[targets[s]]
+                count = carry(k, current[k], -1.0, count, nodes, change, extra, load, use)
                 count = carry(k, targets[s], 1.0, count, nodes, change, extra, load, use)
                 spent += cost[k]
         if not legal or (spent > 0.0 and tally[1] + spent > max_cost):
@@ -327,7 +340,7 @@ def anneal(
         for c in range(count):
             above += int(fresh[c] >= best_value) - int(value[nodes[c]] >= best_value)
             value[nodes[c]] = fresh[c]
-        accept(steps, slots, keys, targets, load, weight, home, use, cost, moves, role, first, dev, used, tally)
+        accept(steps, slots, keys, targets, load, weight, current, use, cost, moves, role, first, dev, used, tally)
         if above == 0:
             best_value = value.max()
             m = int(tally[0])

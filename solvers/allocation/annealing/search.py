@@ -32,7 +32,7 @@ def generator(seed: int, stream: int) -> np.ndarray:
 
 
 class Round(NamedTuple):
-    """What a round of annealing is to do; `fresh` ones start from home, the others from the best assignment."""
+    """What a round of annealing is to do; `fresh` ones start from the current assignment, the others from the best assignment."""
 
     steps: int
     hot: float
@@ -53,8 +53,8 @@ class Search:
     def __init__(self, instance: Instance, seed: int) -> None:
         self.instance, self.seed = instance, seed
         it = instance
-        self.order = np.lexsort((it.load, it.home)).astype(np.int64)
-        self.bump = 1.0 + it.distance(it.home)
+        self.order = np.lexsort((it.load, it.current)).astype(np.int64)
+        self.bump = 1.0 + it.distance(it.current)
         self.chunk = CHUNK + 4 * it.key_groups
         self.best_moves = np.full((2, it.max_moves + 1), -1, np.int64)
 
@@ -64,7 +64,8 @@ class Search:
     def schedule(self, turn: int) -> Round:
         """Steps and temperatures of a round.
 
-        Many short rounds from home find more than one long one, and fourth powers and squares find different things.
+        Many short rounds from the current assignment find more than one long one, and fourth powers and squares find
+        different things.
         Large instances need long rounds. There short and cold ones, each twice as long, improve the given start first,
         so that a short time limit is served too; later every third round continues from the best.
         """
@@ -79,15 +80,15 @@ class Search:
         """Start a round from an assignment within the migration limits; capacities may be broken, to be mended."""
         it = self.instance
         self.rng = generator(self.seed, stream)
-        away = np.flatnonzero(start != it.home)
+        away = np.flatnonzero(start != it.current)
         if away.size > it.max_moves:
             raise ValueError(f"{away.size} key groups have moved, the limit is {it.max_moves}")
-        dev, used = it.deviations(it.home), it.used(it.home)
+        dev, used = it.deviations(it.current), it.used(it.current)
         moves, role = np.full((4, it.max_moves + 1), -1, np.int64), np.full(it.key_groups, -1, np.int64)
         first, tally = np.full(it.nodes, -1, np.int64), np.zeros(2)
         for x, k in enumerate(away):
             kernels.put(
-                x, k, start[k], it.load, it.weight, it.home, it.use, it.cost, moves, role, first, dev, used, tally
+                x, k, start[k], it.load, it.weight, it.current, it.use, it.cost, moves, role, first, dev, used, tally
             )
         tally[0] = away.size
         self.state = (moves, role, first, dev, used, np.zeros(it.nodes), tally)
@@ -114,12 +115,12 @@ class Search:
         value = min(value, self.bump)
         found = kernels.anneal(
             self.rng, steps, doublings, hot, cold, self.best_moves, value, self.bump,
-            it.load, it.weight, it.mean, it.draining, it.open_to_all, it.home, it.use, it.room, it.cost,
+            it.load, it.weight, it.mean, it.draining, it.open_to_all, it.current, it.use, it.room, it.cost,
             self.order, it.by_node[1], it.max_moves, it.max_cost, *self.state,
         )  # fmt: skip
         if found >= value:
             return None
         count = self.best_moves[0, -1]
-        assignment = it.home.copy()
+        assignment = it.current.copy()
         assignment[self.best_moves[0, :count]] = self.best_moves[1, :count]
         return assignment

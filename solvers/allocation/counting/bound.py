@@ -60,7 +60,7 @@ class CountBound:
         it = self.instance
         table = np.full((it.nodes, reach + 1, reach + 1), kernels.UNREACHABLE)
         order, starts = it.by_node
-        excess = it.deviations(it.home) / it.weight
+        excess = it.deviations(it.current) / it.weight
         ascending = np.argsort(it.load, kind="stable")
         singles = it.load[ascending]
         pairs = np.empty(0)
@@ -75,7 +75,7 @@ class CountBound:
                 break
             own = np.sort(it.load[order[starts[i] : starts[i + 1]]])
             low, high = (
-                it.load[side[it.home[side] != i][:reach]] for side in (ascending[:ends], ascending[::-1][:ends])
+                it.load[side[it.current[side] != i][:reach]] for side in (ascending[:ends], ascending[::-1][:ends])
             )
             if not it.open_to_all[i]:
                 low, high = low[:0], high[:0]

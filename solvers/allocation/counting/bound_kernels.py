@@ -9,7 +9,7 @@ UNREACHABLE = 1e300
 
 
 @njit(cache=True)
-def nearest_sum(out, into, excess):  # pragma: no cover - compiled; the tests compare .py_func
+def nearest_sum(out, into, excess):
     """Least |excess - out[i] + into[j]| over two ascending arrays."""
     best, j = UNREACHABLE, 0
     for i in range(out.size):
@@ -21,7 +21,7 @@ def nearest_sum(out, into, excess):  # pragma: no cover - compiled; the tests co
 
 
 @njit(cache=True)
-def subset_sums(values, count):  # pragma: no cover - compiled; the tests compare .py_func
+def subset_sums(values, count):
     """Ascending sums of every subset of `count` values, count 0 to 3."""
     size = values.size
     if count == 0:
@@ -44,9 +44,7 @@ def subset_sums(values, count):  # pragma: no cover - compiled; the tests compar
 
 
 @njit(cache=True)
-def least_distances(
-    own, foreign_low, foreign_high, excess, weight, upward_only, pairs, singles, most_sums, table
-):  # pragma: no cover - compiled; the tests compare .py_func
+def least_distances(own, foreign_low, foreign_high, excess, weight, upward_only, pairs, singles, most_sums, table):
     """Fill table[a, b]: the least deviation of one node after a departures and b arrivals, others ignored.
 
     `own` ascending; `foreign_low`, `foreign_high` the smallest and the largest key groups elsewhere; `singles`,
@@ -91,12 +89,12 @@ def least_distances(
 
 
 @njit(cache=True)
-def fewest_moves(table, distance, most):  # pragma: no cover - compiled; the tests compare .py_func
+def fewest_moves(table, distance, most):
     """Fewest departures in all, when departures and arrivals must balance; above `most` when there are too many."""
     width = 2 * most + 1
     none = 1 << 40
-    current = np.full(width, none)
-    current[most] = 0
+    layer = np.full(width, none)
+    layer[most] = 0
     for i in range(table.shape[0]):
         following = np.full(width, none)
         for a in range(table.shape[1]):
@@ -105,14 +103,14 @@ def fewest_moves(table, distance, most):  # pragma: no cover - compiled; the tes
                     continue
                 tilt = a - b
                 for t in range(max(0, -tilt), min(width, width - tilt)):
-                    if current[t] + a < following[t + tilt]:
-                        following[t + tilt] = current[t] + a
-        current = following
-    return current[most]
+                    if layer[t] + a < following[t + tilt]:
+                        following[t + tilt] = layer[t] + a
+        layer = following
+    return layer[most]
 
 
 @njit(cache=True)
-def least_weighted(table, distance, lean):  # pragma: no cover - compiled; the tests compare .py_func
+def least_weighted(table, distance, lean):
     """Sum over the nodes of the least lean * departures + (1 - lean) * arrivals.
 
     Departures beyond the table cost at least their number, arrivals likewise: both edges are left open.

@@ -28,7 +28,7 @@ RAREST = 1e-4
 
 
 @dataclass
-class Planner:
+class CountPlanner:
     """Plans for one instance at any target distance.
 
     Parameters
@@ -56,7 +56,7 @@ class Planner:
         self.useful = self.most > 0 and it.nodes > 1 and states <= MOST_STATES
         if not self.useful:
             return
-        self.excess = it.deviations(it.home) / it.weight
+        self.excess = it.deviations(it.current) / it.weight
         self.samples = np.empty((it.nodes, self.size, self.size, SAMPLES), np.float32)
         self.sample(np.arange(it.key_groups), 0)
         self.rank = self._alternating()
@@ -89,7 +89,7 @@ class Planner:
         """Departures or arrivals that the furthest node needs with typical key groups."""
         it = self.instance
         typical = float(it.load.mean()) or 1.0
-        return int(np.ceil(np.abs(it.deviations(it.home) / it.weight).max() / typical))
+        return int(np.ceil(np.abs(it.deviations(it.current) / it.weight).max() / typical))
 
     def _alternating(self) -> IntArray:
         """Nodes in an order that keeps the running difference of departures and arrivals small."""
@@ -106,7 +106,7 @@ class Planner:
         penalty += 0.5 * rng.random(penalty.shape) * (penalty > 0)  # another plan each time
         table = self.counts.table[:, : self.size, : self.size]
         penalty[table > distance] = kernels.NEVER
-        quiet = self.instance.deviations(self.instance.home)
+        quiet = self.instance.deviations(self.instance.current)
         quiet = np.where(self.instance.draining, np.maximum(quiet, 0.0), np.abs(quiet)) <= distance
         penalty[:, 0, 0] = np.where(quiet & (table[:, 0, 0] <= distance), 0.0, kernels.NEVER)
         total, chosen = kernels.plan(penalty[self.rank], self.most, self.widest)
@@ -125,14 +125,14 @@ class Planner:
         keys, targets = np.empty(moves, np.int64), np.empty(moves, np.int64)
         if moves != pairs[:, 1].sum() or moves > it.max_moves or (pairs[:, 0] > np.diff(starts)).any():
             return None
-        if not kernels.deal(rng, pairs, order, starts, it.home, keys, targets) or moves == 0:
+        if not kernels.deal(rng, pairs, order, starts, it.current, keys, targets) or moves == 0:
             return None
         best_keys, best_targets = keys.copy(), targets.copy()
         kernels.realise(
-            rng, iterations, 3, 1.0, 0.01, max(distance, 1e-9), 1.0 + it.distance(it.home), keys, targets,
-            order, starts, it.load, it.weight, it.draining, it.home, it.use, it.room, it.cost, it.max_cost,
-            it.deviations(it.home), it.used(it.home), best_keys, best_targets,
+            rng, iterations, 3, 1.0, 0.01, max(distance, 1e-9), 1.0 + it.distance(it.current), keys, targets,
+            order, starts, it.load, it.weight, it.draining, it.current, it.use, it.room, it.cost, it.max_cost,
+            it.deviations(it.current), it.used(it.current), best_keys, best_targets,
         )  # fmt: skip
-        assignment = it.home.copy()
+        assignment = it.current.copy()
         assignment[best_keys] = best_targets
         return assignment

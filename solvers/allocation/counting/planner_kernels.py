@@ -12,9 +12,7 @@ NEVER = 1e9
 
 
 @njit(cache=True, error_model="numpy")
-def sample_distances(
-    rng, load, pool, order, starts, excess, weight, upward_only, table
-):  # pragma: no cover - compiled; the tests compare .py_func
+def sample_distances(rng, load, pool, order, starts, excess, weight, upward_only, table):
     """table[i, a, b] = deviations of node i after a random departures, and b random arrivals from the pool."""
     samples = table.shape[3]
     for i in range(table.shape[0]):
@@ -37,7 +35,7 @@ def sample_distances(
 
 
 @njit(cache=True, error_model="numpy")
-def plan(penalty, most, widest):  # pragma: no cover - compiled; the tests compare .py_func
+def plan(penalty, most, widest):
     """Choose a pair for each node, departures and arrivals balancing and at most `most`, of least total penalty.
 
     A dynamic program over (departures so far, departures less arrivals so far); the difference stays within
@@ -45,8 +43,8 @@ def plan(penalty, most, widest):  # pragma: no cover - compiled; the tests compa
     """
     n, size = penalty.shape[0], penalty.shape[1]
     width = 2 * widest + 1
-    current = np.full((most + 1, width), np.inf)
-    current[0, widest] = 0.0
+    layer = np.full((most + 1, width), np.inf)
+    layer[0, widest] = 0.0
     choice = np.zeros((n, most + 1, width), np.int16)
     for i in range(n):
         following = np.full((most + 1, width), np.inf)
@@ -58,14 +56,14 @@ def plan(penalty, most, widest):  # pragma: no cover - compiled; the tests compa
                 tilt = a - b
                 for c in range(most + 1 - a):
                     for t in range(max(0, -tilt), min(width, width - tilt)):
-                        value = current[c, t] + extra
+                        value = layer[c, t] + extra
                         if value < following[c + a, t + tilt]:
                             following[c + a, t + tilt] = value
                             choice[i, c + a, t + tilt] = a * size + b
-        current = following
+        layer = following
     pairs = np.zeros((n, 2), np.int64)
-    count = int(np.argmin(current[:, widest]))
-    best = current[count, widest]
+    count = int(np.argmin(layer[:, widest]))
+    best = layer[count, widest]
     if best == np.inf:
         return best, pairs
     t = widest
@@ -78,8 +76,8 @@ def plan(penalty, most, widest):  # pragma: no cover - compiled; the tests compa
 
 
 @njit(cache=True, error_model="numpy")
-def deal(rng, pairs, order, starts, home, keys, targets):  # pragma: no cover - compiled; the tests compare .py_func
-    """Draw each node's departures at random and deal them to the arrivals; False when somebody would stay home."""
+def deal(rng, pairs, order, starts, current, keys, targets):
+    """Draw each node's departures at random and deal them to the arrivals; False when somebody would go nowhere."""
     m, s = 0, 0
     for i in range(pairs.shape[0]):
         own = order[starts[i] : starts[i + 1]].copy()
@@ -97,9 +95,9 @@ def deal(rng, pairs, order, starts, home, keys, targets):  # pragma: no cover - 
     for _ in range(20 * m):
         at_home = 0
         for x in range(m):
-            if targets[x] == home[keys[x]]:
+            if targets[x] == current[keys[x]]:
                 y = int(draw(rng) * m)
-                if targets[y] != home[keys[x]] and targets[x] != home[keys[y]]:
+                if targets[y] != current[keys[x]] and targets[x] != current[keys[y]]:
                     targets[x], targets[y] = targets[y], targets[x]
                 else:
                     at_home += 1
@@ -110,9 +108,30 @@ def deal(rng, pairs, order, starts, home, keys, targets):  # pragma: no cover - 
 
 @njit(cache=True, error_model="numpy")
 def realise(
-    rng, iterations, doublings, hot, cold, distance, bump, keys, targets, order, starts,
-    load, weight, draining, home, use, room, cost, max_cost, dev, used, best_keys, best_targets,
-):  # pragma: no cover - compiled; the tests compare .py_func # fmt: skip
+    rng,
+    iterations,
+    doublings,
+    hot,
+    cold,
+    distance,
+    bump,
+    keys,
+    targets,
+    order,
+    starts,
+    load,
+    weight,
+    draining,
+    current,
+    use,
+    room,
+    cost,
+    max_cost,
+    dev,
+    used,
+    best_keys,
+    best_targets,
+):
     """Anneal which key groups make the planned departures and where each goes; counts never change.
 
     Two exchanges: another key group of the same node leaves in its stead; two leaving key groups swap targets.
@@ -124,7 +143,7 @@ def realise(
     paid = 0.0
     for x in range(m):
         role[keys[x]] = x
-        give(keys[x], home[keys[x]], targets[x], load, weight, use, dev, used)
+        give(keys[x], current[keys[x]], targets[x], load, weight, use, dev, used)
         paid += cost[keys[x]]
     best, above, total = np.inf, n, 0.0
     for i in range(n):
@@ -141,11 +160,11 @@ def realise(
         k = keys[x]
         replace = draw(rng) < 0.5
         if replace:
-            i = home[k]
+            i = current[k]
             other = order[starts[i] + int(draw(rng) * (starts[i + 1] - starts[i]))]
             if role[other] >= 0:
                 continue
-            i, j, y = home[k], targets[x], x
+            i, j, y = current[k], targets[x], x
             spent = paid + cost[other] - cost[k]
             if spent > max_cost and spent > paid:
                 continue
@@ -155,7 +174,7 @@ def realise(
             y = int(draw(rng) * m)
             other = keys[y]
             i, j = targets[x], targets[y]
-            if i == j or j == home[k] or i == home[other]:
+            if i == j or j == current[k] or i == current[other]:
                 continue
             spent = paid
             give(k, i, j, load, weight, use, dev, used)

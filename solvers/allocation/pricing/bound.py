@@ -7,7 +7,7 @@ bring it within d. An assignment within d that makes no more than ``maxMigration
 
     (P1) \quad & \min \sum_i \sum_{(D, A)} |D| \, x_{iDA} \\
     (P2) \quad & \sum_{(D, A)} x_{iDA} = 1 && \text{for every node } i \\
-    (P3) \quad & \sum_i \sum_{A \ni k} x_{iDA} = \sum_{D \ni k} x_{home(k) DA} && \text{for every key group } k.
+    (P3) \quad & \sum_i \sum_{A \ni k} x_{iDA} = \sum_{D \ni k} x_{current(k) DA} && \text{for every key group } k.
 
 The pair counts of `keyshift.solvers.allocation.counting.bound` keep only the sum of (P3) over all k. Here every k has its own
 multiplier :math:`q_k`: of a move's price 1 the taker pays :math:`q_k` and the sender :math:`1 - q_k`. For ANY prices
@@ -81,8 +81,8 @@ class PriceBound:
         self.load = np.ascontiguousarray(it.load[self.ascending])
         order, starts = it.by_node
         self.own = [order[starts[i] : starts[i + 1]] for i in range(it.nodes)]
-        self.foreign = [it.home[self.ascending] != i for i in range(it.nodes)]
-        self.excess = it.deviations(it.home) / it.weight
+        self.foreign = [it.current[self.ascending] != i for i in range(it.nodes)]
+        self.excess = it.deviations(it.current) / it.weight
         self.knots = np.unique(np.quantile(it.load, np.linspace(0, 1, knots)))
         self.hats = np.array([np.interp(it.load, self.knots, row) for row in np.eye(self.knots.size)]).T
         self.spread = float(self.load[-1] - self.load[0])

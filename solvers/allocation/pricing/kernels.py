@@ -14,7 +14,7 @@ GAIN = 1e-12
 
 
 @njit(cache=True)
-def arrival_costs(load, price, low, step, most):  # pragma: no cover - compiled; the tests compare .py_func
+def arrival_costs(load, price, low, step, most):
     """f[b, g]: least price of b arrivals, repetition allowed, whose loads above `low`, each rounded down, sum to g.
 
     Also returns the cheapest key group of each step, -1 for none.
@@ -43,7 +43,7 @@ def arrival_costs(load, price, low, step, most):  # pragma: no cover - compiled;
 
 
 @njit(cache=True)
-def window_minima(f, widths):  # pragma: no cover - compiled; the tests compare .py_func
+def window_minima(f, widths):
     """F[b, y]: least of f[b, y - widths[b] .. y]."""
     levels, size = f.shape
     out = np.full((levels, size + widths.max()), NEVER)
@@ -63,13 +63,13 @@ def window_minima(f, widths):  # pragma: no cover - compiled; the tests compare 
 
 
 @njit(cache=True)
-def last_step(b, least, low, step, widths):  # pragma: no cover - compiled; the tests compare .py_func
+def last_step(b, least, low, step, widths):
     """Where in `window_minima` the sums of b arrivals from `least` on are found, whatever rounding took off."""
     return int(np.floor((least - b * low) / step)) - b - 1 + widths[b]
 
 
 @njit(cache=True)
-def one_arrival(least, most, load, price, foreign):  # pragma: no cover - compiled; the tests compare .py_func
+def one_arrival(least, most, load, price, foreign):
     """The cheapest foreign key group with a load in [least, most], -1 for none; `load` ascends."""
     best = -1
     for k in range(np.searchsorted(load, least), load.size):
@@ -81,9 +81,7 @@ def one_arrival(least, most, load, price, foreign):  # pragma: no cover - compil
 
 
 @njit(cache=True)
-def two_arrivals(
-    least, most, limit, load, price, foreign, lowest, pair
-):  # pragma: no cover - compiled; the tests compare .py_func
+def two_arrivals(least, most, limit, load, price, foreign, lowest, pair):
     """The cheapest two foreign key groups with a sum in [least, most] below a cost; False for none."""
     found = False
     for j in range(load.size):
@@ -102,7 +100,7 @@ def two_arrivals(
 
 
 @njit(cache=True)
-def trace(b, cell, f, who, price, chosen):  # pragma: no cover - compiled; the tests compare .py_func
+def trace(b, cell, f, who, price, chosen):
     """Which arrivals make up f[b, cell]."""
     while b > 0:
         for c in range(who.size):
@@ -115,9 +113,25 @@ def trace(b, cell, f, who, price, chosen):  # pragma: no cover - compiled; the t
 
 @njit(cache=True)
 def cheapest_column(
-    own, leaving, excess, reach, least_out, most_out, least_in, most_in,
-    load, price, foreign, low, step, f, minima, who, widths, column,
-):  # pragma: no cover - compiled; the tests compare .py_func # fmt: skip
+    own,
+    leaving,
+    excess,
+    reach,
+    least_out,
+    most_out,
+    least_in,
+    most_in,
+    load,
+    price,
+    foreign,
+    low,
+    step,
+    f,
+    minima,
+    who,
+    widths,
+    column,
+):
     """Least price of so many departures and arrivals that bring a node within `reach`; `NEVER` when none do.
 
     Departures are all tried, one and two arrivals exactly, more of them by `f`, that is: within `reach` or a little
@@ -178,9 +192,22 @@ def cheapest_column(
 
 @njit(cache=True)
 def beyond(
-    own, leaving, excess, reach, upward_only, least_out, tried_out, most_out, least_in, tried_in, most_in,
-    load, price, slopes, pick,
-):  # pragma: no cover - compiled; the tests compare .py_func # fmt: skip
+    own,
+    leaving,
+    excess,
+    reach,
+    upward_only,
+    least_out,
+    tried_out,
+    most_out,
+    least_in,
+    tried_in,
+    most_in,
+    load,
+    price,
+    slopes,
+    pick,
+):
     """Lower bound on the price of a node's columns with more departures than `tried_out` or arrivals than `tried_in`.
 
     For any slope m the window on (arrivals less departures), in load, may be priced at m for a unit of load; what is

@@ -154,6 +154,6 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
         return Answer(None, termination="infeasible", message=message)
     prices = PriceBound(instance)
     if prices.affordable:
-        high = max(low, instance.distance(instance.home))
+        high = max(low, instance.distance(instance.current))
         low = PriceTree(prices).highest(low, high, PRECISION, MOST_NODES, lambda: budget.expired)
     return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")

@@ -11,7 +11,7 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.matching_kernels import match
 from keyshift.solvers.intervals.partitions.best_partner_kernels import frame_need, sweep
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass
-from keyshift.solvers.intervals.state_sizes import Weights, weights
+from keyshift.solvers.intervals.state_sizes import weights
 
 PACKED_BITS = 58
 
@@ -48,9 +48,7 @@ class Ruler:
     def __init__(self, state: FloatArray, partners: int) -> None:
         self.row_bits = max(1, int(partners).bit_length())
         room = PACKED_BITS - self.row_bits
-        exact = weights(state, bits=room)
-        spare = max(0, room - 1 - exact.total.bit_length())
-        self.weights = Weights(exact.whole << spare, exact.unit / 2.0**spare, exact.error)
+        self.weights = weights(state, bits=room).finer(room - 1)
         self.unit, self.total = self.weights.unit, self.weights.total
         self.error = self.weights.error * state.size
         self.prefix = self.weights.prefix

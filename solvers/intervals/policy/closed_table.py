@@ -11,7 +11,7 @@ from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of, spread
 from keyshift.models.intervals.policy.problem import NOT_ASKED
 from keyshift.models.workload import IntArray
-from keyshift.solvers.intervals.owners import Cluster
+from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.state_sizes import weights
 
 Decide = Callable[[int, IntArray, int], IntArray]
@@ -48,10 +48,10 @@ def close(
         for after in problem.transitions[nodes] if table else problem.first_row:
             new = decide(nodes, cuts, after) if table else first(after)
             if table:
-                now = Cluster(spread(cuts, np.arange(cuts.size - 1)), list(range(nodes)), nodes)
+                now = Owners(spread(cuts, np.arange(cuts.size - 1)), list(range(nodes)), nodes)
                 row[column[after]] = now.migrate(new, after, kept)
             else:
-                now = Cluster(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
+                now = Owners(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
                 row[column[after]] = now.migrate(new, after, kept_first)
             key = (after, new.tobytes())
             if key not in met:

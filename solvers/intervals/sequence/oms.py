@@ -10,7 +10,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.workload import IntArray
-from keyshift.solvers.intervals.owners import Cluster
+from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
 from keyshift.solvers.intervals.state_sizes import weights
@@ -30,11 +30,11 @@ def starts_of(problem: MigrationSequence, nodes: int) -> IntArray:
 def realise(problem: MigrationSequence, partitions: list[IntArray]) -> np.ndarray:
     """The assignment after each step when the steps lead through these partitions, each labelled for least movement."""
     w = problem.workload
-    cluster = Cluster(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
+    owners = Owners(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
     prefix = keepable(problem.first_step()).prefix
     rows = []
     for cuts, nodes in zip(partitions, problem.counts, strict=True):
-        rows.append(cluster.migrate(cuts, nodes, prefix))
+        rows.append(owners.migrate(cuts, nodes, prefix))
         prefix = weights(w.state).prefix
     return np.stack(rows)
 

@@ -59,8 +59,8 @@ def two_known_steps(
     old = np.zeros(m + 1, dtype=bool)
     old[step.old_cuts] = True
     gain, cuts = two_steps(
-        np.round(kept.whole * (kept.unit / common)).astype(np.int64),
-        np.round(state.whole * (state.unit / common)).astype(np.int64), old,
+        np.round(kept.values * (kept.unit / common)).astype(np.int64),
+        np.round(state.values * (state.unit / common)).astype(np.int64), old,
         starts[0], before[0], after[0], min(counts[0], m), starts[1], before[1], after[1], min(counts[1], m), shape,
     )  # fmt: skip
     if gain < 0:

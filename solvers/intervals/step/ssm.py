@@ -5,30 +5,31 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.integers import Scaled
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.workload import IntArray
-from keyshift.solvers.intervals.owners import Cluster
-from keyshift.solvers.intervals.state_sizes import Weights, weights
+from keyshift.solvers.intervals.owners import Owners
+from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
 
 
-def cluster_now(problem: IntervalMigration) -> Cluster:
+def owners_now(problem: IntervalMigration) -> Owners:
     """The nodes and the assignment before the migration."""
     w = problem.workload
-    return Cluster(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
+    return Owners(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
 
 
-def keepable(problem: IntervalMigration) -> Weights:
+def keepable(problem: IntervalMigration) -> Scaled:
     """State that need not move, as whole weights."""
     return weights(problem.keepable_state)
 
 
-def answer_from_cuts(problem: IntervalMigration, cuts: IntArray, kept: Weights) -> IntArray:
+def answer_from_cuts(problem: IntervalMigration, cuts: IntArray, kept: Scaled) -> IntArray:
     """The assignment that realises a partition with as little movement as it allows."""
-    return cluster_now(problem).migrate(cuts, problem.nodes_after, kept.prefix)
+    return owners_now(problem).migrate(cuts, problem.nodes_after, kept.prefix)
 
 
-def moved_at_least(problem: IntervalMigration, kept: Weights, gain: int) -> float:
+def moved_at_least(problem: IntervalMigration, kept: Scaled, gain: int) -> float:
     """A lower bound on the state moved when no partition keeps more than `gain` whole units."""
     forced = float(problem.workload.state.sum() - problem.keepable_state.sum())  # on draining nodes
     return kept.lower(kept.total - gain) + forced * (1 - 1e-15)

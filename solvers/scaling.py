@@ -1,0 +1,88 @@
+"""Units for a solver with absolute tolerances: rows, columns and objective of a program, scaled by powers of two.
+
+HiGHS calls a row kept, a reduced cost zero and two objectives equal within fixed amounts such as 1e-7. State in bytes
+or in fractions of a tuple would make these amounts nonsense in one direction or the other. A power of two changes no
+digit of any number, so the scaled program is the same program; numbers near 1 already are left as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from keyshift.solvers.safe_bounds import LinearProgram
+
+COMFORT = 7
+"""Largest coefficients between 2**-COMFORT and 2**COMFORT need no scaling."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """What one scaled unit is worth: powers of two, all 1 where nothing was scaled.
+
+    Attributes
+    ----------
+    objective : float
+    rows : ndarray, shape (rows,)
+        Factors that the rows were multiplied by.
+    columns : ndarray, shape (columns,)
+        What one unit of each scaled column is worth; integer columns keep their unit.
+    """
+
+    objective: float
+    rows: np.ndarray
+    columns: np.ndarray
+
+    def values(self, scaled: np.ndarray) -> np.ndarray:
+        """Column values of the program from those of the scaled one."""
+        return np.asarray(scaled * self.columns)
+
+    def start(self, values: np.ndarray) -> np.ndarray:
+        """Column values of the scaled program from those of the program."""
+        return np.asarray(values / self.columns)
+
+    def row_duals(self, scaled: np.ndarray) -> np.ndarray:
+        """Row multipliers of the program from those of the scaled one."""
+        return np.asarray(scaled * self.rows * self.objective)
+
+
+def in_units(program: LinearProgram) -> tuple[LinearProgram, Units]:
+    """The same program with the largest coefficient of every row, and of the objective, near 1.
+
+    Rows are measured by their integer columns, whose unit is fixed, where they have any; then continuous columns by
+    the rows, then the objective by its columns.
+    """
+    matrix = sp.csr_array(program.matrix, dtype=np.float64)
+    size = abs(matrix)
+    whole = program.integer.astype(bool)
+    of_integers = _largest(size @ sp.diags_array(whole.astype(np.float64)), axis=1)
+    rows = _factor(np.where(of_integers > 0, of_integers, _largest(size, axis=1)))
+    scaled = sp.diags_array(rows) @ matrix
+    columns = np.where(whole, 1.0, _factor(_largest(abs(scaled), axis=0)))
+    scaled = sp.csr_array(scaled @ sp.diags_array(columns))
+    cost = program.cost * columns
+    objective = float(_factor(np.array([np.abs(cost).max(initial=0.0)]))[0])
+    made = replace(
+        program,
+        cost=cost * objective,
+        offset=program.offset * objective,
+        matrix=scaled,
+        row_lower=program.row_lower * rows,
+        row_upper=program.row_upper * rows,
+        column_lower=program.column_lower / columns,
+        column_upper=program.column_upper / columns,
+    )
+    return made, Units(1.0 / objective, rows, columns)
+
+
+def _largest(size: sp.sparray, axis: int) -> np.ndarray:
+    return np.asarray(size.max(axis=axis).todense()).ravel() if 0 not in size.shape else np.zeros(size.shape[1 - axis])
+
+
+def _factor(largest: np.ndarray) -> np.ndarray:
+    """The power of two that brings each number near 1; 1 where it is near enough, or zero."""
+    _, exponent = np.frexp(largest)
+    near = (largest == 0) | (np.abs(exponent) <= COMFORT)
+    return np.where(near, 1.0, np.ldexp(1.0, np.where(near, 0, 1 - exponent)))

@@ -1,0 +1,85 @@
+"""Spark's failures in one sentence: what went wrong, and what to do, instead of a Java trace of three hundred lines."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from keyshift.models.errors import InputError
+
+_KNOWN = (
+    (r"keyshift\.models\.errors\.\w+: ([^\n]+)", "{0}"),
+    (r"No space left on device", "the disk is full: free some room, or set spark.local.dir and --out to other disks"),
+    (r"No module named '(\w+)'", "the Python on Spark's workers has no {0}: set PYSPARK_PYTHON to one that has"),
+    (r"Cannot run program \"([^\"]+)\"", "Spark's workers cannot run {0}: set PYSPARK_PYTHON to a Python they have"),
+    (r"PYTHON_VERSION_MISMATCH", "the Python on Spark's workers has another version: set PYSPARK_PYTHON to this one"),
+    (r"Illegal Parquet type: INT64 \(TIMESTAMP\(NANOS", "a Parquet file has timestamps in nanoseconds"),
+    (r"\[DIVIDE_BY_ZERO[^\]]*\]", "an expression divides by zero on some row: write try_divide, or filter such rows"),
+    (r"\[(?:CAST_\w+|ARITHMETIC_OVERFLOW)[^\]]*\] ([^\n]+?)(?: (?:Use|To return|If necessary)|SQLSTATE|\n|$)",
+     "an expression fails on some row: {0}"),
+    (r"(\S+) is not a Parquet file", "{0} is no Parquet file, or is damaged"),
+    (r"Encountered error while reading file (\S+?)\.? ", "the file {0} cannot be read: it is damaged, or of another kind"),
+    (r"(?:OverflowError|ValueError): ([^\n]+)", "{0}"),
+    (r"java\.lang\.OutOfMemoryError", "Spark ran out of memory: give it more, such as spark.driver.memory=4g"),
+    (r"Permission denied", "permission denied: a folder cannot be read or written"),
+    (r"Read-only file system", "the disk is read-only"),
+    (r"JAVA_GATEWAY_EXITED", "Java ended before Spark had started: its settings (--conf, JAVA_HOME) may not fit"),
+    (r"stopped SparkContext|SparkContext was shut down", "Spark has ended: the master or the session went away"),
+)  # fmt: skip
+"""What is found in the words of Spark, and what it means; the first that fits is told."""
+
+
+@contextmanager
+def in_one_sentence() -> Iterator[None]:
+    """Raise what Spark raises as an `InputError` of one sentence."""
+    try:
+        with quiet():
+            yield
+    except (PySparkException, Py4JError) as error:
+        raise InputError(sentence(error)) from None
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise InputError(f"{error.filename or 'a file'}: {error.strerror}") from None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep PySpark from logging an exception, trace and all, that is about to be told in one sentence."""
+    loggers = [logging.getLogger(name) for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger")]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+
+
+def sentence(error: Exception) -> str:
+    """Return the sentence for an exception of Spark's."""
+    words = str(error)
+    for pattern, told in _KNOWN:
+        if found := re.search(pattern, words):
+            return told.format(*found.groups()) + _fragment(words)
+    return "Spark failed: " + first_line(error)
+
+
+def first_line(error: Exception) -> str:
+    """Return the first sentence of one of Spark's long messages."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    causes = [line for line in lines if re.match(r"(Caused by: |: )?[\w.$]+(Exception|Error): ", line)]
+    said = causes[-1] if causes and lines[0].startswith("An error occurred while calling") else lines[0]
+    return re.sub(r"^(Caused by: |: )?[\w.$]+(Exception|Error): ", "", said.split(" SQLSTATE:")[0])[:500]
+
+
+def _fragment(words: str) -> str:
+    """The expression that Spark blames, where it names one."""
+    found = re.search(r"== SQL[^\n]*==\n([^\n]+)\n", words)
+    return f" (in {found[1].strip()})" if found else ""

@@ -1,0 +1,155 @@
+"""One instance through every method that applies, each with options drawn by the instance's own seed."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import traceback
+from collections.abc import Callable
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import keyshift as ks
+from hostile import (
+    allocation,
+    collocation,
+    intervals,
+    mclb,
+    movement,
+    placement,
+    policies,
+    routing,
+    sequences,
+    splitting,
+)
+from hostile.judge import judge
+from keyshift.catalogue import FORMULATIONS
+
+MODULES: dict[str, ModuleType] = {
+    m.NAME: m
+    for m in (
+        allocation, collocation, mclb, movement, splitting, placement, routing, intervals, sequences, policies
+    )
+}  # fmt: skip
+LIMIT = 10.0
+SHORT_LIMITS = (0.0, 0.01, 0.1, 0.5)
+Verdict = dict[str, Any]
+
+
+def spec_of(problem: str, seed: int, index: int) -> dict[str, Any]:
+    """The instance of that number, as plain data: the same on every machine."""
+    spec = MODULES[problem].draw(random.Random(f"{seed}/{problem}/{index}"))
+    plain: dict[str, Any] = json.loads(json.dumps(spec))  # what a record holds is what was solved
+    return plain
+
+
+def plan_of(spec: dict[str, Any], seed: int, index: int) -> list[dict[str, Any]]:
+    """What is run on an instance: every method, with its options, limit and seed."""
+    module = MODULES[spec["problem"]]
+    runs = []
+    for method in FORMULATIONS[spec["problem"]].methods:
+        rng = random.Random(f"{seed}/{spec['problem']}/{index}/{method.name}")
+        pool = {k: v for k, v in module.OPTIONS.get(method.name, {}).items() if k in method.options}
+        options = {k: rng.choice(v) for k, v in pool.items() if rng.random() < 0.3} if rng.random() < 0.4 else {}
+        limit = rng.choice(SHORT_LIMITS) if rng.random() < 0.08 else LIMIT
+        run = {"method": method.name, "options": options, "limit": limit, "seed": rng.randrange(4)}
+        if method.takes_start and rng.random() < 0.1:
+            run["start"] = True
+        runs.append(run)
+    return runs
+
+
+_STREAM = {"stream": [1, 2, 2, 3], "workers": 2, "weights": [3.0, 1.0, 2.0, 1.0]}
+_MILD: dict[str, dict[str, Any]] = {
+    "movement-within-limits": {"lower": 0.0, "upper": 5.0},
+    "key-splitting": _STREAM,
+    "key-placement": _STREAM,
+    "interval-migration": {"nodes_after": 3, "tau": 1},
+    "migration-sequence": {"node_counts": [3, 2], "tau": 1},
+    "migration-policy": {"transitions": [[2, [[3, 1.0]]], [3, [[2, 1.0]]]], "tau": 1, "discount": 0.5},
+}
+
+
+@cache
+def _rehearse(problem: str) -> None:
+    """Import and compile what the methods need, on an instance that hurts nobody, before any clock runs."""
+    w = {
+        "load": [3.0, 1.0, 2.0], "state": [1.0, 2.0, 3.0], "current": [0, 0, 1], "nodes": 2, "home": [0, 1, 1],
+        "traffic": [[0.0, 1.0, 0.0], [0.0, 0.0, 2.0], [0.0, 0.0, 0.0]],
+    }  # fmt: skip
+    options = {"max_state_moved": None} if problem == "mclb" else _MILD.get(problem, {})
+    mild = MODULES[problem].build({"problem": problem, "workload": w, "options": options})
+    for method in FORMULATIONS[problem].methods:
+        method.make_ready()
+        ks.solve(mild, method.name, time_limit=5.0)
+
+
+class Instance:
+    """One instance: its problem, the truth about it, and its runs one by one."""
+
+    def __init__(self, problem: str, seed: int, index: int) -> None:
+        _rehearse(problem)
+        self.spec = spec_of(problem, seed, index)
+        self.module = MODULES[problem]
+        self.runs = plan_of(self.spec, seed, index)
+        self.truth = self.module.Truth(self.spec)
+        self.truth.find()
+        self.kinds = {m.name: m.kind for m in FORMULATIONS[problem].methods}
+
+    def run(self, run: dict[str, Any]) -> Verdict:
+        """Solve once, twice if it was late: on a busy machine only what is late again counts."""
+        verdict = self._once(run)
+        if any(kind == "overrun" for kind, _ in verdict["found"]):
+            verdict = self._once(run)
+        return verdict
+
+    def _once(self, run: dict[str, Any]) -> Verdict:
+        made: Verdict = {"method": run["method"], "status": "none", "found": []}
+        began = time.perf_counter()
+        try:
+            problem = self.module.build(self.spec)  # anew: nothing that one method leaves behind helps the next
+            given = {"start": list(self.truth.example)} if run.get("start") and self.truth.example else {}
+            began = time.perf_counter()
+            solution = ks.solve(
+                problem, run["method"], time_limit=run["limit"], seed=run["seed"], **given, **run["options"]
+            )
+        except ks.InputError as error:
+            made |= {"status": "refused", "found": [("refused", str(error)[:300])]}
+        except Exception as error:
+            said = traceback.format_exc().strip().splitlines()
+            made |= {"status": "traceback", "found": [("traceback", f"{type(error).__name__}: {error}"[:300])]}
+            made["at"] = [line.strip() for line in said if 'File "' in line][-1][-120:]
+        else:
+            seconds = time.perf_counter() - began
+            partial = bool(self.module.PARTIAL & set(run["options"]))
+            made["status"] = solution.status
+            made["found"] = judge(
+                self.truth, problem, solution, self.kinds[run["method"]],
+                partial=partial, limit=run["limit"], seconds=seconds,
+            )  # fmt: skip
+        made["seconds"] = round(time.perf_counter() - began, 4)
+        return made
+
+
+def solve_instance(problem: str, seed: int, index: int, tell: Callable[[str], None] = str) -> dict[str, Any]:
+    """All runs of one instance, as a record; `tell` hears of each method before it begins."""
+    instance = Instance(problem, seed, index)
+    verdicts = []
+    for run in instance.runs:
+        tell(run["method"])
+        verdicts.append(instance.run(run))
+    return record(instance.spec, seed, index, instance.runs, verdicts)
+
+
+def record(
+    spec: dict[str, Any], seed: int, index: int, runs: list[dict[str, Any]], verdicts: list[Verdict]
+) -> dict[str, Any]:
+    """What is kept of an instance: its runs' verdicts, and the instance itself where something was found."""
+    kept: dict[str, Any] = {"problem": spec["problem"], "seed": seed, "index": index, "runs": []}
+    for run, verdict in zip(runs, verdicts, strict=True):
+        kept["runs"].append({**verdict, "run": run} if verdict["found"] else verdict)
+    if any(verdict["found"] for verdict in verdicts):
+        kept["spec"] = spec
+    return kept

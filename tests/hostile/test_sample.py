@@ -1,0 +1,132 @@
+"""A small sample of the net; `make hostile` casts it wide."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from fractions import Fraction
+
+import pytest
+
+import keyshift as ks
+from hostile import exact, runner, summary
+from hostile.judge import HARD, judge
+from hostile.solving import MODULES, Instance, spec_of
+from keyshift.catalogue import FORMULATIONS
+
+SAMPLE = {  # by what a solve costs: the sample has to earn its seconds
+    "key-group-allocation": 8, "collocated-allocation": 4, "mclb": 6, "movement-within-limits": 25, "key-splitting": 15,
+    "key-placement": 20, "mixed-routing": 12, "interval-migration": 12, "migration-sequence": 12, "migration-policy": 8,
+}  # fmt: skip
+
+
+def test_every_formulation_is_in_the_net():
+    assert set(MODULES) == set(FORMULATIONS) == set(SAMPLE)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_options_that_are_tried_exist(name):
+    known = {m.name: m.options for m in FORMULATIONS[name].methods}
+    assert {(m, o) for m, pool in MODULES[name].OPTIONS.items() for o in pool if o not in known[m]} == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODULES)
+def test_no_wrong_word(name):
+    found = []
+    for index in range(SAMPLE[name]):
+        instance = Instance(name, 20, index)
+        for run in instance.runs:
+            wrong = [f for f in instance.run(run)["found"] if f[0] in HARD and f[0] != "overrun"]  # no timed asserts
+            found += [(index, run["method"], *f) for f in wrong]
+    assert found == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_library_values_an_assignment_as_the_truth_does(name):
+    """The two share no code, so that they agree is worth something."""
+    seen = 0
+    for index in range(30):
+        spec = spec_of(name, 21, index)
+        truth, problem = MODULES[name].Truth(spec), MODULES[name].build(spec)
+        truth.find()
+        if truth.example is None:
+            continue
+        report = ks.check(problem, list(truth.example))
+        assert report.feasible, (index, report)
+        assert abs(Fraction(report.objective) - truth.best) <= Fraction(1, 10**11) * max(truth.unit, truth.best)
+        seen += 1
+    assert seen > 3 or name in ("interval-migration", "migration-sequence", "migration-policy")
+
+
+def test_the_same_seed_draws_the_same_instance():
+    assert spec_of("mclb", 3, 4) == spec_of("mclb", 3, 4)
+    assert spec_of("mclb", 3, 4) != spec_of("mclb", 3, 5)
+
+
+def _solved(**changes):
+    instance = Instance("key-group-allocation", 22, 0)
+    truth = instance.truth
+    problem = ks.KeyGroupAllocation(ks.Workload(load=[3, 1, 1], state=[1, 1, 1], current=[0, 0, 0], nodes=2))
+    truth = type(truth)({"workload": {"load": [3, 1, 1], "state": [1, 1, 1], "current": [0, 0, 0], "nodes": 2},
+                         "options": {}})  # fmt: skip
+    truth.find()
+    right = ks.solve(problem, "flux", rounds=5)
+    solution = dataclasses.replace(right, **changes)
+    return {kind for kind, _ in judge(truth, problem, solution, "exact", partial=False, limit=1.0, seconds=0.1)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"bound": 0.6, "status": "feasible"}, "unsafe bound"),
+        ({"status": "infeasible", "assignment": None, "objective": None}, "false infeasible"),
+        ({"assignment": (0, 0, 0), "objective": 2.5, "bound": 2.5, "status": "optimal"}, "wrong optimum"),
+        ({"objective": 0.25}, "wrong value"),
+        ({"status": "feasible", "termination": "optimal"}, "optimal when not"),
+        ({"status": "feasible", "termination": "completed"}, "unproven"),
+        ({"termination": "time_limit"}, "false limit"),
+        ({"status": "none", "assignment": None, "objective": None, "termination": "completed"}, "none found"),
+    ],
+)
+def test_the_judge_catches_every_kind_of_wrong_word(changes, kind):
+    assert kind in _solved(**changes)
+
+
+def test_an_assignment_that_breaks_a_rule_is_caught():
+    spec = spec_of("mixed-routing", 22, 0)
+    truth = MODULES["mixed-routing"].Truth(spec)
+    nodes = exact.node_number(spec["workload"])
+    assert truth.broken((nodes + 1,) * len(spec["workload"]["current"]), exact.LOOSE) == "draining"
+
+
+def test_a_run_goes_on_where_it_stopped(tmp_path, monkeypatch):
+    solved = []
+
+    class Lane:
+        def __init__(self, problem, seed):
+            self.problem, self.seed = problem, seed
+
+        def solve(self, index):
+            solved.append(index)
+            return {"problem": self.problem, "seed": self.seed, "index": index, "runs": []}
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(runner, "Lane", Lane)
+    runner.run(tmp_path, ["mclb"], 0, 3, tell=lambda _: None)
+    with (tmp_path / "mclb.jsonl").open("a") as file:
+        file.write('{"problem": "mclb", "se')  # killed while it wrote
+    runner.run(tmp_path, ["mclb"], 0, 5, tell=lambda _: None)
+    assert solved == [0, 1, 2, 3, 4]
+    assert "5 instances" in summary.table(summary.read(tmp_path))
+
+
+def test_murmur_is_the_published_one():
+    from hostile.splitting import murmur
+
+    assert murmur(b"", 0) == (0, 0)
+    assert f"{murmur(b'hello', 0)[0]:016x}" == "cbd8a7b341bd9b02"
+    rng = random.Random(0)
+    assert len({murmur(rng.randbytes(n), 1) for n in range(40)}) == 40
