@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -54,8 +53,7 @@ class Knapsack:
     def whole(self, bits: int = BITS) -> tuple[IntArray, int]:
         """Whole weights, 0 for items that do not fit, and a whole limit: every choice the check admits keeps it."""
         made = scaled(np.where(self.fits, self.weights, 0.0), bits)
-        allowed = Fraction(self.most) + Fraction(made.error) * self.weights.size
-        return made.values, math.floor(allowed * made.scale)
+        return made.values, made.most(self.most)
 
     def shares(self) -> FloatArray:
         """Weights as shares of the limit, 0 for items that do not fit: the limit is 1 then."""

@@ -24,6 +24,9 @@ class AllocationPyomo:
         First stage (d), second stage ((d - d_u) + (d - d_l)), or the printed w1 * d - w2 * (d_u + d_l).
     max_distance : float, optional
         Upper limit on d, which the second stage takes from the first.
+    negligible : float, default 0
+        Loads below so much of the mean, or of the largest on the same node, are left out of (3), and all added to
+        the right side of (4): a relaxation, for solvers that lose what is so small.
 
     Attributes
     ----------
@@ -32,9 +35,13 @@ class AllocationPyomo:
     """
 
     def __init__(
-        self, problem: KeyGroupAllocation, objective: Objective = "distance", max_distance: float | None = None
+        self,
+        problem: KeyGroupAllocation,
+        objective: Objective = "distance",
+        max_distance: float | None = None,
+        negligible: float = 0.0,
     ) -> None:
-        self.problem = problem
+        self.problem, self.negligible = problem, negligible
         self.workload = problem.workload
         self.load = problem.workload.last_load.tolist()
         self.current = problem.workload.current.tolist()
@@ -102,22 +109,30 @@ class AllocationPyomo:
         # A row without variables would be a constant to Pyomo, not a constraint.
         return pyo.quicksum(terms) <= limit.most if terms else pyo.Constraint.Skip
 
-    def node_load(self, i: int) -> pyo.Expression:
-        """Load per unit of capacity of node i."""
+    def significant_load(self, i: int) -> tuple[pyo.Expression, float]:
+        """Load per unit of capacity of node i, and what negligible loads could add to it."""
         m, c = self.model, float(self.workload.capacity[i])
-        return pyo.quicksum(y / c * m.x[k, i] for k, y in enumerate(self.load) if y > 0 and (k, i) in m.x)
+        loads = {k: y / c for k, y in enumerate(self.load) if y > 0 and (k, i) in m.x}
+        least = self.negligible * max([self.problem.mean_load, *loads.values()])
+        lost = sum(y for y in loads.values() if y < least)
+        return pyo.quicksum(y * m.x[k, i] for k, y in loads.items() if y >= least), lost
 
     def upper_loads(self) -> None:
         """(3) No node lies more than d - d_u above the mean."""
         mean = self.problem.mean_load
         self.model.upper_load = pyo.Constraint(
-            range(self.workload.nodes), rule=lambda m, i: self.node_load(i) <= mean + (m.d - m.d_u)
+            range(self.workload.nodes), rule=lambda m, i: self.significant_load(i)[0] <= mean + (m.d - m.d_u)
         )
 
     def lower_loads(self) -> None:
         """(4) No kept node lies more than d - d_l below the mean."""
         mean, kept = self.problem.mean_load, np.flatnonzero(self.workload.kept).tolist()
-        self.model.lower_load = pyo.Constraint(kept, rule=lambda m, i: self.node_load(i) >= mean - (m.d - m.d_l))
+
+        def enough(m: pyo.ConcreteModel, i: int) -> object:
+            load, lost = self.significant_load(i)
+            return load >= mean - lost - (m.d - m.d_l)
+
+        self.model.lower_load = pyo.Constraint(kept, rule=enough)
 
     def distance_floor(self) -> None:
         """(5) The load distance does not exceed the mean, as printed; off by default."""

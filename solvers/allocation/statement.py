@@ -15,6 +15,8 @@ from keyshift.solvers.checked import until_checked, within
 
 MIP_DOUBT = 5e-7
 """HiGHS proves its bound within feasibility tolerances; so much of what these are tolerances of is taken off it."""
+NEGLIGIBLE = 1e-8
+"""HiGHS drops coefficients below 1e-9, and errs near it: loads of so small a share of the mean are left out by us."""
 NO_ASSIGNMENT = "no assignment meets all limits"
 
 
@@ -57,8 +59,12 @@ def solve_highs(
         problem, budget, start, weights or "distance", bound=distance_bound,
         report=budget.report if weights is None else None, **settings,
     )  # fmt: skip
-    if first.termination == "infeasible":
-        return _second_opinion(problem, budget, seed, first)
+    if first.termination == "infeasible" or (
+        first.termination == "optimal" and not _met(problem, first) and not weights
+    ):
+        return _second_opinion(problem, budget, seed, threads, first)
+    if weights and first.termination == "optimal" and not _met(problem, first):
+        first.termination = "completed"  # by another objective
     if not second_stage or weights is not None or first.termination != "optimal" or first.assignment is None:
         return first
     least = problem.objective(first.assignment)
@@ -80,27 +86,38 @@ def _by_highs(
     problem: KeyGroupAllocation,
     budget: Budget,
     start: np.ndarray | None,
-    *objective: Any,
+    objective: Any,
+    max_distance: float | None = None,
+    *,
     bound: Callable[[float], float | None],
     **settings: Any,
 ) -> Answer:
     """HiGHS on the statement of an objective, as often as the check refuses what its tolerances let in."""
     from keyshift.models.allocation.pyomo_model import AllocationPyomo
 
-    statement = within(budget, lambda: AllocationPyomo(problem, *objective))
+    statement = within(budget, lambda: AllocationPyomo(problem, objective, max_distance, NEGLIGIBLE))
     if statement is None:
-        return Answer(start, None, budget.why)
+        return Answer(start, 0.0, budget.why)
 
     def run() -> Answer:
         return highs.solve(statement, budget, start, bound=bound, infeasible=NO_ASSIGNMENT, **settings)
 
-    known = start if objective[0] == "distance" else None
-    answer = until_checked(problem, run, statement.forbid, known)
-    return (
-        answer
-        if answer.assignment is not None or answer.termination == "infeasible"
-        else replace(answer, assignment=start)
-    )
+    answer = until_checked(problem, run, statement.forbid, start if objective == "distance" else None)
+    if answer.assignment is None and answer.termination != "infeasible":
+        answer.assignment = start
+    if (
+        answer.assignment is not None
+        and (answer.bound or 0.0) > problem.objective(answer.assignment) + problem.tolerance
+    ):
+        answer.bound, answer.termination = 0.0, "gap"  # what is plainly wrong is worth nothing
+    return answer
+
+
+def _met(problem: KeyGroupAllocation, answer: Answer) -> bool:
+    """Whether an answer is optimal by its own bound."""
+    if answer.assignment is None or answer.bound is None:
+        return False
+    return problem.objective(answer.assignment) - answer.bound <= problem.tolerance
 
 
 def _roughness(problem: KeyGroupAllocation) -> float:
@@ -110,12 +127,14 @@ def _roughness(problem: KeyGroupAllocation) -> float:
     return max(problem.scale, heaviest / float(w.capacity.min()) if (w.capacity != w.capacity[0]).any() else 0.0)
 
 
-def _second_opinion(problem: KeyGroupAllocation, budget: Budget, seed: int, said: Answer) -> Answer:
-    """HiGHS's word that there is no assignment, which rests on tolerances, held against whole numbers."""
-    other = solve_cpsat(problem, budget=budget, seed=seed)
-    if other.termination == "infeasible":
+def _second_opinion(problem: KeyGroupAllocation, budget: Budget, seed: int, threads: int, said: Answer) -> Answer:
+    """What HiGHS says within tolerances and cannot be relied on, held against whole numbers."""
+    other = solve_cpsat(problem, budget=budget, seed=seed, start=said.assignment, threads=threads)
+    if other.termination == "infeasible" and said.termination == "infeasible":
         return said
-    return replace(other, termination="gap" if other.termination == "optimal" else other.termination)
+    if said.termination != "infeasible":
+        other.bound = max(other.bound or 0.0, said.bound or 0.0)
+    return replace(other, details={**said.details, **other.details, "second_opinion": "CP-SAT"})
 
 
 def solve_cpsat(
@@ -155,13 +174,13 @@ def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> A
     """The linear relaxation's value, made safe: a bound, no assignment."""
     from keyshift.models.allocation.pyomo_model import AllocationPyomo
 
-    compiled = within(budget, lambda: highs.compile_model(AllocationPyomo(problem).model))
+    compiled = within(budget, lambda: highs.compile_model(AllocationPyomo(problem, negligible=NEGLIGIBLE).model))
     if compiled is None:
         return Answer(None, 0.0, budget.why)
     bound, termination = highs.relaxation_bound(compiled[0], budget, seed)
     if termination == "infeasible":
         said = Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
-        other = _second_opinion(problem, budget, seed, said)
+        other = _second_opinion(problem, budget, seed, 1, said)
         return said if other.termination == "infeasible" else Answer(None, 0.0, budget.why)
     least = 0.0 if bound is None else max(0.0, bound - problem.rounding)
     return Answer(None, least, "completed" if termination == "optimal" else termination)
