@@ -170,9 +170,11 @@ class AllocationPyomo:
         for (k, i), x in m.x.items():
             x.value = int(assignment[k] == i)
         figures = self.problem.metrics(assignment)
-        m.d.value = figures["load_distance"]
-        m.d_u.value = m.d.value - figures["upper_deviation"]
-        m.d_l.value = m.d.value - figures["lower_deviation"]
+        d = figures["load_distance"]
+        # Rounding may put a value a hair outside its box.
+        m.d.set_value(d, skip_validation=True)
+        m.d_u.set_value(d - figures["upper_deviation"], skip_validation=True)
+        m.d_l.set_value(d - figures["lower_deviation"], skip_validation=True)
 
     def assignment(self) -> IntArray:
         """Read the assignment from the variables' values: for each key group, its node of largest x."""
