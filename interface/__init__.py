@@ -12,10 +12,11 @@ Heavy parts (Pyomo, OR-Tools, Numba, Matplotlib, Spark) load on first use.
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyshift.models.answer import Progress
-from keyshift.models.errors import BoundError, InputError, KeyshiftError, MissingDependencyError
+from keyshift.models.errors import BoundError, ChangedWorkloadError, InputError, KeyshiftError, MissingDependencyError
 from keyshift.models.problem import CheckReport, Problem, Violation
 from keyshift.models.solution import Solution
 from keyshift.models.workload import Workload
@@ -28,12 +29,18 @@ if TYPE_CHECKING:
     from keyshift.heuristics.splitting.partitioner import Partitioner
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
+    from keyshift.models.files.plan import read_plan
+    from keyshift.models.files.solution import read_solution
     from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
+    from keyshift.models.plans.phase import Phase
+    from keyshift.models.plans.plan import Plan
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
-    from keyshift.replays.adaptation import Planner, Replay, replay
+    from keyshift.plans.making import plan
+    from keyshift.replays.adaptation import Replay, replay
+    from keyshift.replays.planner import Planner
     from keyshift.replays.scaling import Planned, Scaling, TargetUtilisation
     from keyshift.solving import check, solve
 
@@ -56,8 +63,10 @@ _LAZY = {
     "MixedRouting": "keyshift.models.routing",
     "MovementWithinLimits": "keyshift.models.mclb",
     "Partitioner": "keyshift.heuristics.splitting.partitioner",
+    "Phase": "keyshift.models.plans.phase",
+    "Plan": "keyshift.models.plans.plan",
     "Planned": "keyshift.replays.scaling",
-    "Planner": "keyshift.replays.adaptation",
+    "Planner": "keyshift.replays.planner",
     "Replay": "keyshift.replays.adaptation",
     "RoutingTable": "keyshift.models.routing",
     "Scaling": "keyshift.replays.scaling",
@@ -67,6 +76,9 @@ _LAZY = {
     "compare": "keyshift.comparison",
     "methods": "keyshift.catalogue",
     "pareto": "keyshift.fronts.front",
+    "plan": "keyshift.plans.making",
+    "read_plan": "keyshift.models.files.plan",
+    "read_solution": "keyshift.models.files.solution",
     "read_workload": "keyshift.models.files.workload",
     "replay": "keyshift.replays.adaptation",
     "solve": "keyshift.solving",
@@ -76,6 +88,7 @@ _LAZY = {
 __all__ = [
     "MCLB",
     "BoundError",
+    "ChangedWorkloadError",
     "CheckReport",
     "CollocatedAllocation",
     "Comparison",
@@ -94,6 +107,8 @@ __all__ = [
     "MixedRouting",
     "MovementWithinLimits",
     "Partitioner",
+    "Phase",
+    "Plan",
     "Planned",
     "Planner",
     "Problem",
@@ -110,11 +125,30 @@ __all__ = [
     "compare",
     "methods",
     "pareto",
+    "plan",
+    "read_plan",
+    "read_solution",
     "read_workload",
     "replay",
     "solve",
     "write_workload",
 ]
+
+
+def _plan(solution: Solution, **options: Any) -> Plan:
+    from keyshift.plans.making import plan as make
+
+    return make(solution.problem, solution, **options)
+
+
+def _save(solution: Solution, path: str | Path) -> None:
+    from keyshift.models.files.solution import write_solution
+
+    write_solution(solution, path)
+
+
+Solution.planner = _plan  # models know nothing of what stands above them: the front door tells them
+Solution.writer = _save
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ or in a stated direction, and `Scaled.error` says by how much at most.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -41,11 +41,14 @@ class Scaled:
         Whole units in one of the floats' own.
     error : float
         0 where nothing was rounded.
+    below : bool
+        Whether what was rounded was rounded down: no sum of the integers stands for more than the floats' own.
     """
 
     values: IntArray
     scale: Fraction
     error: float
+    below: bool = False
 
     @property
     def exact(self) -> bool:
@@ -70,12 +73,12 @@ class Scaled:
     def finer(self, bits: int = BITS) -> Scaled:
         """The same numbers in the smallest unit that the bits allow, for models that divide by them."""
         spare = max(0, bits - self.total.bit_length())
-        return Scaled(self.values << spare, self.scale * 2**spare, self.error)
+        return replace(self, values=self.values << spare, scale=self.scale * 2**spare)
 
     def coarsest(self) -> Scaled:
         """The same numbers in the largest unit that divides them all: the smallest integers there are."""
         divisor = int(np.gcd.reduce(self.values)) or 1
-        return Scaled(self.values // divisor, self.scale / divisor, self.error)
+        return replace(self, values=self.values // divisor, scale=self.scale / divisor)
 
     def lower(self, whole: int | float, terms: int | None = None) -> float:
         """A float not above what `whole` units stand for when at most so many of the numbers make them up.
@@ -83,7 +86,11 @@ class Scaled:
         By default each of them once. Never negative, as the numbers are not.
         """
         value = float(Fraction(whole) / self.scale)
-        return value if self.exact else max(0.0, value - (self.values.size if terms is None else terms) * self.error)
+        return (
+            value
+            if self.exact or self.below
+            else max(0.0, value - (self.values.size if terms is None else terms) * self.error)
+        )
 
     def upper(self, whole: int | float, terms: int | None = None) -> float:
         """A float not below what `whole` units stand for when at most so many of the numbers make them up."""
@@ -133,7 +140,7 @@ def scaled(numbers: FloatArray, bits: int = BITS, *, rounding: Rounding = "neare
         return made
     whole = _ROUND[rounding](np.ldexp(numbers, room))
     most = math.ldexp(0.5 if rounding == "nearest" else 1.0, -room)
-    return Scaled(whole.astype(np.int64), Fraction(2) ** room, most)
+    return Scaled(whole.astype(np.int64), Fraction(2) ** room, most, rounding == "down")
 
 
 def _decimal(numbers: FloatArray, total: float, room: int) -> Scaled | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from keyshift.models.answer import Answer, Termination
 from keyshift.models.arrays import frozen
 from keyshift.models.errors import BoundError
-from keyshift.models.problem import Problem
+from keyshift.models.problem import Problem, Violation
 
+ROUNDING = 1e-9
+"""A bound that exceeds an objective by less than so much of the problem's scale does so by the rounding of floats."""
 Status = Literal["optimal", "feasible", "infeasible", "none"]
 
 
@@ -25,7 +29,8 @@ class Solution:
         The problem answered: the one asked, unless the method ignores a rule of it (see `Answer.problem`).
     method : str
     status : {"optimal", "feasible", "infeasible", "none"}
-        What you hold: a proven optimum, a checked assignment, a proof that there is none, or nothing.
+        What you hold: a proven optimum (no assignment is better by more than `tolerance`), a checked assignment, a
+        proof that there is none, or nothing.
     termination : str
         Why the method stopped: "optimal", "gap", "time_limit", "infeasible", "completed", "interrupted".
     assignment : ndarray or None
@@ -39,6 +44,10 @@ class Solution:
         What conflicts when infeasible, or what else the reader should know.
     details : dict
         Figures about the run itself.
+    offered : ndarray or None
+        What the method offered although it breaks rules; `assignment` is None then.
+    violations : tuple of Violation
+        The rules it breaks.
     """
 
     problem: Problem
@@ -52,6 +61,44 @@ class Solution:
     metrics: dict[str, float] = field(default_factory=dict)
     message: str = ""
     details: dict[str, Any] = field(default_factory=dict)
+    offered: np.ndarray | None = None
+    violations: tuple[Violation, ...] = ()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for array in (self.assignment, self.offered):  # arrays come back writable from a pickle
+            if array is not None:
+                frozen(array)
+
+    planner: ClassVar[Callable[..., Any] | None] = None
+    writer: ClassVar[Callable[..., None] | None] = None
+    """How `plan` makes a plan and `save` writes a file; the front door says so when it opens."""
+
+    def plan(self, **options: Any) -> Any:
+        """What an operator carries out: `keyshift.plan` of this solution, with its options.
+
+        Returns
+        -------
+        Plan
+        """
+        assert self.planner is not None, "import keyshift first"
+        return self.planner(**options)
+
+    def save(self, path: str | Path) -> None:
+        """Write the solution, its problem included, as one JSON file that `keyshift.read_solution` reads.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written there.
+        """
+        assert self.writer is not None, "import keyshift first"
+        self.writer(path)
+
+    @property
+    def tolerance(self) -> float | None:
+        """How far the bound may lie below the objective of what is called optimal; None without an assignment."""
+        return None if self.objective is None else self.problem.tolerance_of(self.objective)
 
     @property
     def gap_abs(self) -> float | None:
@@ -88,10 +135,10 @@ class Solution:
             why = f"{method} found no feasible assignment: {report.violations[0]}"
             return cls(
                 problem, method, "none", answer.termination, None, None, answer.bound, seconds,
-                message=why, details=answer.details,
+                message=why, details=answer.details, offered=frozen(assignment), violations=report.violations,
             )  # fmt: skip
         bound = _trusted(problem, answer.bound, report.objective, method)
-        proven = bound is not None and report.objective - bound <= problem.tolerance
+        proven = bound is not None and report.objective - bound <= problem.tolerance_of(report.objective)
         return cls(
             problem, method, "optimal" if proven else "feasible", answer.termination, frozen(assignment),
             report.objective, bound, seconds, report.metrics, answer.message, answer.details,
@@ -113,7 +160,7 @@ def _trusted(problem: Problem, bound: float | None, objective: float, method: st
     """Pull a bound that rounding put a hair above the objective down to it; refuse one that is plainly wrong."""
     if bound is None or not np.isfinite(bound):
         return None
-    if bound > objective + problem.tolerance:
+    if bound > objective + max(problem.tolerance_of(objective), ROUNDING * problem.scale):
         raise BoundError(
             f"{method} claims the bound {bound:.9g}, but a checked assignment has objective {objective:.9g}"
         )

@@ -18,6 +18,9 @@ FloatArray = NDArray[Any]
 IntArray = NDArray[Any]
 BoolArray = NDArray[Any]
 
+MOST_NODES = 10_000_000
+"""More nodes than any cluster has: a number beyond it is a slip, and would only fill the memory."""
+
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Workload:
@@ -49,6 +52,8 @@ class Workload:
         Use of further resources (memory, network) by each key group, >= 0.
     keys : sequence of str or int, optional
         A label for each key group, no two alike.
+    node_names : sequence of str or int, optional
+        A name for each node, no two alike: it comes back in plans, messages and figures.
 
     Raises
     ------
@@ -73,6 +78,7 @@ class Workload:
     home: IntArray | None
     resources: Mapping[str, FloatArray]
     keys: tuple[str | int, ...] | None
+    node_names: tuple[str | int, ...] | None
 
     # Anything array-like goes in, read-only arrays come out: hence an __init__ of our own.
     def __init__(
@@ -88,6 +94,7 @@ class Workload:
         home: ArrayLike | None = None,
         resources: Mapping[str, ArrayLike] | None = None,
         keys: Sequence[str | int] | None = None,
+        node_names: Sequence[str | int] | None = None,
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -107,6 +114,8 @@ class Workload:
         put("home", None if home is None else arrays.indices("home", home, length=p, upper=n, what="node"))
         put("resources", arrays.named("resources", resources or {}, length=p))
         put("keys", None if keys is None else arrays.labels("keys", keys, length=p))
+        names = None if node_names is None else arrays.labels("node_names", node_names, length=n, of="nodes")
+        put("node_names", names)
 
     @property
     def key_groups(self) -> int:
@@ -130,21 +139,36 @@ class Workload:
 
     def replace(self, **changes: Any) -> Workload:
         """Return a copy with some fields changed, validated again."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        values["nodes"] = values.pop("capacity")
+        values = self.arguments()
         unknown = sorted(set(changes) - set(values))
         if unknown:
             raise InputError(f"a workload has no field {unknown[0]!r}; its fields are {', '.join(values)}")
         return Workload(**{**values, **changes})
 
+    def arguments(self) -> dict[str, Any]:
+        """What the workload is made from, by the names of its parameters."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["nodes"] = values.pop("capacity")
+        return {**values, "resources": dict(self.resources)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Rebuilt, not copied: arrays would come back writable, and a read-only mapping does not pickle at all.
+        return _rebuilt, (self.arguments(),)
+
     def __repr__(self) -> str:
-        extras = [name for name in ("traffic", "operator", "home", "keys") if getattr(self, name) is not None]
+        extras = [
+            name for name in ("traffic", "operator", "home", "keys", "node_names") if getattr(self, name) is not None
+        ]
         drained = f", {int(self.draining.sum())} draining" if self.draining.any() else ""
         more = f", with {', '.join([*extras, *self.resources])}" if extras or self.resources else ""
         return (
             f"Workload({self.key_groups} key groups, {self.nodes} nodes{drained}, "
             f"{self.windows} window{'s' * (self.windows != 1)}{more})"
         )
+
+
+def _rebuilt(values: dict[str, Any]) -> Workload:
+    return Workload(**values)
 
 
 def _capacities(nodes: int | ArrayLike) -> FloatArray:
@@ -154,6 +178,10 @@ def _capacities(nodes: int | ArrayLike) -> FloatArray:
     if isinstance(nodes, int | np.integer):
         if nodes < 1:
             raise InputError(f"nodes = {nodes}: at least one node is needed")
+        if nodes > MOST_NODES:
+            raise InputError(
+                f"nodes = {nodes if nodes < 10**40 else 'a number of many digits'}: at most {MOST_NODES:,}"
+            )
         return arrays.frozen(np.ones(int(nodes)))
     if np.ndim(nodes) == 0:  # a float, a string: neither a count nor a list of capacities
         raise InputError(f"nodes = {nodes!r}: give a number of nodes or an array of capacities")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,11 +10,11 @@ from typing import Any, Protocol
 from ortools.sat.python import cp_model
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Termination
+from keyshift.models.answer import LimitReached, Termination
 from keyshift.models.errors import InputError
 from keyshift.models.workload import IntArray
+from keyshift.solvers.threads import until_limit
 
-POLL_SECONDS = 0.05
 GRACE_SECONDS = 0.5
 """CP-SAT looks at its limits in its search; where it does not within this - deep in presolve - it is left behind."""
 NOTHING_PROVEN = -(2.0**62)
@@ -153,31 +151,19 @@ def minimise(
     for name, value in parameters.items():
         setattr(solver.parameters, name, value)
     callback = _Reporter(report)
-    statuses: list[int] = []
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            statuses.append(int(solver.solve(model, callback)))
-        except BaseException as error:  # handed on to the main thread below
-            failures.append(error)
-
-    worker = threading.Thread(target=run, daemon=True)
-    worker.start()
-    over: float | None = None
-    while worker.is_alive():
-        worker.join(POLL_SECONDS)
-        if budget.expired:
-            over = time.monotonic() if over is None else over
-            solver.stop_search()
-            if worker.is_alive() and time.monotonic() - over > GRACE_SECONDS:
-                return CpSatResult(_Left(callback), callback.found is not None, budget.why)
-    if failures:
-        raise failures[0]
-    if statuses[0] == int(cp_model.MODEL_INVALID):
+    try:
+        status = int(
+            until_limit(
+                budget if budget.remaining > 0 else Budget(0.1), solver.solve, model, callback,
+                stop=solver.stop_search, grace=GRACE_SECONDS,
+            )
+        )  # fmt: skip
+    except LimitReached:
+        return CpSatResult(_Left(callback), callback.found is not None, budget.why)
+    if status == int(cp_model.MODEL_INVALID):
         raise InputError(f"CP-SAT refuses the model, whose numbers must fit 64 bits: {model.validate().strip()[:200]}")
-    found = statuses[0] in (int(cp_model.OPTIMAL), int(cp_model.FEASIBLE))
+    found = status in (int(cp_model.OPTIMAL), int(cp_model.FEASIBLE))
     # CP-SAT leaves early when its next look at the clock would come too late.
     timed = math.isfinite(budget.time_limit) and solver.wall_time > 0.5 * solver.parameters.max_time_in_seconds
-    ended = _ENDED.get(statuses[0]) or budget.ended("time_limit" if timed else "gap")
+    ended = _ENDED.get(status) or budget.ended("time_limit" if timed else "gap")
     return CpSatResult(solver, found, ended)

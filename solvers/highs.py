@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
+import logging
 import math
-import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import highspy
 import numpy as np
@@ -18,17 +17,15 @@ import scipy.sparse as sp
 from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Termination
+from keyshift.models.answer import LimitReached, Termination
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Scaled, scaled
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 from keyshift.solvers.scaling import Units, in_units
+from keyshift.solvers.threads import until_limit
 
-POLL_SECONDS = 0.05
-GRACE_SECONDS = 0.3
-"""HiGHS hears a limit in its search; where it does not - presolve, a loop of its own - it is left behind after this."""
 DOUBT = 2e-7
 """HiGHS proves its bounds within tolerances (integrality 1e-8, dual feasibility 1e-7): so much of the objective's
 size, of its largest coefficient or of the bound itself, is taken off every bound of a mixed-integer program."""
@@ -105,6 +102,17 @@ def solve(
         return Answer(None, termination="infeasible", message=f"HiGHS proves that {infeasible}")
     found = start if result.values is None else statement.assignment()
     return Answer(found, bound(result.bound), result.termination, details={"nodes": result.nodes})
+
+
+@contextmanager
+def written_in_time() -> Iterator[None]:
+    """Let `LimitReached` leave a Pyomo rule - a statement's `tick` raises it - without Pyomo logging it as an error."""
+    log = logging.getLogger("pyomo.core")
+    was, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = was
 
 
 def minimise_model(model: pyo.ConcreteModel, budget: Budget, *, warm: bool = False, **settings: Any) -> HighsResult:
@@ -235,8 +243,6 @@ class _Run:
     at its limits. What it had found by then is kept by the callbacks.
     """
 
-    left: ClassVar[list[threading.Thread]] = []
-
     def __init__(
         self, highs: highspy.Highs, budget: Budget, report: Callable[[float, float], None] | None, unit: float
     ) -> None:
@@ -266,21 +272,14 @@ class _Run:
             self.values = np.array(event.data_out.mip_solution)
 
     def to_the_end(self) -> bool:
-        """Run; False if HiGHS did not come back within the grace after the budget ended."""
+        """Run; False if HiGHS did not come back soon after the budget ended."""
         if self.budget.expired:
-            return True
-        worker = threading.Thread(target=self.highs.run, daemon=True)
-        worker.start()
-        over: float | None = None
-        while worker.is_alive():
-            worker.join(POLL_SECONDS)
-            if over is None and self.budget.expired:
-                over = time.monotonic()
-            if over is not None and worker.is_alive() and time.monotonic() - over > GRACE_SECONDS:
-                self.abandoned = True
-                _Run.left = [t for t in _Run.left if t.is_alive()] + [worker]
-                return False
-        return True
+            return True  # it has not begun, and may be asked
+        try:
+            until_limit(self.budget, self.highs.run)
+        except LimitReached:
+            self.abandoned = True
+        return not self.abandoned
 
     def result(self, is_mip: bool) -> HighsResult:
         """What HiGHS found and proved, in scaled units."""
@@ -299,14 +298,6 @@ class _Run:
         """What it had found when it was left, from the callbacks alone."""
         proven = self.proven if self.proven < 1e30 else -np.inf
         return HighsResult(self.values, proven, self.budget.why, nodes=0)
-
-
-@atexit.register
-def _wait_for_those_left() -> None:
-    """Give runs that were left a moment to hear it: Python ends badly while a callback waits to enter it."""
-    until = time.monotonic() + 1.0
-    for worker in _Run.left:
-        worker.join(max(0.0, until - time.monotonic()))
 
 
 def relaxation_bound(program: LinearProgram, budget: Budget, seed: int = 0) -> tuple[float | None, Termination]:

@@ -1,11 +1,26 @@
-"""Keep linear algebra on one thread: small matrices gain nothing from more, and lose much on a busy machine."""
+"""Threads: linear algebra on one of them, and compiled code that knows no limit on one that can be left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import atexit
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_limits
+
+from keyshift.models import Budget
+from keyshift.models.answer import LimitReached
+
+POLL_SECONDS = 0.05
+GRACE_SECONDS = 0.3
+"""So long after the budget's end a run may still come back; then it is left behind."""
+_PATIENT: ContextVar[bool] = ContextVar("patient", default=False)
+_LEFT: list[threading.Thread] = []
+Result = TypeVar("Result")
 
 
 @contextmanager
@@ -13,3 +28,72 @@ def one_blas_thread() -> Iterator[None]:
     """Run the block with single-threaded BLAS, which also makes its sums come out alike from run to run."""
     with threadpool_limits(limits=1, user_api="blas"):
         yield
+
+
+@contextmanager
+def nobody_is_left() -> Iterator[None]:
+    """Wait for every run in the block however long it takes: what it compiles is wanted."""
+    token = _PATIENT.set(True)
+    try:
+        yield
+    finally:
+        _PATIENT.reset(token)
+
+
+def until_limit(
+    budget: Budget,
+    function: Callable[..., Result],
+    *arguments: Any,
+    stop: Callable[[], None] | None = None,
+    grace: float = GRACE_SECONDS,
+) -> Result:
+    """Run a function in a thread of its own: the main thread stays free to hear Ctrl-C and the limit, and to leave.
+
+    Parameters
+    ----------
+    function : callable
+        Gives Python's lock back while it works, as solvers and `nogil` kernels do. What it was given must not be
+        touched any more once it has been left.
+    stop : callable, optional
+        Called again and again from the budget's end on, to ask the function to come back.
+    grace : float
+        Seconds after the budget's end until the thread is left behind. It ends by itself, some time.
+
+    Raises
+    ------
+    LimitReached
+        If it was left behind, or the budget had ended before.
+    """
+    budget.tick()
+    done: list[Result] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(function(*arguments))
+        except BaseException as error:  # handed on to the caller below
+            failed.append(error)
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    over: float | None = None
+    while worker.is_alive():
+        worker.join(POLL_SECONDS)
+        if budget.expired and worker.is_alive():
+            over = time.monotonic() if over is None else over
+            if stop is not None:
+                stop()
+            if time.monotonic() - over > grace and not _PATIENT.get():
+                _LEFT[:] = [*(t for t in _LEFT if t.is_alive()), worker]
+                raise LimitReached
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
+@atexit.register
+def _wait_for_those_left() -> None:
+    """Give runs that were left a moment to hear it: Python ends badly while a solver waits to enter it."""
+    until = time.monotonic() + 1.0
+    for worker in _LEFT:
+        worker.join(max(0.0, until - time.monotonic()))

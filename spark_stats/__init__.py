@@ -16,21 +16,22 @@ from keyshift.models.errors import MissingDependencyError
 from keyshift.spark_stats.topology import Operator, Topology
 
 if TYPE_CHECKING:
+    from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
     from keyshift.spark_stats.collect import collect
     from keyshift.spark_stats.keys import collect_keys
     from keyshift.spark_stats.session import local_session
     from keyshift.spark_stats.sources import read_log, read_log_stream
     from keyshift.spark_stats.statistics import Stats
     from keyshift.spark_stats.streaming import StatsStream
-    from keyshift.spark_stats.transitions import node_counts, transition_matrix, transitions_of
+    from keyshift.spark_stats.transitions import transitions_of
 
 _LAZY = {
     "Stats": "keyshift.spark_stats.statistics",
     "StatsStream": "keyshift.spark_stats.streaming",
     "collect": "keyshift.spark_stats.collect",
     "collect_keys": "keyshift.spark_stats.keys",
-    "node_counts": "keyshift.spark_stats.transitions",
-    "transition_matrix": "keyshift.spark_stats.transitions",
+    "node_counts": "keyshift.models.intervals.policy.transitions",
+    "transition_matrix": "keyshift.models.intervals.policy.transitions",
     "transitions_of": "keyshift.spark_stats.transitions",
     "read_log": "keyshift.spark_stats.sources",
     "read_log_stream": "keyshift.spark_stats.sources",

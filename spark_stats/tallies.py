@@ -44,7 +44,7 @@ PACKED = "window bigint, kind int, content binary"
 
 
 @dataclass(frozen=True)
-class Plan:
+class TallyPlan:
     """What to count: `sums[k]` names the columns added up for kind k (operators, then edges)."""
 
     operators: int
@@ -57,7 +57,7 @@ class Plan:
         return max(map(len, self.sums))
 
 
-def count(batches: Iterable[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+def count(batches: Iterable[pa.RecordBatch], plan: TallyPlan) -> Iterator[pa.RecordBatch]:
     """Tally the tuples of one task, block by block; gives packed rows."""
     held: list[pa.RecordBatch] = []
     rows = 0
@@ -104,7 +104,7 @@ def unpack(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordB
             )
 
 
-def _count_block(batches: list[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan) -> Iterator[pa.RecordBatch]:
     table = pa.Table.from_batches(batches)
     window, refused = _array(table["window"]), _array(table["refused"])
     there: IntArray | slice = slice(None)

@@ -29,10 +29,6 @@ LONG_FILES = {
     "benchmarks/intervals.py": 416,
     "benchmarks/mixed_routing.py": 391,
     "interface/replays/adaptation.py": 380,
-    "tests/models/test_splitting_stream.py": 410,
-    "tests/solvers/test_allocation_exact.py": 358,
-    "tests/solvers/test_mclb.py": 366,
-    "tests/solvers/test_migration_policy.py": 371,
 }
 LONG_FUNCTIONS: dict[str, int] = {
     "benchmarks/key_splitting.py:speed": 81,

@@ -21,6 +21,7 @@ MIGRATION = Formulation(
             f"{_PAPER}, Def. 4.1; HiGHS",
             "keyshift.solvers.intervals.statement:solve_milp",
             limits="small",
+            prepare="keyshift.solvers.intervals.warm_up:compile_migration",
         ),
         Method(
             "cp-sat",
@@ -28,6 +29,7 @@ MIGRATION = Formulation(
             f"{_PAPER}, Def. 4.1; CP-SAT",
             "keyshift.solvers.intervals.statement:solve_cpsat",
             limits="small",
+            prepare="keyshift.solvers.intervals.warm_up:compile_migration",
         ),
         Method(
             "ssm-repaired",
@@ -58,6 +60,7 @@ MIGRATION = Formulation(
             "without contiguity; CP-SAT",
             "keyshift.solvers.intervals.statement:solve_free",
             limits="small",
+            prepare="keyshift.solvers.intervals.warm_up:compile_migration",
         ),
         Method(
             "ssm-printed",
@@ -113,6 +116,7 @@ SEQUENCE = Formulation(
             f"{_PAPER}, sec. 5.1; HiGHS",
             "keyshift.solvers.intervals.statement:solve_milp",
             limits="small",
+            prepare="keyshift.solvers.intervals.warm_up:compile_sequence",
         ),
         Method(
             "cp-sat",
@@ -120,6 +124,7 @@ SEQUENCE = Formulation(
             f"{_PAPER}, sec. 5.1; CP-SAT",
             "keyshift.solvers.intervals.statement:solve_cpsat",
             limits="small",
+            prepare="keyshift.solvers.intervals.warm_up:compile_sequence",
         ),
         Method(
             "ssm",
@@ -146,7 +151,7 @@ POLICY = Formulation(
             "value-iteration",
             "exact",
             f"{_PAPER}, Fig. 9, corrected",
-            "keyshift.solvers.intervals.policy.small:value_iteration",
+            "keyshift.solvers.intervals.policy.value_iteration:value_iteration",
             limits="hundreds of partitions",
             prepare="keyshift.solvers.intervals.warm_up:compile_policy",
         ),
@@ -154,7 +159,7 @@ POLICY = Formulation(
             "lp",
             "exact",
             "Puterman 1994, sec. 6.9; HiGHS",
-            "keyshift.solvers.intervals.policy.small:solve_lp",
+            "keyshift.solvers.intervals.policy.statement:solve_lp",
             limits="hundreds of partitions",
             prepare="keyshift.solvers.intervals.warm_up:compile_policy",
         ),

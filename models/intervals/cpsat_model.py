@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -23,14 +24,22 @@ class IntervalCpSat:
     problem : IntervalMigration or MigrationSequence
     state : ndarray of int64, shape (m,)
         State of the tasks in whole units.
+    tick : callable, optional
+        Called in every long loop; what it raises leaves the model unfinished.
 
     Attributes
     ----------
     model : ortools.sat.python.cp_model.CpModel
     """
 
-    def __init__(self, problem: IntervalMigration | MigrationSequence, state: IntArray) -> None:
+    def __init__(
+        self,
+        problem: IntervalMigration | MigrationSequence,
+        state: IntArray,
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
         self.problem = problem
+        self.tick = tick
         self.workload = problem.workload
         self.state = state.tolist()
         self.tasks = range(problem.workload.key_groups)
@@ -56,12 +65,14 @@ class IntervalCpSat:
         """(1) Every task runs on exactly one node."""
         for t in range(len(self.steps)):
             for k in self.tasks:
+                self.tick()
                 self.model.add_exactly_one(self.x[t, i, k] for i in self.nodes)
 
     def one_interval_each(self) -> None:
         """(2) A node's tasks begin at most once."""
         for t in range(len(self.steps)):
             for i in self.nodes:
+                self.tick()
                 for k in self.tasks:
                     before = self.x[t, i, k - 1] if k > 0 else 0
                     self.model.add(self.b[t, i, k] >= self.x[t, i, k] - before)
@@ -96,6 +107,7 @@ class IntervalCpSat:
             self.model.add(self.v[0, k] >= 1 - stays)
         for t in range(1, len(self.steps)):
             for i in self.nodes:
+                self.tick()
                 for k in self.tasks:
                     self.model.add(self.v[t, k] >= self.x[t - 1, i, k] - self.x[t, i, k])
 

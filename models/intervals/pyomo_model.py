@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyomo.environ as pyo
 
 from keyshift.models.intervals.sequence.problem import MigrationSequence
 from keyshift.models.intervals.step.problem import IntervalMigration
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import FloatArray, IntArray
 
 
 def steps_of(problem: IntervalMigration | MigrationSequence) -> list[tuple[int, int]]:
@@ -29,6 +31,10 @@ class IntervalPyomo:
     Parameters
     ----------
     problem : IntervalMigration or MigrationSequence
+    state : ndarray, shape (m,), optional
+        Sizes in place of the workload's.
+    tick : callable, optional
+        Called for every row; what it raises leaves the model unfinished.
 
     Attributes
     ----------
@@ -36,9 +42,16 @@ class IntervalPyomo:
         Variables ``x[t, i, k]``, ``b[t, i, k]``, and ``v[t, k]``: task k moves in step t.
     """
 
-    def __init__(self, problem: IntervalMigration | MigrationSequence) -> None:
+    def __init__(
+        self,
+        problem: IntervalMigration | MigrationSequence,
+        state: FloatArray | None = None,
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
         self.problem = problem
         self.workload = problem.workload
+        self.state = problem.workload.state if state is None else state
+        self.tick = tick
         self.tasks = range(problem.workload.key_groups)
         self.steps = steps_of(problem)
         self.nodes = open_nodes(problem)
@@ -63,7 +76,7 @@ class IntervalPyomo:
 
     def set_objective(self) -> None:
         """Minimise the state moved over all steps."""
-        state = self.workload.state.tolist()
+        state = self.state.tolist()
         self.model.objective = pyo.Objective(expr=pyo.quicksum(state[k] * v for (_, k), v in self.model.v.items()))
 
     def one_node_each(self) -> None:
@@ -77,6 +90,7 @@ class IntervalPyomo:
         m = self.model
 
         def begins(m: pyo.ConcreteModel, t: int, i: int, k: int) -> object:
+            self.tick()
             return m.b[t, i, k] >= m.x[t, i, k] - (m.x[t, i, k - 1] if k > 0 else 0)
 
         m.begin = pyo.Constraint(m.places, rule=begins)
@@ -94,6 +108,7 @@ class IntervalPyomo:
         m.load_limit = pyo.ConstraintList()
         for t, (_, limit) in enumerate(self.steps):
             for end, start in enumerate(self.problem.prefix.starts(limit).tolist()):
+                self.tick()
                 for i in self.nodes if start > 0 else ():
                     too_heavy = m.x[t, i, start - 1] + m.x[t, i, end - 1] <= 1
                     m.load_limit.add(too_heavy)
@@ -111,6 +126,7 @@ class IntervalPyomo:
         m.leave = pyo.ConstraintList()
         for t in range(len(self.steps)):
             for k in self.tasks:
+                self.tick()
                 if t == 0:
                     stays = m.x[0, current[k], k] if current[k] in self.nodes else 0
                     m.leave.add(m.v[0, k] >= 1 - stays)

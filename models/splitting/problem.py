@@ -131,6 +131,10 @@ class KeySplitting(Problem):
             if self.source_keys.size != self.messages:
                 raise InputError(f"source_keys has {self.source_keys.size} entries, expected {self.messages}")
 
+    def arguments(self) -> dict[str, Any]:
+        given = super().arguments()
+        return {**given, "workers": self.workers if self.equal_speeds else self.speeds, "column": None}
+
     @classmethod
     def from_path(cls, path: str | Path, **parameters: Any) -> Self:
         """Build the problem from a stream on disk: Parquet, or a text file (.txt) with one key, a text, a line."""
@@ -204,6 +208,10 @@ class KeySplitting(Problem):
     def tolerance(self) -> float:
         """Below one message where loads are numbers of messages."""
         return min(super().tolerance, 0.5) if self.counts else super().tolerance
+
+    def tolerance_of(self, objective: float) -> float:
+        """A millionth of the largest load, which is never below the mean; below one message where loads count them."""
+        return min(1e-6 * objective, 0.5) if self.counts else 1e-6 * objective
 
     def canonical(self, assignment: Any) -> np.ndarray:
         if isinstance(assignment, np.memmap) and assignment.dtype == np.int32 and assignment.shape == (self.messages,):

@@ -10,6 +10,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.ranges import NonNegative, Threads
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import until_checked, within
 
@@ -26,9 +27,9 @@ def solve_highs(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    threads: int = 1,
+    threads: Threads = 1,
     second_stage: bool = False,
-    weights: tuple[float, float] | None = None,
+    weights: tuple[NonNegative, NonNegative] | None = None,
 ) -> Answer:
     """Solve the plain Pyomo statement by HiGHS, from a warm start.
 
@@ -143,7 +144,7 @@ def solve_cpsat(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    threads: int = 1,
+    threads: Threads = 1,
 ) -> Answer:
     """The same program in whole numbers by CP-SAT, from a warm start.
 
@@ -156,7 +157,7 @@ def solve_cpsat(
 
     statement = within(budget, lambda: AllocationCpSat(problem))
     if statement is None:
-        return Answer(start, None, budget.why)
+        return Answer(start, 0.0, budget.why)
 
     def report(objective: float, bound: float) -> None:
         budget.report(objective / float(statement.distances.unit), statement.bound(bound))

@@ -10,5 +10,9 @@ BITS = 52
 
 
 def weights(values: FloatArray, bits: int = BITS) -> Scaled:
-    """Turn state sizes into whole numbers, without rounding where `bits` bits suffice; a unit is a power of two."""
-    return scaled(values, bits, decimals=False)
+    """Turn state sizes into whole numbers; a unit is a power of two.
+
+    Nothing is rounded where `bits` bits suffice. Otherwise everything is rounded down, so that the least whole state
+    moved is a lower bound as it stands.
+    """
+    return scaled(values, bits, rounding="down", decimals=False)

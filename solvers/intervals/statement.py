@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import IntervalMigration, MigrationSequence
+from keyshift.models.ranges import NonNegative
+from keyshift.models.workload import FloatArray
 from keyshift.solvers import cpsat, highs
+from keyshift.solvers.intervals.fine_units import in_fine_units
 from keyshift.solvers.intervals.state_sizes import weights
 
 NO_ASSIGNMENT = "no assignment meets all rules"
 LARGEST_STATEMENT = 200_000
 """Task, node and step triples; a larger statement takes longer to write down than dynamic programs to solve."""
+TRIPLES_PER_SECOND = 10_000
+"""More than this the statements cannot write down; the solver comes after that."""
+BITS = 40
 
 
-def _too_large(problem: IntervalMigration | MigrationSequence, start: np.ndarray | None) -> Answer | None:
+def _too_large(
+    problem: IntervalMigration | MigrationSequence, start: np.ndarray | None, budget: Budget
+) -> Answer | None:
     steps = len(problem.counts) if isinstance(problem, MigrationSequence) else 1
     places = steps * problem.node_numbers * problem.workload.key_groups
-    if places <= LARGEST_STATEMENT:
+    if places > LARGEST_STATEMENT:
+        said = f"are more than the {LARGEST_STATEMENT} it takes on"
+    elif places > TRIPLES_PER_SECOND * budget.remaining:
+        said = "take longer to write down than the limit allows"
+    else:
         return None
-    return Answer(
-        start, message=f"{places} task, node and step triples are more than the {LARGEST_STATEMENT} it takes on"
-    )
+    return Answer(start, 0.0, budget.why, f"{places} task, node and step triples {said}")
 
 
 def solve_milp(
@@ -33,18 +45,22 @@ def solve_milp(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less its doubt (`solvers.highs.DOUBT`).
+    The bound is HiGHS's dual bound less its doubt (`solvers.highs.DOUBT`), which is relative to the largest state that
+    matters: where the answer moves far less than the largest state, it is asked again in the answer's own units.
     """
     from keyshift.models.intervals.pyomo_model import IntervalPyomo
-
-    if refused := _too_large(problem, start):
-        return refused
 
     def bound(proven: float) -> float | None:
         return max(0.0, proven) if math.isfinite(proven) else None
 
-    statement = IntervalPyomo(problem)
-    return highs.solve(statement, budget, start, bound=bound, infeasible=NO_ASSIGNMENT, seed=seed, report=budget.report)
+    def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
+        with highs.written_in_time():
+            statement = IntervalPyomo(problem, state, budget.tick)
+        return highs.solve(
+            statement, budget, best, bound=bound, infeasible=NO_ASSIGNMENT, seed=seed, report=budget.report
+        )
+
+    return _stated(problem, start, budget, answer_to)
 
 
 def solve_cpsat(
@@ -53,18 +69,38 @@ def solve_cpsat(
     """The same program in whole numbers by CP-SAT, load limits exact: an oracle for small instances."""
     from keyshift.models.intervals.cpsat_model import IntervalCpSat
 
-    if refused := _too_large(problem, start):
+    def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
+        whole = weights(state, bits=BITS)
+        statement = IntervalCpSat(problem, whole.values, budget.tick)
+
+        def bound(proven: float) -> float:
+            return whole.lower(max(0, math.ceil(proven - 1e-6)))
+
+        return cpsat.solve(statement, budget, best, bound=bound, infeasible=NO_ASSIGNMENT, seed=seed)
+
+    return _stated(problem, start, budget, answer_to)
+
+
+def _stated(
+    problem: IntervalMigration | MigrationSequence,
+    start: np.ndarray | None,
+    budget: Budget,
+    answer_to: Callable[[FloatArray, np.ndarray | None], Answer],
+) -> Answer:
+    """Refuse what is too large to write down, and keep the start where the limit comes while it is written down."""
+    if refused := _too_large(problem, start, budget):
         return refused
-    state = weights(problem.workload.state, bits=40)
-    statement = IntervalCpSat(problem, state.values)
 
-    def bound(proven: float) -> float:
-        return state.lower(max(0, math.ceil(proven - 1e-6)), len(statement.steps))
+    def in_time(state: FloatArray, best: np.ndarray | None) -> Answer:
+        try:
+            return answer_to(state, best)
+        except LimitReached:
+            return Answer(best, None, budget.why, "the limit came while the model was written down")
 
-    return cpsat.solve(statement, budget, start, bound=bound, infeasible=NO_ASSIGNMENT, seed=seed)
+    return in_fine_units(problem, start, in_time)
 
 
-def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, seconds: float = 5.0) -> Answer:
+def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, seconds: NonNegative = 5.0) -> Answer:
     """Least state moved when any task may go to any node, by CP-SAT: a lower bound, and the price of contiguity.
 
     The assignment is in ``details["assignment"]``, its state moved in ``details["state_moved"]``; it is no answer to
@@ -77,10 +113,13 @@ def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, sec
     """
     from keyshift.models.intervals.cpsat_model import FreeCpSat
 
-    if refused := _too_large(problem, None):
+    if refused := _too_large(problem, None, budget):
         return refused
-    state = weights(problem.workload.state, bits=40)
-    statement = FreeCpSat(problem, state.values)
+    state = weights(problem.workload.state, bits=BITS)
+    try:
+        statement = FreeCpSat(problem, state.values, budget.tick)
+    except LimitReached:
+        return Answer(None, 0.0, budget.why, "the limit came while the model was written down")
     share = 1.0 if math.isinf(budget.remaining) else min(1.0, seconds / max(budget.remaining, 1e-9))
     own = Budget(seconds) if math.isinf(budget.remaining) else budget.part(share)
 

@@ -14,12 +14,12 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.intervals.pyomo_model import IntervalPyomo
 from keyshift.solvers.intervals import matching_kernels as matching_kernel
+from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions import best_partner_kernels as sweep_kernel
 from keyshift.solvers.intervals.partitions import enumeration as tries
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
 from keyshift.solvers.intervals.sequence import two_changes as profile
 from keyshift.solvers.intervals.sequence import two_changes_kernels as profile_kernel
-from keyshift.solvers.intervals.sequence.oms import metric_bound
 
 
 def test_oms_equals_all_partitions():
@@ -70,7 +70,7 @@ def test_two_steps_beyond_enumeration(tau, enumerable):
     assert (swept.message == "") == enumerable
     assert swept.objective == solution.objective if enumerable else swept.objective >= solution.objective
     assert solution.objective <= ks.solve(problem, "ssm").objective
-    assert solution.bound >= metric_bound(problem)
+    assert solution.bound >= sequence_bound(problem)
 
 
 def test_three_changes_are_too_many_for_two_steps_at_once():
@@ -147,7 +147,7 @@ def test_the_metric_bound_is_a_bound():
         problem = random_problem(rng, int(rng.integers(2, 8)), 3)
         if problem.conflicts():
             continue
-        bound, best = metric_bound(problem), oracle.sequence(problem)
+        bound, best = sequence_bound(problem), oracle.sequence(problem)
         assert bound <= best + 1e-9
         seen = max(seen, bound)
     assert seen > 0

@@ -83,7 +83,10 @@ def policy(problem: ks.MigrationPolicy, rounds: int = 300) -> float | None:
     """Expected discounted state moved from now on, by naive value iteration over all partitions."""
     w, gamma = problem.workload, problem.discount
     total = float(w.state.sum())
-    classes = {n: list(partitions(w, n, problem.tau)) for n in problem.counts}
+    can_come = set(problem.first_row)
+    for _ in problem.counts:
+        can_come |= {after for n in can_come for after in problem.transitions[n]}
+    classes = {n: list(partitions(w, n, problem.tau)) for n in sorted(can_come)}
     if not all(classes.values()):
         return None
     cost = {

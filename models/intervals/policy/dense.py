@@ -54,12 +54,12 @@ class DensePolicyModel:
         self.problem = problem
         w = problem.workload
         total = float(w.state.sum())
-        self.partitions = {n: list(all_partitions(problem.starts(n), n)) for n in problem.counts}
+        self.partitions = {n: list(all_partitions(problem.starts(n), n)) for n in problem.reachable}
         self.cost = {
             (n, after): np.array(
                 [[total - state_kept(p, q, w.state) for q in self.partitions[after]] for p in self.partitions[n]]
             )
-            for n, row in problem.transitions.items()
+            for n, row in problem.reachable.items()
             for after in row
         }
         stays = np.where(w.draining[w.current], 0.0, w.state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from keyshift.models import arrays
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
 from keyshift.models.intervals.partition import require_intervals
+from keyshift.models.intervals.policy import macqueen
 from keyshift.models.intervals.policy.transitions import Transitions, read_transitions
 from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.problem import Problem, Violation
@@ -53,7 +55,8 @@ class MigrationPolicy(Problem):
     workload : Workload
         m tasks on n equal nodes; in `current` each node runs consecutive tasks. Loads and states stay the same.
     transitions : mapping {n: {n': probability}}, or DataFrame
-        The migration transition matrix, with or without a diagonal.
+        The migration transition matrix, with or without a diagonal. Counts that cannot come from now on need no
+        feasible partition.
     tau : float, int, str or Fraction
         A node may carry 1 + tau times the mean, >= 0. A float means the decimal it prints as.
     discount : float
@@ -118,6 +121,16 @@ class MigrationPolicy(Problem):
     def first_row(self) -> dict[int, float]:
         """Probabilities of the next node count."""
         return {self.nodes_after: 1.0} if self.nodes_after is not None else dict(self.transitions[self.nodes_now])
+
+    @cached_property
+    def reachable(self) -> Transitions:
+        """The rows of the counts that can come, ascending; the others bind nobody, not even where they fit nowhere."""
+        found, waiting = set(self.first_row), list(self.first_row)
+        while waiting:
+            new = set(self.transitions[waiting.pop()]) - found
+            found |= new
+            waiting += new
+        return MappingProxyType({n: row for n, row in self.transitions.items() if n in found})
 
     @cached_property
     def prefix(self) -> Prefix:
@@ -189,9 +202,9 @@ class MigrationPolicy(Problem):
         return self.table(assignment).violations()
 
     def conflicts(self) -> list[str]:
-        """For each node count that cannot carry the tasks: what blocks, and the smallest feasible tau."""
+        """For each node count that can come and cannot carry the tasks: what blocks, and the smallest feasible tau."""
         found = []
-        for n in self.counts:
+        for n in self.reachable:
             blocked = self.prefix.conflict(Fraction(self.tau), n)
             if blocked is not None:
                 found.append(f"{n} nodes: {blocked}")
@@ -268,14 +281,13 @@ class PolicyTable:
         known = (self.chance > 0) & (self.target < expected.size)
         rows, _ = np.nonzero(known)
         step = sp.csr_array((self.chance[known], (rows, self.target[known])), shape=(expected.size, expected.size))
-        shift = 0.0 if self.broken else gamma / (1 - gamma)  # rows that sum to 1 allow the shift of MacQueen
         value = expected
         for _ in range(100_000):
             after = expected + gamma * (step @ value)
-            low, high = float((after - value).min()), float((after - value).max())
-            value = after + shift * (low + high) / 2
+            low, high = macqueen.interval([after - value], gamma)
+            value = after if self.broken else after + (low + high) / 2  # MacQueen's shift needs rows that sum to 1
             reachable = 1e-15 * float(np.abs(value).max())  # what rounding leaves of the difference
-            if gamma * (high - low) <= max(PRECISION * (1 - gamma) * self.problem.scale, reachable):
+            if high - low <= max(PRECISION * self.problem.scale, reachable / (1 - gamma)):
                 break
         return float(value[0])
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
@@ -61,6 +60,8 @@ def _row(n: int, row: Mapping[Any, Any]) -> Mapping[int, float]:
     total = sum(chances.values())  # type: ignore[arg-type]
     if abs(total - 1.0) > ROW_SLACK:
         raise InputError(f"transitions[{n}] sums to {total:g}, expected 1")
+    if abs(total - 1.0) <= 1e-12:
+        total = 1.0  # only rounding: a row that was rescaled once comes back from a file as it was
     return MappingProxyType({after: p / total for after, p in sorted(chances.items()) if p})
 
 
@@ -76,63 +77,78 @@ def renormalised(transitions: Any, counts: Iterable[int]) -> Transitions:
     return read_transitions(made)
 
 
-def node_counts(loads: Any, low: int, high: int) -> list[int]:
-    """Nodes needed in each window: the total load scaled into low..high, as paper 5 does (section 6).
+def node_counts(arrivals: Any, least: int, most: int) -> NDArray[np.int64]:
+    """Nodes needed in each window: what arrives, scaled linearly into least..most, rounded half up.
+
+    The quietest window gets `least`, the busiest `most`; a constant series gets `least`. Paper 5 says "normalized into
+    the range of [8, 16]" (section 6), and no more.
 
     Parameters
     ----------
-    loads : array_like, shape (windows,), or a table
-        Total load of each window, oldest first; or a pandas or Spark DataFrame like ``stats.load``, with columns
+    arrivals : array_like, shape (windows,), or a table
+        Tuples or load of each window, oldest first; or a pandas or Spark DataFrame like ``stats.load``, with columns
         ``window_start`` and ``load``.
-    low, high : int
+    least, most : int
         Fewest and most nodes.
 
     Returns
     -------
-    list of int
+    ndarray of int, shape (windows,)
     """
-    low, high = arrays.whole("low", low, least=1, optional=False) or 1, arrays.whole("high", high, optional=False) or 1
-    if high < low:
-        raise InputError(f"high = {high} must be at least low = {low}")
-    values = arrays.non_negative("loads", _window_totals(loads))
-    least, most = float(values.min()), float(values.max())
-    share = (values - least) / (most - least) if most > least else np.zeros(values.size)
-    return np.rint(low + share * (high - low)).astype(int).tolist()
+    counts = arrays.non_negative("arrivals", _window_totals(arrivals))
+    arrays.whole("least", least, least=1, optional=False)
+    arrays.whole("most", most, least=least, optional=False)
+    span = float(counts.max() - counts.min())
+    share = (counts - counts.min()) / span if span else np.zeros_like(counts)
+    return np.floor(least + share * (most - least) + 0.5).astype(np.int64)
 
 
-def _window_totals(loads: Any) -> ArrayLike:
+def _window_totals(arrivals: Any) -> ArrayLike:
     """Total load of each window; Spark's rows are summed where they are."""
-    if hasattr(loads, "toPandas"):
-        loads = loads.groupBy("window_start").agg({"load": "sum"}).withColumnRenamed("sum(load)", "load").toPandas()
-    if hasattr(loads, "columns"):
-        missing = {"window_start", "load"}.difference(loads.columns)
+    if hasattr(arrivals, "toPandas"):
+        arrivals = (
+            arrivals.groupBy("window_start").agg({"load": "sum"}).withColumnRenamed("sum(load)", "load").toPandas()
+        )
+    if hasattr(arrivals, "columns"):
+        missing = {"window_start", "load"}.difference(arrivals.columns)
         if missing:
-            raise InputError(f"loads has no column {sorted(missing)[0]!r}")
-        return loads.groupby("window_start")["load"].sum().sort_index().to_numpy()
-    return loads  # type: ignore[no-any-return]
+            raise InputError(f"arrivals has no column {sorted(missing)[0]!r}")
+        return arrivals.groupby("window_start")["load"].sum().sort_index().to_numpy()
+    return arrivals  # type: ignore[no-any-return]
 
 
-def estimate_transitions(counts: Sequence[int], *, diagonal: bool = True) -> Transitions:
-    """Relative frequencies of the changes in a history of node counts.
+def transition_matrix(
+    counts: ArrayLike, *, smoothing: float = 0.0, changes_only: bool = True
+) -> dict[int, dict[int, float]]:
+    """Probabilities of going from n to n' nodes, {n: {n': probability}}, counted over consecutive windows.
 
     Parameters
     ----------
-    counts : sequence of int
-        Node counts, oldest first.
-    diagonal : bool, default True
-        False counts real changes only, as the paper's experiments do; its Table 4 has a diagonal.
+    counts : array_like of int, shape (m,)
+        Node counts of consecutive windows, oldest first, m >= 2.
+    smoothing : float, default 0
+        Added to the count of every transition between node counts that occur (Laplace). Without it, transitions never
+        seen have probability 0.
+    changes_only : bool, default True
+        Count only windows between which the number changes: paper 5 calls no other a migration, and its experiments
+        have none, though its Table 4 has a diagonal. Then no smoothing goes to staying either.
 
     Notes
     -----
-    A count that the history never leaves stays put with probability 1.
+    A node count from which nothing was seen, as the last one may be, stays where it is with probability 1.
     """
-    seen = [_count(f"counts[{t}]", n) for t, n in enumerate(counts)]
-    if not seen:
-        raise InputError("counts is empty")
-    changes = Counter(pair for pair in pairwise(seen) if diagonal or pair[0] != pair[1])
-    made: dict[int, dict[int, float]] = {}
-    for n in sorted(set(seen)):
-        row = {after: float(times) for (before, after), times in sorted(changes.items()) if before == n}
+    given = np.asarray(counts)
+    if given.ndim != 1 or given.size < 2:
+        raise InputError(f"counts has shape {given.shape}: transitions need at least two windows in a row")
+    series = [_count(f"counts[{t}]", n) for t, n in enumerate(given.tolist())]
+    smoothing = arrays.real("smoothing", smoothing, optional=False) or 0.0
+    known = sorted(set(series))
+    seen = {n: {after: smoothing * (not changes_only or after != n) for after in known} for n in known}
+    for before, after in pairwise(series):
+        if not changes_only or before != after:
+            seen[before][after] += 1.0
+    made = {}
+    for n, row in seen.items():
         total = sum(row.values())
-        made[n] = {after: times / total for after, times in row.items()} if row else {n: 1.0}
-    return read_transitions(made)
+        made[n] = {after: value / total for after, value in row.items() if value} if total else {n: 1.0}
+    return made

@@ -127,6 +127,10 @@ class IntervalMigration(Problem):
         """All the state (1 when there is none)."""
         return float(self.workload.state.sum()) or 1.0
 
+    def tolerance_of(self, objective: float) -> float:
+        """A millionth of the objective itself: its methods count in whole units, fine enough for any answer."""
+        return 1e-6 * objective
+
     def canonical(self, assignment: Any) -> np.ndarray:
         return read_assignment(assignment, self.workload.key_groups, self.node_numbers)
 

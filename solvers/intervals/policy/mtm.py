@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
+from keyshift.models.files.policy import read_progress, write_progress
+from keyshift.models.files.writing import only_writer
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.intervals.policy import macqueen
+from keyshift.models.ranges import Positive, Threads, Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
 from keyshift.solvers.intervals.policy.closed_table import close
 from keyshift.solvers.intervals.policy.saved_policy import Policy
+from keyshift.solvers.threads import until_limit
 
 MOST_PARTITIONS = 12_000_000
 MOST_STATES = 100_000
@@ -27,7 +35,7 @@ STALLED = 5
 
 def census(problem: MigrationPolicy) -> dict[int, int]:
     """Number of partitions of every class, without enumerating them."""
-    return {n: count_partitions(problem.starts(n), n)[0] for n in problem.counts}
+    return {n: count_partitions(problem.starts(n), n)[0] for n in problem.reachable}
 
 
 @dataclass
@@ -35,9 +43,8 @@ class PolicyIteration:
     """Policy iteration with a certified interval on the optimal values.
 
     One round sweeps over all pairs (n, n') with n != n' of positive probability (for n' = n staying is optimal),
-    which gives TV and the greedy policy, and then evaluates that policy. With every row of the matrix
-    summing to 1, V* lies between TV + g/(1-g) min(TV - V) and TV + g/(1-g) max(TV - V) (MacQueen 1966), wherever V
-    came from; what whole-number arithmetic can have rounded is added to that interval.
+    which gives TV and the greedy policy, and then evaluates that policy. MacQueen's interval around TV holds the optimal
+    values; what whole-number arithmetic can have rounded is added to it.
     """
 
     problem: MigrationPolicy
@@ -52,10 +59,10 @@ class PolicyIteration:
 
     def __post_init__(self) -> None:
         p = self.problem
-        self.classes = {n: enumerate_class(p.starts(n), n) for n in p.counts}
+        self.classes = {n: enumerate_class(p.starts(n), n) for n in p.reachable}
         self.ruler = Ruler(p.workload.state, max(c.size for c in self.classes.values()))
         self.value = {n: np.zeros(c.size) for n, c in self.classes.items()}
-        self.pairs = [(n, after) for n, row in p.transitions.items() for after in row if after != n]
+        self.pairs = [(n, after) for n, row in p.reachable.items() for after in row if after != n]
         self.choice = {}
         self._needs: dict[tuple[int, int], int] = {}
 
@@ -78,15 +85,13 @@ class PolicyIteration:
             swept[n] += chance * (best.total * unit + gamma * base)
             expected[n] += chance * (best.cost * unit)
             choice[n, after] = best.partner
-        for n, row in self.problem.transitions.items():
+        for n, row in self.problem.reachable.items():
             swept[n] += row.get(n, 0.0) * gamma * self.value[n]
         if len(choice) < len(self.pairs):
             return False
-        changes = [(swept[n] - v) for n, v in self.value.items()]
-        least, most = min(float(c.min()) for c in changes), max(float(c.max()) for c in changes)
-        lever = gamma / (1 - gamma)
+        least, most = macqueen.interval((swept[n] - v for n, v in self.value.items()), gamma)
         rounding = (unit + self.ruler.error + 1e-15 * self.problem.scale) / (1 - gamma)
-        self.low, self.high = lever * least - rounding, lever * most + rounding
+        self.low, self.high = least - rounding, most + rounding
         self.value, self.choice, self.expected = swept, choice, expected
         self.rounds += 1
         return True
@@ -106,9 +111,13 @@ class PolicyIteration:
         mine = [after for before, after in self.pairs if before == n]
         slots = np.empty((max((self._need(n, after) for after in mine), default=0), 4), dtype=np.int64)
         for after in mine:
-            if budget.expired:
+            try:
+                found = until_limit(
+                    budget, self.ruler.sweep, self.classes[n], self.classes[after].rows, target[after], slots
+                )
+            except LimitReached:
                 return
-            yield (n, after), self.ruler.sweep(self.classes[n], self.classes[after].rows, target[after], slots)
+            yield (n, after), found
 
     def _need(self, n: int, after: int) -> int:
         if (n, after) not in self._needs:
@@ -136,16 +145,39 @@ class PolicyIteration:
                 made += gamma * chance * self.value[after].take(self.choice[n, after])
         return made
 
-    def run(self, budget: Budget, tolerance: float) -> None:
-        """Iterate until the certified interval is narrower than `tolerance` times all the state."""
+    def run(self, budget: Budget, tolerance: float, checkpoint: Path | None = None) -> None:
+        """Iterate until the certified interval is narrower than `tolerance` times all the state.
+
+        The values are written to the checkpoint after every round, and read from it before the first: the interval
+        holds wherever they come from.
+        """
         goal = tolerance * self.problem.scale
         least, stalled = math.inf, 0
+        if checkpoint is not None and checkpoint.exists():
+            header, self.value = read_progress(checkpoint, self.fingerprint(), self.sizes())
+            self.rounds, least, stalled = header.rounds, header.least, header.stalled
         while self.round(budget):
             budget.report(note=f"round {self.rounds}: values certain within {self.gap:.3g}")
             least, stalled = min(least, self.gap), 0 if self.gap < 0.99 * least else stalled + 1
             if self.gap <= goal or stalled == STALLED or budget.expired:
                 return
             self.evaluate(0.1 * goal)
+            if checkpoint is not None:
+                write_progress(checkpoint, self.fingerprint(), self.value, self.rounds, stalled, least)
+
+    def sizes(self) -> dict[int, int]:
+        """Number of partitions of every class."""
+        return {n: c.size for n, c in self.classes.items()}
+
+    def fingerprint(self) -> str:
+        """A hash of all that the values depend on."""
+        p = self.problem
+        digest = hashlib.sha256(np.ascontiguousarray(p.workload.state, dtype=np.float64).tobytes())
+        digest.update(repr([(n, sorted(row.items())) for n, row in p.transitions.items()]).encode())
+        digest.update(repr(p.discount).encode())
+        for c in self.classes.values():
+            digest.update(c.starts.tobytes())
+        return digest.hexdigest()
 
     def policy(self) -> Policy:
         """What has been found, as an artefact."""
@@ -188,10 +220,11 @@ def solve_mtm(
     *,
     budget: Budget,
     seed: int = 0,
-    tolerance: float = TOLERANCE,
-    threads: int = 1,
-    most_partitions: int = MOST_PARTITIONS,
-    most_states: int = MOST_STATES,
+    tolerance: Positive = TOLERANCE,
+    threads: Threads = 1,
+    most_partitions: Whole = MOST_PARTITIONS,
+    most_states: Whole = MOST_STATES,
+    checkpoint: str | None = None,
 ) -> Answer:
     """Policy iteration over all partitions of all classes: exact, to a certified interval.
 
@@ -209,11 +242,14 @@ def solve_mtm(
         Refuse, without answer or bound, when there are more partitions in all.
     most_states : int
         Write the policy out as an assignment only if it can visit no more partitions than this.
+    checkpoint : str, optional
+        A file to which the values are written after every round, and from which a killed run goes on to the same
+        answer. Two runs cannot write to one file at a time.
 
     Notes
     -----
     Source: Ding et al. 2015, section 5.2, with the corrections in `MigrationPolicy`; the sweep is
-    keyshift's (`keyshift.solvers.intervals.partitions.best_partner_kernels`). A time limit is heard between two sweeps.
+    keyshift's (`keyshift.solvers.intervals.partitions.best_partner_kernels`). A time limit is heard in every sweep.
     """
     sizes = census(problem)
     if sum(sizes.values()) > most_partitions:
@@ -222,14 +258,21 @@ def solve_mtm(
             f"{sum(sizes.values())} partitions ({sizes[largest]} with {largest} nodes) are more than {most_partitions}"
         )
         return Answer(None, message=f"{said}; 'mtm-restricted' answers with a bound")
-    return answer_of_iteration(PolicyIteration(problem, threads), budget, tolerance, most_states)
+    iteration = PolicyIteration(problem, threads)
+    if checkpoint is None:
+        return answer_of_iteration(iteration, budget, tolerance, most_states)
+    file = Path(checkpoint)
+    with only_writer(file.with_name(f".{file.name}.lock"), checkpoint):
+        return answer_of_iteration(iteration, budget, tolerance, most_states, file)
 
 
-def answer_of_iteration(iteration: PolicyIteration, budget: Budget, tolerance: float, most_states: int) -> Answer:
+def answer_of_iteration(
+    iteration: PolicyIteration, budget: Budget, tolerance: float, most_states: int, checkpoint: Path | None = None
+) -> Answer:
     """Iterate, and turn what is found into an answer."""
     problem = iteration.problem
-    iteration.run(budget, tolerance)
-    if iteration.rounds == 0:
+    iteration.run(budget, tolerance, checkpoint)
+    if not math.isfinite(iteration.high):
         return Answer(None, None, budget.why, "the limit came before the first sweep over all pairs ended")
     answer = answer_of(problem, iteration.policy(), budget, iteration.ruler.error + iteration.ruler.unit, most_states)
     answer.details["rounds"] = iteration.rounds

@@ -62,7 +62,7 @@ class SparkPolicyIteration(PolicyIteration):
         self.context: Any = spark.sparkContext
         partners = max(c.size for c in self.classes.values())
         state = problem.workload.state.tobytes()
-        starts = {n: problem.starts(n).tobytes() for n in problem.counts}
+        starts = {n: problem.starts(n).tobytes() for n in problem.reachable}
         largest_first = sorted(self.pairs, key=lambda p: -self.classes[p[0]].size * self.classes[p[1]].size)
         self.jobs = [_Job((n, after), (starts[n], starts[after]), partners, state) for n, after in largest_first]
 

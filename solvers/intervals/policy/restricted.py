@@ -1,4 +1,4 @@
-"""Policies beyond enumeration: step by step, or looking ahead over some partitions; and a bound of any size."""
+"""Policies beyond enumeration: step by step, or looking ahead over some partitions."""
 
 from __future__ import annotations
 
@@ -9,45 +9,16 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.intervals.policy import macqueen
+from keyshift.models.ranges import Count, NonNegative, Whole
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.partitions.best_partners import matches
 from keyshift.solvers.intervals.partitions.enumeration import table_of
 from keyshift.solvers.intervals.policy.closed_table import close
 from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
-from keyshift.solvers.intervals.step.ssm import keepable, moved_at_least
-
-
-def metric_bound(problem: MigrationPolicy) -> float:
-    r"""A lower bound on the expected discounted state moved, from single steps out of the present alone.
-
-    With d(n) the least state that one step from now to n nodes moves, and D_t the state moved in steps 1..t, the
-    triangle inequality gives D_t >= max(d(n_1), .., d(n_t)), and summation by parts
-    :math:`\sum_t \gamma^{t-1} c_t = \sum_t (\gamma^{t-1} - \gamma^t) D_t`. The expectation of that maximum is a
-    Markov chain on (count, largest d so far).
-    """
-    p, gamma = problem, problem.discount
-    least = {}
-    for n in p.counts:
-        step = p.first_step(n)
-        kept = keepable(step)
-        gain, _ = band_cuts(step.starts, step.old_cuts, kept.prefix, min(n, p.workload.key_groups), False)
-        least[n] = moved_at_least(step, kept, int(gain))
-    levels = sorted({0.0, *least.values()})
-    value = {(n, r): 0.0 for n in p.counts for r in levels}
-
-    def ahead(row: dict[int, float], r: float) -> float:
-        return sum(
-            chance * ((1 - gamma) * max(r, least[n]) + gamma * value[n, max(r, least[n])]) for n, chance in row.items()
-        )
-
-    for _ in range(10_000):  # from 0 upwards: every iterate is a lower bound
-        better = {(n, r): ahead(dict(p.transitions[n]), r) for n, r in value}
-        change = max(better[key] - value[key] for key in value)
-        value = better
-        if change <= 1e-12 * p.scale:
-            break
-    return max(0.0, ahead(p.first_row, 0.0) - 1e-12 * p.scale)
+from keyshift.solvers.intervals.step.ssm import keepable
 
 
 def _single_step(problem: MigrationPolicy, prefix: IntArray, cuts: IntArray, after: int) -> IntArray:
@@ -56,8 +27,8 @@ def _single_step(problem: MigrationPolicy, prefix: IntArray, cuts: IntArray, aft
     return chosen
 
 
-def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, most_states: int = 100_000) -> Answer:
-    """Optimal single-step migration whatever the matrix says. No guarantee; the bound is `metric_bound`.
+def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, most_states: Whole = 100_000) -> Answer:
+    """Optimal single-step migration whatever the matrix says. No guarantee; the bound is `policy_bound`.
 
     Parameters
     ----------
@@ -70,7 +41,7 @@ def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, mo
     def decide(nodes: int, cuts: IntArray, after: int) -> IntArray:
         return cuts if nodes == after else _single_step(problem, prefix, cuts, after)
 
-    bound = metric_bound(problem)
+    bound = policy_bound(problem)
     assignment = close(problem, firsts.__getitem__, decide, budget, most_states)
     if assignment is None and budget.expired:
         return Answer(None, bound, budget.why, "the limit came before the policy was closed")
@@ -84,12 +55,12 @@ def _first_single_step(problem: MigrationPolicy, nodes_after: int) -> IntArray:
 
 
 def restricted_policy(
-    problem: MigrationPolicy, *, budget: Budget, seed: int = 0, partitions: int = 300, noise: float = 0.3
+    problem: MigrationPolicy, *, budget: Budget, seed: int = 0, partitions: Count = 300, noise: NonNegative = 0.3
 ) -> Answer:
     """Look ahead, but only over some partitions of each class: those that single steps lead to, exact or jittered.
 
     The best policy that stays within these partitions is computed exactly; its value is an upper bound on the optimum.
-    No guarantee on its distance; the lower bound is `metric_bound`, which is weak but holds at any size.
+    No guarantee on its distance; the lower bound is `policy_bound`, which is weak but holds at any size.
 
     Parameters
     ----------
@@ -105,7 +76,7 @@ def restricted_policy(
     exact = weights(problem.workload.state)
     cost = {
         (n, after): np.array([exact.total - _matches(c, tables[after], exact.prefix) for c in cuts[n]]) * exact.unit
-        for n, row in problem.transitions.items()
+        for n, row in problem.reachable.items()
         for after in row
     }
     value = _evaluate(problem, cost, {n: len(c) for n, c in cuts.items()})
@@ -123,7 +94,7 @@ def restricted_policy(
 
     assignment = close(problem, first, decide, Budget(None), sum(map(len, cuts.values())) + 1)
     details = {"partitions": {n: len(c) for n, c in cuts.items()}}
-    return Answer(assignment, metric_bound(problem), budget.why if budget.expired else "completed", details=details)
+    return Answer(assignment, policy_bound(problem), budget.why if budget.expired else "completed", details=details)
 
 
 def _candidates(
@@ -132,7 +103,7 @@ def _candidates(
     """Partitions met by single steps: breadth first from now, then with jittered states from random members."""
     state = problem.workload.state
     prefix = weights(state).prefix
-    chosen: dict[int, dict[bytes, IntArray]] = {n: {} for n in problem.counts}
+    chosen: dict[int, dict[bytes, IntArray]] = {n: {} for n in problem.reachable}
 
     def meet(n: int, cuts: IntArray) -> bool:
         new = len(chosen[n]) < most and cuts.tobytes() not in chosen[n]
@@ -140,7 +111,7 @@ def _candidates(
             chosen[n][cuts.tobytes()] = cuts
         return new
 
-    queue = [(n, _first_single_step(problem, n)) for n in problem.counts]
+    queue = [(n, _first_single_step(problem, n)) for n in problem.reachable]
     for n, cuts in queue:
         meet(n, cuts)
     for n, cuts in queue:  # grows while it is read
@@ -152,7 +123,7 @@ def _candidates(
             return chosen
     for _ in range(4 * most):
         jittered = weights(state * (1 + noise * rng.uniform(-1, 1, state.size))).prefix
-        for n in problem.counts:
+        for n in problem.reachable:
             after = int(rng.choice(list(problem.transitions[n])))
             pool: list[IntArray] = list(chosen[n].values())
             if len(chosen[after]) < most and not budget.expired:
@@ -164,14 +135,12 @@ def _evaluate(
     problem: MigrationPolicy, cost: dict[tuple[int, int], FloatArray], sizes: dict[int, int]
 ) -> dict[int, FloatArray]:
     """Optimal values of the problem restricted to the chosen partitions, by value iteration with MacQueen's shift."""
-    gamma = problem.discount
     value = {n: np.zeros(size) for n, size in sizes.items()}
     for _ in range(10_000):
         better = {n: _ahead(problem, cost, value, n) for n in value}
-        changes = [better[n] - value[n] for n in value]
-        low, high = min(float(c.min()) for c in changes), max(float(c.max()) for c in changes)
-        value = {n: v + gamma / (1 - gamma) * (low + high) / 2 for n, v in better.items()}
-        if gamma * (high - low) <= 1e-12 * (1 - gamma) * problem.scale:
+        low, high = macqueen.interval((better[n] - value[n] for n in value), problem.discount)
+        value = {n: v + (low + high) / 2 for n, v in better.items()}
+        if high - low <= 1e-12 * problem.scale:
             break
     return value
 

@@ -7,15 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
-from keyshift.models.workload import IntArray
+from keyshift.models.ranges import Whole
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.intervals.fine_units import in_fine_units
+from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
 from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
-from keyshift.solvers.intervals.step.ssm import keepable, moved_at_least
+from keyshift.solvers.intervals.step.ssm import keepable
+from keyshift.solvers.threads import until_limit
 
 MOST_PARTITIONS = 12_000_000
 MOST_CHOICES = 500_000_000
@@ -27,20 +32,24 @@ def starts_of(problem: MigrationSequence, nodes: int) -> IntArray:
     return problem.prefix.starts(problem.limit(nodes))
 
 
-def realise(problem: MigrationSequence, partitions: list[IntArray]) -> np.ndarray:
-    """The assignment after each step when the steps lead through these partitions, each labelled for least movement."""
+def realise(problem: MigrationSequence, partitions: list[IntArray], state: FloatArray | None = None) -> np.ndarray:
+    """The assignment after each step when the steps lead through these partitions, each labelled for least movement.
+
+    `state` replaces the workload's sizes where these are capped.
+    """
     w = problem.workload
+    state = w.state if state is None else state
     owners = Owners(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
-    prefix = keepable(problem.first_step()).prefix
+    prefix = keepable(problem.first_step(), state).prefix
     rows = []
     for cuts, nodes in zip(partitions, problem.counts, strict=True):
         rows.append(owners.migrate(cuts, nodes, prefix))
-        prefix = weights(w.state).prefix
+        prefix = weights(state).prefix
     return np.stack(rows)
 
 
 def repeated_ssm(problem: MigrationSequence, *, budget: Budget, seed: int = 0) -> Answer:
-    """Optimal single-step migration at every step, blind to what follows. No guarantee; the bound is `metric_bound`."""
+    """Optimal single-step migration at every step, blind to what follows. No guarantee; the bound is `sequence_bound`."""
     cuts, w = cuts_of(problem.workload.current), problem.workload
     prefix = keepable(problem.first_step()).prefix
     found = []
@@ -49,22 +58,7 @@ def repeated_ssm(problem: MigrationSequence, *, budget: Budget, seed: int = 0) -
         _, cuts = band_cuts(starts_of(problem, nodes), cuts, prefix, intervals, True)
         prefix = weights(w.state).prefix
         found.append(cuts)
-    return Answer(realise(problem, found), metric_bound(problem))
-
-
-def metric_bound(problem: MigrationSequence) -> float:
-    """A lower bound of any size of instance: state moved is a metric, so no detour is shorter than the way to a class.
-
-    Until step t at least as much moves as in one optimal step from now to any of the counts up to t.
-    """
-    best = 0.0
-    for nodes in set(problem.counts):
-        step = problem.first_step(nodes)
-        kept = keepable(step)
-        intervals = min(nodes, problem.workload.key_groups)
-        gain, _ = band_cuts(step.starts, step.old_cuts, kept.prefix, intervals, False)
-        best = max(best, moved_at_least(step, kept, int(gain)))
-    return best
+    return Answer(realise(problem, found), sequence_bound(problem))
 
 
 @dataclass
@@ -81,7 +75,7 @@ def solve_oms(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    most_partitions: int = MOST_PARTITIONS,
+    most_partitions: Whole = MOST_PARTITIONS,
 ) -> Answer:
     """Forward dynamic program over all partitions: exact for any number of steps.
 
@@ -91,20 +85,39 @@ def solve_oms(
     Parameters
     ----------
     most_partitions : int
-        Above so many partitions of one class, return the start with the bound of `metric_bound`.
+        Above so many partitions of one class, return the start with the bound of `sequence_bound`.
 
     Notes
     -----
     Source: Ding et al. 2015, Figure 8, which recurses over all partitions for every step; the sweep is keyshift's.
-    A time limit is heard between two steps.
+    A time limit is heard while classes are enumerated, and in every sweep.
     """
     sizes = {n: count_partitions(starts_of(problem, n), n)[0] for n in set(problem.counts)}
     changing = sum(sizes[n] for n in problem.counts)
     if max(sizes.values()) > most_partitions or changing > MOST_CHOICES:
         said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
-        return Answer(start, metric_bound(problem), "completed", said)
-    classes = {n: enumerate_class(starts_of(problem, n), n) for n in sizes}
-    ruler = Ruler(problem.workload.state, max(sizes.values()))
+        return Answer(start, sequence_bound(problem), "completed", said)
+    classes = {n: enumerate_class(starts_of(problem, n), n) for n in sizes if not budget.expired}
+    if len(classes) < len(sizes):
+        return Answer(start, sequence_bound(problem), budget.why, "the limit came while partitions were enumerated")
+
+    def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
+        return _forward(problem, classes, state, best, budget)
+
+    answer = in_fine_units(problem, start, answer_to)
+    answer.details["partitions"] = sum(sizes.values())
+    return answer
+
+
+def _forward(
+    problem: MigrationSequence,
+    classes: dict[int, PartitionClass],
+    state: FloatArray,
+    start: np.ndarray | None,
+    budget: Budget,
+) -> Answer:
+    """The dynamic program for some state sizes; the start where the budget ends."""
+    ruler = Ruler(state, max(c.size for c in classes.values()))
     now = cuts_of(problem.workload.current)
     drained = np.diff(ruler.prefix)
     drained[problem.workload.draining[problem.workload.current]] = 0
@@ -112,22 +125,21 @@ def solve_oms(
     cost = ruler.from_one(now, first, np.concatenate(([0], np.cumsum(drained))))
     steps = [_Step(first, None)]
     for t, nodes in enumerate(problem.counts[1:], start=1):
-        if budget.expired:
-            return Answer(
-                start, metric_bound(problem), budget.why, f"the limit came in step {t} of {len(problem.counts)}"
-            )
         if nodes == problem.counts[t - 1]:
             steps.append(_Step(classes[nodes], None))
             continue
-        best = ruler.sweep(classes[nodes], classes[problem.counts[t - 1]].rows, cost)
+        try:
+            best = until_limit(budget, ruler.sweep, classes[nodes], classes[problem.counts[t - 1]].rows, cost)
+        except LimitReached:
+            said = f"the limit came in step {t} of {len(problem.counts)}"
+            return Answer(start, sequence_bound(problem), budget.why, said)
         cost = best.total
         steps.append(_Step(classes[nodes], best.partner))
         budget.report(note=f"step {t + 1} of {len(problem.counts)}")
     at = int(np.argmin(cost))
-    bound = max(0.0, float(cost[at]) * ruler.unit - len(steps) * ruler.error)
+    bound = ruler.weights.lower(int(cost[at]))
     partitions = []
     for step in reversed(steps):
         partitions.append(step.reached.cuts(at))
         at = at if step.before is None else int(step.before[at])
-    details = {"partitions": sum(sizes.values())}
-    return Answer(realise(problem, partitions[::-1]), bound, "optimal", details=details)
+    return Answer(realise(problem, partitions[::-1], state), bound, "optimal")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationSequence
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.intervals.fine_units import in_fine_units
+from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions.enumeration import fewest_after
-from keyshift.solvers.intervals.sequence.oms import metric_bound, realise, starts_of
+from keyshift.solvers.intervals.sequence.oms import realise, starts_of
 from keyshift.solvers.intervals.sequence.two_changes_kernels import two_steps
 from keyshift.solvers.intervals.state_sizes import weights
-from keyshift.solvers.intervals.step.ssm import keepable
+from keyshift.solvers.threads import until_limit
 
 MOST_BYTES = 1_500_000_000
 
@@ -32,16 +35,16 @@ def two_known_steps(
     Its states before each task are the lengths of the two current intervals, the intervals used beyond the least, and
     how the two pairs of overlapping intervals are matched: about m (25 * lengths^2 * slacks^2) steps. Steps that keep
     the count stay put, which is optimal, and do not count. More than two changes, or too many states, end in
-    the start with the bound of `metric_bound`.
+    the start with the bound of `sequence_bound`.
 
     Notes
     -----
-    keyshift's own; the problem is that of Ding et al. 2015, section 5.1. A time limit is not heard.
+    keyshift's own; the problem is that of Ding et al. 2015, section 5.1.
     """
     changes = [t for t, n in enumerate(problem.counts) if t == 0 or n != problem.counts[t - 1]]
     if len(changes) > 2:
         said = f"{len(changes)} changes of the node count are more than the two it looks through"
-        return Answer(start, metric_bound(problem), "completed", said)
+        return Answer(start, sequence_bound(problem), "completed", said)
     counts = [problem.counts[t] for t in changes] * 2
     starts = [starts_of(problem, n) for n in counts[:2]]
     before = [_fewest_before(s) for s in starts]
@@ -52,23 +55,28 @@ def two_known_steps(
     m = problem.workload.key_groups
     if (size := int(shape.prod()) * 25 * m * 4) > MOST_BYTES:
         said = f"{size // 25 // 4} profiles take {size / 1e9:.1f} GB, more than {MOST_BYTES / 1e9:.1f}"
-        return Answer(start, metric_bound(problem), "completed", said)
+        return Answer(start, sequence_bound(problem), "completed", said)
     step = problem.first_step(counts[0])
-    kept, state = keepable(step), weights(problem.workload.state)
-    common = min(kept.unit, state.unit)
     old = np.zeros(m + 1, dtype=bool)
     old[step.old_cuts] = True
-    gain, cuts = two_steps(
-        np.round(kept.values * (kept.unit / common)).astype(np.int64),
-        np.round(state.values * (state.unit / common)).astype(np.int64), old,
-        starts[0], before[0], after[0], min(counts[0], m), starts[1], before[1], after[1], min(counts[1], m), shape,
-    )  # fmt: skip
-    if gain < 0:
-        return Answer(None, termination="infeasible", message="no partition keeps every node within its load limit")
-    found = [np.flatnonzero(row).astype(np.int64) for row in cuts]
-    partitions = [found[sum(t > 0 and t <= i for t in changes)] for i in range(len(problem.counts))]
-    total = 2 * float(problem.workload.state.sum())
-    doubt = (kept.error + state.error) * m + 1e-14 * total
-    exact = kept.error == state.error == 0.0
-    bound = max(0.0, total - gain * common - (0.0 if exact else doubt))
-    return Answer(realise(problem, partitions), bound, "optimal", details={"profiles": int(shape.prod()) * 25})
+    drained = problem.workload.draining[problem.workload.current]
+
+    def answer_to(sizes: FloatArray, best: np.ndarray | None) -> Answer:
+        state = weights(sizes)  # one unit for both steps
+        try:
+            gain, cuts = until_limit(
+                budget, two_steps, np.where(drained, 0, state.values), state.values, old,
+                starts[0], before[0], after[0], min(counts[0], m), starts[1], before[1], after[1], min(counts[1], m),
+                shape,
+            )  # fmt: skip
+        except LimitReached:
+            return Answer(best, sequence_bound(problem), budget.why, "the limit came on the way through the tasks")
+        if gain < 0:
+            return Answer(None, termination="infeasible", message="no partition keeps every node within its load limit")
+        found = [np.flatnonzero(row).astype(np.int64) for row in cuts]
+        partitions = [found[sum(t > 0 and t <= i for t in changes)] for i in range(len(problem.counts))]
+        return Answer(realise(problem, partitions, sizes), state.lower(2 * state.total - int(gain)), "optimal")
+
+    answer = in_fine_units(problem, start, answer_to)
+    answer.details["profiles"] = int(shape.prod()) * 25
+    return answer

@@ -7,10 +7,11 @@ from functools import cache
 import numpy as np
 
 from keyshift.models import Answer, Budget, InputError
+from keyshift.models.integers import Scaled
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.step.printed_kernels import figure_7
-from keyshift.solvers.intervals.step.ssm import answer_from_cuts, keepable, moved_at_least
+from keyshift.solvers.intervals.step.ssm import answer_by_cuts, answer_from_cuts, keepable
 
 MOST_STEPS = 20_000_000_000
 """Figure 7: m^2 n' steps. The band dynamic program has no such limit."""
@@ -46,8 +47,7 @@ def _cuts(starts: IntArray, choice: np.ndarray, intervals: int) -> IntArray:
     return np.array(sorted(found), dtype=np.int64)
 
 
-def _figure_7(problem: IntervalMigration, flaws: tuple[str, ...]) -> tuple[int, IntArray]:
-    kept = keepable(problem)
+def _figure_7(problem: IntervalMigration, kept: Scaled, flaws: tuple[str, ...]) -> tuple[int, IntArray]:
     if "lines-10-12" in flaws and isinstance(problem.prefix.sums, list):
         raise InputError("the loads do not fit 64 bits exactly, as lines 10-12 need them to")
     sums = (
@@ -83,11 +83,7 @@ def ssm_repaired(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -
     """
     if refused := _too_long(problem):
         return refused
-    gain, cuts = _figure_7(problem, ())
-    if gain < 0:
-        return Answer(None, termination="infeasible", message="no partition keeps every node within its load limit")
-    kept = keepable(problem)
-    return Answer(answer_from_cuts(problem, cuts, kept), moved_at_least(problem, kept, gain), "optimal")
+    return answer_by_cuts(problem, lambda kept: _figure_7(problem, kept, ()))
 
 
 def ssm_printed(
@@ -113,15 +109,15 @@ def ssm_printed(
             raise InputError(f"flaws names {flaw!r}; choose from {', '.join(FLAWS)}")
     if refused := _too_long(problem):
         return refused
-    gain, cuts = _figure_7(problem, tuple(flaws))
+    kept = keepable(problem)
+    gain, cuts = _figure_7(problem, kept, tuple(flaws))
     if gain < 0:
         return Answer(None, message="Figure 7 as printed finds no solution, though there is one")
-    kept = keepable(problem)
     claimed = kept.lower(kept.total - gain)
     return Answer(answer_from_cuts(problem, cuts, kept), details={"state_moved_claimed": claimed})
 
 
-def simple_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> Answer:  # noqa: C901 - as printed
+def simple_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> Answer:
     """Figure 5, repaired: all sub-problems [alpha, beta) x [gamma, delta) x n_P. Exact; for the smallest instances.
 
     O(m^3 n^3 n'^2) time.
@@ -135,7 +131,13 @@ def simple_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     intervals = min(problem.nodes_after, m)
     if (steps := m**3 * n**3 * intervals**2) > MOST_SIMPLE:
         return Answer(None, message=f"Simple_SSM would take m^3 n^3 n'^2 = {steps} steps; the default method does not")
-    kept = keepable(problem)
+    return answer_by_cuts(problem, lambda kept: _figure_5(problem, kept))
+
+
+def _figure_5(problem: IntervalMigration, kept: Scaled) -> tuple[int, IntArray]:
+    """The most state kept, and the cuts that keep it."""
+    m, n = problem.workload.key_groups, problem.old_cuts.size - 1
+    intervals = min(problem.nodes_after, m)
     starts, old, sums = problem.starts.tolist(), problem.old_cuts.tolist(), kept.prefix.tolist()
     nothing: tuple[int, tuple[int, ...]] = (NEVER, (0,))
 
@@ -164,7 +166,4 @@ def simple_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
         return best
 
     gain, ends = solve(0, m, 0, n, intervals)
-    if gain < 0:
-        return Answer(None, termination="infeasible", message="no partition keeps every node within its load limit")
-    assignment = answer_from_cuts(problem, np.array((0, *ends), dtype=np.int64), kept)
-    return Answer(assignment, moved_at_least(problem, kept, gain), "optimal")
+    return gain, np.array((0, *ends), dtype=np.int64)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.integers import Scaled
 from keyshift.models.intervals import IntervalMigration
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.intervals.fine_units import in_fine_units
 from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
@@ -19,9 +22,11 @@ def owners_now(problem: IntervalMigration) -> Owners:
     return Owners(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
 
 
-def keepable(problem: IntervalMigration) -> Scaled:
-    """State that need not move, as whole weights."""
-    return weights(problem.keepable_state)
+def keepable(problem: IntervalMigration, state: FloatArray | None = None) -> Scaled:
+    """State that need not move, as whole weights; of other sizes than the workload's where these are capped."""
+    if state is None or state is problem.workload.state:
+        return weights(problem.keepable_state)
+    return weights(np.where(problem.workload.draining[problem.workload.current], 0.0, state))
 
 
 def answer_from_cuts(problem: IntervalMigration, cuts: IntArray, kept: Scaled) -> IntArray:
@@ -31,8 +36,31 @@ def answer_from_cuts(problem: IntervalMigration, cuts: IntArray, kept: Scaled) -
 
 def moved_at_least(problem: IntervalMigration, kept: Scaled, gain: int) -> float:
     """A lower bound on the state moved when no partition keeps more than `gain` whole units."""
-    forced = float(problem.workload.state.sum() - problem.keepable_state.sum())  # on draining nodes
+    w = problem.workload
+    forced = float(w.state[w.draining[w.current]].sum())
     return kept.lower(kept.total - gain) + forced * (1 - 1e-15)
+
+
+def answer_by_cuts(problem: IntervalMigration, most_kept: Callable[[Scaled], tuple[int, IntArray]]) -> Answer:
+    """The answer of a dynamic program in whole units that are fine enough.
+
+    Parameters
+    ----------
+    most_kept : callable
+        From the weights of the state that can be kept to the most that a partition keeps, < 0 where there is none,
+        and to its cuts.
+    """
+
+    def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
+        kept = keepable(problem, state)
+        gain, cuts = most_kept(kept)
+        if gain < 0:
+            return Answer(None, termination="infeasible", message="no partition keeps every node within its load limit")
+        details = {"intervals": cuts.size - 1, "state_kept": gain * kept.unit}
+        found = answer_from_cuts(problem, cuts, kept)
+        return Answer(found, moved_at_least(problem, kept, gain), "optimal", details=details)
+
+    return in_fine_units(problem, None, answer_to)
 
 
 def solve_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> Answer:
@@ -47,11 +75,10 @@ def solve_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> A
     Source: the problem is that of Ding et al. 2015, section 4; the dynamic program is keyshift's
     (`keyshift.solvers.intervals.step.band_kernels`), which replaces their Figure 7: see "ssm-repaired".
     """
-    kept = keepable(problem)
     intervals = min(problem.nodes_after, problem.workload.key_groups)
-    gain, cuts = band_cuts(problem.starts, problem.old_cuts, kept.prefix, intervals, True)
-    if gain < 0:
-        return Answer(None, termination="infeasible", message="no partition keeps every node within its load limit")
-    assignment = answer_from_cuts(problem, cuts, kept)
-    details = {"intervals": cuts.size - 1, "state_kept": gain * kept.unit}
-    return Answer(assignment, moved_at_least(problem, kept, gain), "optimal", details=details)
+
+    def most_kept(kept: Scaled) -> tuple[int, IntArray]:
+        gain, cuts = band_cuts(problem.starts, problem.old_cuts, kept.prefix, intervals, True)
+        return int(gain), cuts
+
+    return answer_by_cuts(problem, most_kept)

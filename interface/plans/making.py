@@ -1,0 +1,244 @@
+"""plan: from an answer to what an operator carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keyshift.models import Budget, InputError, Problem, Solution, Workload
+from keyshift.models.arrays import non_negative, real, whole
+from keyshift.models.files.problem import parameters_of
+from keyshift.models.plans.made_for import MadeFor
+from keyshift.models.plans.phase import Phase
+from keyshift.models.plans.plan import Plan
+from keyshift.models.plans.transfers import TransferScheduling
+from keyshift.models.plans.way import Way
+from keyshift.models.plans.worth import gains
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.plans.targets import Target, read_target
+from keyshift.solvers.plans.fast import Schedule, fast_schedule
+from keyshift.solvers.plans.steps import Order, cut, order_of
+
+MOMENT = 1e-3
+"""A key group without state still takes this share of the mean transfer, and at most so many seconds."""
+EXACT_UP_TO = 30
+"""Moves of a phase up to which the exact model is asked."""
+
+
+def plan(
+    problem: Problem,
+    solution: Solution | ArrayLike,
+    bandwidth: float | ArrayLike | None = None,
+    parallel: int = 1,
+    *,
+    phase_moves: int | None = 100,
+    max_on_the_way: Mapping[str, float | ArrayLike] | None = None,
+    step: int = 0,
+    nodes_after: int | None = None,
+    time_limit: float | None = 10.0,
+    seed: int = 0,
+) -> Plan:
+    """Turn an answer into moves, an order and a schedule.
+
+    Parameters
+    ----------
+    problem : Problem
+        Any problem that moves key groups between nodes.
+    solution : Solution or array_like
+        The answer to carry out, or an assignment that passes `check`.
+    bandwidth : float or array_like of shape (n,), optional
+        Units of state a second that one transfer moves; for each node, the slower end of a transfer counts. Without it a
+        unit of state takes one second.
+    parallel : int, default 1
+        Transfers that a node takes part in at once, sending or receiving.
+    phase_moves : int or None, default 100
+        Moves in a phase, at most. Plans with more are cut into phases, after each of which the load distance is no
+        worse than before the plan; where no such cut is in reach, a phase is longer. None: one phase.
+    max_on_the_way : mapping of str to float or array_like of shape (n,), optional
+        The most that a node may hold of "load", or of a resource of the workload, at any time: a key group counts at
+        both ends while it moves. Where no order meets the limits, all are raised by the least share that one meets, and
+        the plan says so (`Plan.overload`).
+    step : int, default 0
+        For a migration sequence: which step to carry out.
+    nodes_after : int, optional
+        For a migration policy: the next node count.
+    time_limit : float, optional
+        Seconds for the exact schedules of small phases.
+    seed : int, default 0
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    InputError
+        For a solution without assignment, for one that breaks a rule, for limits that name no resource.
+    """
+    limit = real("time_limit", time_limit)
+    most = whole("phase_moves", phase_moves, least=1)
+    reached = read_target(problem, solution, step, nodes_after)
+    work = _Work.of(reached, bandwidth, whole("parallel", parallel, least=1, optional=False) or 1, max_on_the_way or {})
+    order = order_of(work.problem, work.way, work.load)
+    made = _schedule(work, order, most, Budget(limit), whole("seed", seed, optional=False) or 0)
+    return _assemble(problem, reached, work, order, made)
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """The moves of a target as a scheduling problem."""
+
+    way: Way
+    moving: IntArray
+    load: FloatArray
+    problem: TransferScheduling
+    resources: tuple[str, ...]
+    bandwidth: FloatArray | None
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, reached: Target, bandwidth: Any, parallel: int, limits: Mapping[str, float | ArrayLike]) -> _Work:
+        w = reached.workload
+        way = Way.of(w, w.current, reached.target)
+        moving = np.flatnonzero(w.current != reached.target)
+        source, target = w.current[moving], reached.target[moving]
+        speed = _speeds(bandwidth, way.nodes)
+        slower = np.ones(moving.size) if speed is None else np.minimum(speed[source], speed[target])
+        names = tuple(limits)
+        use = [_use(w, name) for name in names]
+        held = _table([np.bincount(w.current, weights=u, minlength=way.nodes) for u in use], way.nodes)
+        after = _table([np.bincount(reached.target, weights=u, minlength=way.nodes) for u in use], way.nodes)
+        asked = _table([_limit(name, limits[name], way.nodes) for name in names], way.nodes)
+        # A node that is above its limit before or after whatever the order shall at least go no higher.
+        limit = np.maximum(asked, np.maximum(held, after))
+        problem = TransferScheduling(
+            source, target, _durations(w.state[moving] / slower), way.nodes, parallel,
+            held=held, usage=_table([u[moving] for u in use], moving.size), limit=limit,
+        )  # fmt: skip
+        notes = _already_over(reached.workload, names, asked, limit)
+        return cls(way, moving, w.last_load[moving], problem, names, speed, notes)
+
+
+def _already_over(workload: Workload, names: tuple[str, ...], asked: FloatArray, limit: FloatArray) -> tuple[str, ...]:
+    made = MadeFor.of(workload)
+    return tuple(
+        f"node {made.node(int(i))} has {limit[r, i]:g} of {name} before or after the plan, above its limit "
+        f"{asked[r, i]:g}: it goes no higher on the way"
+        for r, name in enumerate(names)
+        for i in np.flatnonzero(limit[r] > asked[r] * (1 + 1e-9))
+    )
+
+
+def _table(rows: list[FloatArray], width: int) -> FloatArray:
+    return np.array(rows, dtype=float).reshape(len(rows), width)
+
+
+def _speeds(bandwidth: Any, nodes: int) -> FloatArray | None:
+    if bandwidth is None:
+        return None
+    full = np.full(nodes, float(bandwidth)) if np.ndim(bandwidth) == 0 else bandwidth
+    speeds = non_negative("bandwidth", full, length=nodes, of="nodes")
+    if (speeds == 0).any():
+        raise InputError(f"bandwidth[{int(np.argmin(speeds))}] = 0 must be above 0")
+    return speeds
+
+
+def _use(workload: Workload, name: str) -> FloatArray:
+    known = {**workload.resources, "load": workload.last_load}
+    if name not in known:
+        raise InputError(f"max_on_the_way names {name!r}; the workload has {', '.join(sorted(known))}")
+    return known[name]
+
+
+def _limit(name: str, given: Any, nodes: int) -> FloatArray:
+    full = np.full(nodes, float(given)) if np.ndim(given) == 0 else given
+    limit = non_negative(f"max_on_the_way[{name!r}]", full, length=nodes, of="nodes")
+    if (limit == 0).any():
+        raise InputError(f"max_on_the_way[{name!r}][{int(np.argmin(limit))}] = 0 must be above 0")
+    return limit
+
+
+def _durations(seconds: FloatArray) -> FloatArray:
+    """Seconds of every transfer; what has no state takes a moment all the same."""
+    some = seconds[seconds > 0]
+    moment = min(MOMENT, MOMENT * float(some.mean())) if some.size else MOMENT
+    return np.where(seconds > 0, seconds, moment)
+
+
+def _schedule(
+    work: _Work, order: Order, most: int | None, budget: Budget, seed: int
+) -> list[tuple[IntArray, Schedule]]:
+    """The moves of every phase and their schedule, each phase from its own start."""
+    whole_problem = work.problem
+    raised = TransferScheduling(
+        whole_problem.source, whole_problem.target, whole_problem.seconds, whole_problem.nodes, whole_problem.parallel,
+        whole_problem.held, whole_problem.usage, whole_problem.limit * (1 + order.overload),
+    )  # fmt: skip
+    held, made = whole_problem.held, []
+    for chosen in cut(order.order, whole_problem, work.way, work.load, most):
+        part = raised.part(chosen, held)
+        one_by_one = np.arange(chosen.size) if part.limited else None
+        schedule = fast_schedule(part, budget, seed, one_by_one)
+        if not schedule.optimal and chosen.size <= EXACT_UP_TO and not budget.expired:
+            from keyshift.solvers.plans.exact import exact_schedule
+
+            schedule = exact_schedule(part, schedule, budget, seed)
+        made.append((chosen, schedule))
+        held = part.after()
+    return made
+
+
+def _assemble(
+    problem: Problem, reached: Target, work: _Work, order: Order, made: list[tuple[IntArray, Schedule]]
+) -> Plan:
+    count = work.moving.size
+    starts, phase_of = np.empty(count), np.empty(count, dtype=np.int64)
+    begin, spans = 0.0, []
+    for number, (chosen, schedule) in enumerate(made):
+        starts[chosen] = begin + schedule.starts
+        phase_of[chosen] = number
+        spans.append((begin, begin + schedule.seconds, schedule.bound))
+        begin += schedule.seconds
+    rows = np.lexsort((work.moving, starts, phase_of))
+    w, p, way = reached.workload, work.problem, work.way
+    source, target = p.source[rows], p.target[rows]
+    loads, phases = way.before.copy(), []
+    for number, (start, end, bound) in enumerate(spans):
+        mine = np.flatnonzero(phase_of[rows] == number)
+        np.subtract.at(loads, source[mine], work.load[rows][mine])
+        np.add.at(loads, target[mine], work.load[rows][mine])
+        phases.append(Phase(number, tuple(mine.tolist()), start, end, bound, float(way.distance(loads))))
+    moving = work.moving[rows]
+    return Plan(
+        problem=problem.name, parameters=parameters_of(problem), made_for=MadeFor.of(w),
+        method=reached.method, status=reached.status, objective=reached.objective, bound=reached.bound,
+        measure=reached.measure, assignment=reached.target.copy(), key_group=moving, source=source, target=target,
+        load=work.load[rows], state=w.state[moving],
+        gain=gains(reached.measure, w, w.current, reached.target, moving),
+        start=starts[rows], end=starts[rows] + p.seconds[rows], phase=phase_of[rows], phases=tuple(phases),
+        capacity=way.capacity, leaving=way.leaving, bandwidth=work.bandwidth, parallel=p.parallel,
+        limits=dict(zip(work.resources, p.limit, strict=True)),
+        usage=dict(zip(work.resources, p.usage[:, rows], strict=True)),
+        held=dict(zip(work.resources, p.held, strict=True)),
+        overload=order.overload, overload_bound=order.bound, notes=_notes(work, order, phases, way),
+    )  # fmt: skip
+
+
+def _notes(work: _Work, order: Order, phases: list[Phase], way: Way) -> tuple[str, ...]:
+    said = list(work.notes)
+    if order.overload > 0:
+        proven = order.overload <= order.bound * (1 + 1e-9)
+        least = "no order does better" if proven else f"no order stays below {100 * order.bound:.3g} %"
+        said.append(f"on the way some node exceeds its limit by {100 * order.overload:.3g} %: {least}")
+    before, after = float(way.distance(way.before)), float(way.distance(way.after))
+    if after > before * (1 + 1e-9) and len(phases) > 0:
+        said.append(
+            f"the plan itself raises the load distance, from {before:g} to {after:g}: it serves another purpose"
+        )
+    elif worse := [p.number for p in phases if p.load_distance > before * (1 + 1e-9)]:
+        said.append(f"after phase {worse[0]} the load distance is above that of the start")
+    return tuple(said)

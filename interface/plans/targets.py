@@ -1,0 +1,95 @@
+"""What a solution asks to be moved: the assignment of key groups to nodes that a plan leads to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keyshift.models import InputError, Problem, Solution, Workload
+from keyshift.models.workload import IntArray
+
+MEASURES = {"collocated-allocation": "remote traffic", "mclb": "imbalance"}
+"""What moves are worth, where that is not the load distance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A workload, the assignment to reach, shape (p,), and what is known of it."""
+
+    workload: Workload
+    target: IntArray
+    method: str
+    status: str
+    objective: float | None
+    bound: float | None
+    measure: str
+
+
+def read_target(problem: Problem, solution: Any, step: int = 0, nodes_after: int | None = None) -> Target:
+    """Check a solution or an assignment, and read the move to carry out from it.
+
+    Raises
+    ------
+    InputError
+        For a problem that moves no key groups, a solution without assignment, an assignment that breaks a rule.
+    """
+    workload = getattr(problem, "workload", None)
+    if not isinstance(workload, Workload):
+        raise InputError(f"{problem.name} places messages, not key groups with state: there is nothing to carry out")
+    if isinstance(solution, Solution):
+        if solution.assignment is None:
+            raise InputError(f"the solution holds no assignment: {solution!r}")
+        report = solution.problem.check(solution.assignment)
+        assignment, found = solution.assignment, (solution.method, solution.status, solution.objective, solution.bound)
+    else:
+        assignment = problem.canonical(solution)
+        report = problem.check(assignment)
+        found = ("given", "feasible", report.objective, None)
+    if not report.feasible:
+        raise InputError(f"the assignment breaks a rule: {report.violations[0]}")
+    workload, target = _rows(problem, workload, assignment, step, nodes_after)
+    return Target(workload, target, *found, MEASURES.get(problem.name, "load distance"))
+
+
+def _rows(
+    problem: Problem, workload: Workload, assignment: np.ndarray, step: int, nodes_after: int | None
+) -> tuple[Workload, IntArray]:
+    if assignment.ndim == 1:
+        return workload, assignment
+    if assignment.ndim == 2:  # a sequence: one row for each step
+        if not 0 <= step < len(assignment):
+            raise InputError(f"step = {step}: the sequence has the steps 0 to {len(assignment) - 1}")
+        if step == 0:
+            return workload, assignment[0]
+        return grown(workload, int(assignment[:step].max()) + 1).replace(current=assignment[step - 1]), assignment[step]
+    asked: Any = problem  # a policy: the decision depends on the node count that comes
+    if nodes_after is None:
+        likely = asked.first_row
+        nodes_after = max(likely, key=lambda n: (likely[n], -n))
+    return workload, asked.decision(assignment, nodes_after)
+
+
+def grown(workload: Workload, nodes: int) -> Workload:
+    """The workload with nodes added, each as large as the largest there is; never fewer."""
+    new = nodes - workload.nodes
+    if new <= 0:
+        return workload
+    names = workload.node_names
+    if names is not None:
+        names = (*names, *_fresh_names(names, new))
+    return workload.replace(
+        nodes=np.concatenate([workload.capacity, np.full(new, workload.capacity.max())]),
+        draining=np.concatenate([workload.draining, np.zeros(new, dtype=bool)]),
+        node_names=names,
+    )
+
+
+def _fresh_names(names: tuple[str | int, ...], new: int) -> list[str]:
+    taken, made, number = set(map(str, names)), [], 1
+    while len(made) < new:
+        if (name := f"new {number}") not in taken:
+            made.append(name)
+        number += 1
+    return made

@@ -1,0 +1,7 @@
+"""Plans: what an operator carries out, when each key group moves, and the check of everything on the way."""
+
+from keyshift.models.plans.phase import Phase
+from keyshift.models.plans.plan import Plan
+from keyshift.models.plans.transfers import TransferScheduling
+
+__all__ = ["Phase", "Plan", "TransferScheduling"]

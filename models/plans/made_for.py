@@ -1,0 +1,179 @@
+"""The workload that a plan was made for: enough of it to tell whether, and where, another one differs."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from keyshift.models.arrays import frozen
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
+
+NAMED = 3
+"""Differences of one kind that are spelt out; the rest are counted."""
+
+
+@dataclass(frozen=True, eq=False)
+class MadeFor:
+    """What a plan remembers of its workload.
+
+    Attributes
+    ----------
+    rest : str
+        SHA-256, in hexadecimal, over the fields of the workload that are not listed here.
+    load, state : ndarray, shape (p,)
+        Load of the last window, and state.
+    current : ndarray of int, shape (p,)
+    capacity : ndarray, shape (n,)
+    draining : ndarray of bool, shape (n,)
+    keys, node_names : tuple or None
+        Names of key groups and of nodes, where the workload has them.
+    """
+
+    rest: str
+    load: FloatArray
+    state: FloatArray
+    current: IntArray
+    capacity: FloatArray
+    draining: BoolArray
+    keys: tuple[str | int, ...] | None = None
+    node_names: tuple[str | int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("load", "state", "current", "capacity", "draining"):
+            frozen(getattr(self, name))
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()  # arrays come back writable from a pickle
+
+    @classmethod
+    def of(cls, workload: Workload) -> MadeFor:
+        """Remember a workload."""
+        return cls(
+            unlisted(workload), workload.last_load.copy(), workload.state.copy(), workload.current.copy(),
+            workload.capacity.copy(), workload.draining.copy(), workload.keys, workload.node_names,
+        )  # fmt: skip
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over every field of the workload, in hexadecimal: the same data, the same letters, on any machine."""
+        digest = hashlib.sha256(self.rest.encode())
+        for name in ("load", "state", "current", "capacity", "draining", "keys", "node_names"):
+            _add(digest, name, getattr(self, name))
+        return digest.hexdigest()
+
+    def key(self, k: int) -> str | int:
+        """The name of a key group, its number where it has none."""
+        return k if self.keys is None else self.keys[k]
+
+    def node(self, i: int) -> str | int:
+        """The name of a node, its number where it has none."""
+        return i if self.node_names is None or i >= len(self.node_names) else self.node_names[i]
+
+    def changes(self, workload: Workload) -> list[str]:
+        """What differs in another workload, a sentence each; empty when it is the same."""
+        if sized := self._other_size(workload):
+            return sized
+        found = [
+            *self._named_otherwise(workload),
+            *self._elsewhere(workload),
+            *self._other_numbers("load", self.load, workload.last_load),
+            *self._other_numbers("state", self.state, workload.state),
+            *self._other_nodes(workload),
+        ]
+        if unlisted(workload) != self.rest:
+            found.append("earlier windows, traffic, homes, operators or resources differ")
+        return found
+
+    def _other_size(self, workload: Workload) -> list[str]:
+        found = []
+        for what, was, now in (
+            ("key groups", self.load.size, workload.key_groups),
+            ("nodes", self.capacity.size, workload.nodes),
+        ):
+            if was != now:
+                found.append(f"the workload has {now} {what}, the plan was made for {was}")
+        return found
+
+    def _named_otherwise(self, workload: Workload) -> list[str]:
+        found = []
+        for what, was, now in (
+            ("keys", self.keys, workload.keys),
+            ("node_names", self.node_names, workload.node_names),
+        ):
+            if was == now:
+                continue
+            if was is None or now is None:
+                found.append(f"{what}: the plan was made {'without' if was is None else 'with'} them")
+                continue
+            at = next(i for i, pair in enumerate(zip(was, now, strict=True)) if pair[0] != pair[1])
+            found.append(f"{what}[{at}] is {now[at]!r}, was {was[at]!r}")
+        return found
+
+    def _elsewhere(self, workload: Workload) -> list[str]:
+        moved = np.flatnonzero(workload.current != self.current)
+        said = [
+            f"key group {self.key(int(k))} runs on node {self.node(int(workload.current[k]))}, "
+            f"the plan expects it on node {self.node(int(self.current[k]))}"
+            for k in moved[:NAMED]
+        ]
+        return _and_more(said, moved.size, "key groups run elsewhere")
+
+    def _other_numbers(self, what: str, was: FloatArray, now: FloatArray) -> list[str]:
+        differs = np.flatnonzero(was != now)
+        differs = differs[np.argsort(-np.abs(now - was)[differs], kind="stable")]  # the largest change first
+        said = [
+            f"the {what} of key group {self.key(int(k))} is {now[k]:g}, was {was[k]:g} ({now[k] - was[k]:+g})"
+            for k in differs[:NAMED]
+        ]
+        return _and_more(said, differs.size, f"{what}s differ")
+
+    def _other_nodes(self, workload: Workload) -> list[str]:
+        larger = np.flatnonzero(workload.capacity != self.capacity)
+        said = [
+            f"node {self.node(int(i))} has capacity {workload.capacity[i]:g}, was {self.capacity[i]:g}"
+            for i in larger[:NAMED]
+        ]
+        drains = np.flatnonzero(workload.draining != self.draining)
+        marked = [
+            f"node {self.node(int(i))} {'now drains' if workload.draining[i] else 'no longer drains'}"
+            for i in drains[:NAMED]
+        ]
+        return [
+            *_and_more(said, larger.size, "capacities differ"),
+            *_and_more(marked, drains.size, "nodes drain or stay otherwise"),
+        ]
+
+
+def _and_more(said: list[str], count: int, what: str) -> list[str]:
+    return said if count <= NAMED else [*said, f"and more: {count} {what}"]
+
+
+def unlisted(workload: Workload) -> str:
+    """SHA-256 over the fields that a plan does not list: earlier windows, operators, homes, resources, traffic."""
+    w = workload
+    digest = hashlib.sha256()
+    _add(digest, "windows", w.load[:-1])
+    _add(digest, "operator", w.operator)
+    _add(digest, "home", w.home)
+    for name in sorted(w.resources):
+        _add(digest, f"resources.{name}", w.resources[name])
+    if w.traffic is not None:
+        pairs = w.traffic.tocoo()
+        for name, part in (("src", pairs.row), ("dst", pairs.col), ("tuples", pairs.data)):
+            _add(digest, f"traffic.{name}", part)
+    return digest.hexdigest()
+
+
+def _add(digest: Any, name: str, values: object) -> None:
+    digest.update(f"{name}\0".encode())
+    if isinstance(values, tuple):
+        digest.update(repr(values).encode())
+    elif values is not None:
+        array = np.asarray(values)
+        digest.update(repr(array.shape).encode())
+        # One byte order and one zero (adding 0 makes -0.0 and 0.0 the same), whatever the machine.
+        digest.update(np.ascontiguousarray(array.astype("<f8" if array.dtype.kind == "f" else "<i8") + 0).tobytes())

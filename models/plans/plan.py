@@ -1,0 +1,289 @@
+"""A plan: which key group moves when, from where to where, and what that is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keyshift.models.arrays import frozen
+from keyshift.models.files.json_file import write_json
+from keyshift.models.plans.checking import check_plan
+from keyshift.models.plans.difference import PlanDifference, difference
+from keyshift.models.plans.made_for import MadeFor
+from keyshift.models.plans.phase import Phase
+from keyshift.models.plans.record import record_of
+from keyshift.models.plans.transfers import TransferScheduling, peaks
+from keyshift.models.plans.undoing import undone
+from keyshift.models.problem import CheckReport, Violation
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("key_group", "key", "source", "target", "load", "state", "gain", "phase", "start", "end")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What an operator carries out.
+
+    The arrays that follow have one entry for each move, in the order of their starts: shape (e,).
+
+    Attributes
+    ----------
+    problem : str
+        Name of the problem that the plan answers.
+    parameters : mapping
+        The problem's own parameters, so that it can be asked again.
+    made_for : MadeFor
+        The workload it was made for.
+    method, status : str
+        How the target was found, and whether it is proven ("optimal") or not.
+    objective, bound : float or None
+        Of the target, in the problem's unit.
+    measure : str
+        What `gain` is measured in: "load distance", "imbalance", "remote traffic".
+    assignment : ndarray of int, shape (p,)
+        The node of every key group once the plan is carried out.
+    key_group, source, target : ndarray of int
+        Numbers; `moves` has names where the workload has them.
+    load, state, gain : ndarray
+        Load (last window), state, and what undoing this move alone would cost.
+    start, end : ndarray
+        Seconds from the start of the plan; where no bandwidth was given, units of state.
+    phase : ndarray of int
+    phases : tuple of Phase
+    capacity : ndarray, shape (n,)
+        Of every node, new ones included.
+    leaving : ndarray of bool, shape (n,)
+        Nodes that drain or that the plan empties.
+    bandwidth : ndarray, shape (n,) or None
+        Units of state a second that a node sends or receives in one transfer.
+    parallel : int
+        Transfers that a node takes part in at once.
+    limits : mapping of str to ndarray, shape (n,)
+        The most that a node may hold on the way, by resource ("load" is one); what it has before or after, where that
+        is more.
+    usage : mapping of str to ndarray, shape (e,)
+        Use of the limited resources by what moves; held : mapping of str to ndarray, shape (n,), before the plan.
+    overload, overload_bound : float
+        By what share of itself some limit is exceeded on the way, and what no order of moves avoids; 0 when all hold.
+    notes : tuple of str
+        What else the operator should know.
+    """
+
+    problem: str
+    parameters: Mapping[str, Any]
+    made_for: MadeFor
+    method: str
+    status: str
+    objective: float | None
+    bound: float | None
+    measure: str
+    assignment: IntArray
+    key_group: IntArray
+    source: IntArray
+    target: IntArray
+    load: FloatArray
+    state: FloatArray
+    gain: FloatArray
+    start: FloatArray
+    end: FloatArray
+    phase: IntArray
+    phases: tuple[Phase, ...]
+    capacity: FloatArray
+    leaving: BoolArray
+    bandwidth: FloatArray | None
+    parallel: int
+    limits: Mapping[str, FloatArray] = field(default_factory=dict)
+    usage: Mapping[str, FloatArray] = field(default_factory=dict)
+    held: Mapping[str, FloatArray] = field(default_factory=dict)
+    overload: float = 0.0
+    overload_bound: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("assignment", "key_group", "source", "target", "load", "state", "gain", "start", "end", "phase"):
+            frozen(getattr(self, name))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()  # arrays come back writable from a pickle
+
+    def __len__(self) -> int:
+        return int(self.key_group.size)
+
+    # What the operator reads -----------------------------------------------------------------------------------
+
+    @cached_property
+    def moves(self) -> pd.DataFrame:
+        """One row a move: key_group, key, source, target, load, state, gain, phase, start, end.
+
+        `source` and `target` are the nodes' names where the workload names them, else their numbers; `key` likewise.
+        """
+        import pandas as pd
+
+        made = self.made_for
+        return pd.DataFrame(
+            {
+                "key_group": self.key_group,
+                "key": [made.key(int(k)) for k in self.key_group],
+                "source": [made.node(int(i)) for i in self.source],
+                "target": [made.node(int(i)) for i in self.target],
+                "load": self.load,
+                "state": self.state,
+                "gain": self.gain,
+                "phase": self.phase,
+                "start": self.start,
+                "end": self.end,
+            },
+            columns=list(COLUMNS),
+        )
+
+    @property
+    def seconds(self) -> float:
+        """From the first transfer to the end of the last; in units of state where no bandwidth was given."""
+        return float(self.end.max(initial=0.0))
+
+    @property
+    def seconds_bound(self) -> float:
+        """No schedule of the same phases is shorter."""
+        return float(sum(phase.bound for phase in self.phases))
+
+    @property
+    def state_moved(self) -> float:
+        """State of all moves."""
+        return float(self.state.sum())
+
+    @property
+    def current(self) -> IntArray:
+        """The node of every key group before the plan, shape (p,)."""
+        return self.made_for.current
+
+    @cached_property
+    def loads_before(self) -> FloatArray:
+        """Load of every node before the plan, shape (n,)."""
+        return np.bincount(self.current, weights=self.made_for.load, minlength=self.capacity.size)
+
+    @cached_property
+    def loads_after(self) -> FloatArray:
+        """Load of every node after the plan, shape (n,)."""
+        return np.bincount(self.assignment, weights=self.made_for.load, minlength=self.capacity.size)
+
+    @cached_property
+    def peak_loads(self) -> FloatArray:
+        """The highest load of every node at any time on the way, shape (n,)."""
+        return peaks(self.loads_before, self.load, self.source, self.target, self.start, self.end)
+
+    @property
+    def peak_load(self) -> float:
+        """The highest load of any node on the way."""
+        return float(self.peak_loads.max())
+
+    @property
+    def load_distance(self) -> tuple[float, float]:
+        """The load distance before and after, over the nodes that stay."""
+        return float(self.distance(self.loads_before)), float(self.distance(self.loads_after))
+
+    @property
+    def mean(self) -> float:
+        """Load per unit of capacity over the nodes that stay."""
+        return float(self.made_for.load.sum() / self.capacity[~self.leaving].sum())
+
+    def distance(self, loads: FloatArray) -> FloatArray:
+        """Load distance of node loads, shape (..., n): upwards only on nodes that leave."""
+        deviation = loads / self.capacity - self.mean
+        return np.where(self.leaving, np.maximum(deviation, 0.0), np.abs(deviation)).max(axis=-1)
+
+    def assignments(self) -> list[IntArray]:
+        """The node of every key group after each phase; the last one is `assignment`."""
+        now, made = self.current.copy(), []
+        for phase in self.phases:
+            rows = np.array(phase.moves, dtype=np.int64)
+            now[self.key_group[rows]] = self.target[rows]
+            made.append(now.copy())
+        return made
+
+    # What the plan is held to ----------------------------------------------------------------------------------
+
+    def transfers(self) -> TransferScheduling:
+        """The scheduling problem of the whole plan, with the limits as far as they can be met."""
+        n = self.capacity.size
+        names = tuple(self.limits)
+        shape = (len(names), n)
+        raised = np.array([self.limits[r] * (1 + self.overload) for r in names]).reshape(shape)
+        return TransferScheduling(
+            self.source, self.target, self.end - self.start, n, self.parallel,
+            np.array([self.held[r] for r in names]).reshape(shape),
+            np.array([self.usage[r] for r in names]).reshape(len(names), len(self)),
+            raised,
+        )  # fmt: skip
+
+    def violations(self) -> list[Violation]:
+        """What the plan breaks: transfers at once, limits on the way, phases that overlap, moves that do not add up."""
+        broken = [] if len(self) == 0 else self.transfers().violations(self.start)
+        reached = self.current.copy()
+        reached[self.key_group] = self.target
+        if not np.array_equal(reached, self.assignment) or not np.array_equal(
+            self.current[self.key_group], self.source
+        ):
+            broken.append(Violation("moves", "the moves do not lead from where key groups run to the assignment"))
+        if np.unique(self.key_group).size != self.key_group.size:
+            broken.append(Violation("moves", "a key group moves twice"))
+        slack = 1e-9 * max(1.0, self.seconds)
+        for phase in self.phases:
+            rows = np.array(phase.moves, dtype=np.int64)
+            if (self.start[rows] < phase.start - slack).any() or (self.end[rows] > phase.end + slack).any():
+                broken.append(Violation("phases", f"phase {phase.number} has moves outside its time", phase.number))
+        if any(b.start < a.end - slack for a, b in zip(self.phases, self.phases[1:], strict=False)):
+            broken.append(Violation("phases", "two phases overlap"))
+        return broken
+
+    # A workload that has changed ---------------------------------------------------------------------------------
+
+    def changes(self, workload: Workload) -> list[str]:
+        """What differs in a workload from the one that the plan was made for, a sentence each."""
+        return self.made_for.changes(workload)
+
+    def check(self, workload: Workload) -> CheckReport:
+        """Check that the plan still fits the workload, and that it keeps its limits on the way.
+
+        Raises
+        ------
+        ChangedWorkloadError
+            When the workload is not the one that the plan was made for: with a sentence for each difference (which key group
+            runs elsewhere, which load changed by how much), and what the plan would be worth on it.
+        """
+        return check_plan(self, workload)
+
+    def diff(self, other: Plan) -> PlanDifference:
+        """This plan and another for the same key groups, side by side."""
+        return difference(self, other)
+
+    # What can be made of it ------------------------------------------------------------------------------------
+
+    def undo(self) -> Plan:
+        """The plan that brings every key group back, in the opposite order; for the workload after this one.
+
+        A key group counts at both ends while it moves, so the way back holds the same limits as the way there.
+        """
+        return undone(self)
+
+    def as_record(self) -> dict[str, Any]:
+        """The plan as JSON can hold it; `keyshift.models.files.plan` says what each field means, and reads it."""
+        return record_of(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as one JSON file, whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If the folder does not exist.
+        """
+        write_json(self.as_record(), path)

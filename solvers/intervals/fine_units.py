@@ -1,0 +1,55 @@
+"""Whole units fine enough for any answer: ask again, with what surely stays put capped, while rounding can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from keyshift.models import Answer
+from keyshift.models.integers import capped
+from keyshift.models.intervals import IntervalMigration, MigrationSequence
+from keyshift.models.workload import FloatArray
+
+WORTH_WHILE = 0.75
+"""Another round pays when capping leaves at most so much of all the state: units shrink with it."""
+
+
+def in_fine_units(
+    problem: IntervalMigration | MigrationSequence,
+    start: np.ndarray | None,
+    answer_to: Callable[[FloatArray, np.ndarray | None], Answer],
+) -> Answer:
+    """The answer of a method that counts in units of about all the state, exact for answers far smaller than that.
+
+    An answer that moves v proves that nothing heavier than v moves in any better one, so states above v may be capped
+    at it: the same assignments are best, the bound holds, and the units become fine beside v.
+
+    Parameters
+    ----------
+    start : ndarray or None
+        A feasible assignment, kept unless a better one is found.
+    answer_to : callable
+        From state sizes, shape (m,), and the best assignment so far to an answer whose bound holds for these sizes.
+        It ends with termination "optimal" when it has proved what its units allow.
+    """
+    state, best, bound = problem.workload.state, start, 0.0
+    while True:
+        answer = answer_to(state, best)
+        if answer.termination == "infeasible":
+            return answer
+        bound = max(bound, answer.bound or 0.0)
+        found = answer.assignment
+        if found is not None and (best is None or problem.objective(found) < problem.objective(best)):
+            best = found
+        answer.assignment, answer.bound = best, bound
+        if best is None or answer.termination != "optimal":
+            return answer
+        value = problem.objective(best)
+        if value - bound <= problem.tolerance_of(value):
+            return answer
+        less = capped(state, value)
+        if float(less.sum()) > WORTH_WHILE * float(state.sum()):
+            answer.termination = "gap"
+            return answer
+        state = less

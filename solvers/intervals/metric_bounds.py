@@ -1,0 +1,50 @@
+"""Lower bounds for instances of any size: state moved is a metric, so no detour is shorter than the straight way."""
+
+from __future__ import annotations
+
+from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
+from keyshift.solvers.intervals.step.band_kernels import band_cuts
+from keyshift.solvers.intervals.step.ssm import keepable, moved_at_least
+
+
+def least_moved(step: IntervalMigration) -> float:
+    """A lower bound on the state that one migration moves, by the band dynamic program; no partition is made."""
+    kept = keepable(step)
+    intervals = min(step.nodes_after, step.workload.key_groups)
+    gain, _ = band_cuts(step.starts, step.old_cuts, kept.prefix, intervals, False)
+    return max(0.0, moved_at_least(step, kept, int(gain)))
+
+
+def sequence_bound(problem: MigrationSequence) -> float:
+    """A lower bound on the state that a known sequence of migrations moves.
+
+    Until step t at least as much moves as in one optimal step from now to any of the counts up to t.
+    """
+    return max(least_moved(problem.first_step(nodes)) for nodes in set(problem.counts))
+
+
+def policy_bound(problem: MigrationPolicy) -> float:
+    r"""A lower bound on the expected discounted state moved, from single steps out of the present alone.
+
+    With d(n) the least state that one step from now to n nodes moves, and D_t the state moved in steps 1..t, the
+    triangle inequality gives D_t >= max(d(n_1), .., d(n_t)), and summation by parts
+    :math:`\sum_t \gamma^{t-1} c_t = \sum_t (\gamma^{t-1} - \gamma^t) D_t`. The expectation of that maximum is a
+    Markov chain on (count, largest d so far).
+    """
+    p, gamma = problem, problem.discount
+    least = {n: least_moved(p.first_step(n)) for n in p.reachable}
+    levels = sorted({0.0, *least.values()})
+    value = {(n, r): 0.0 for n in p.reachable for r in levels}
+
+    def ahead(row: dict[int, float], r: float) -> float:
+        return sum(
+            chance * ((1 - gamma) * max(r, least[n]) + gamma * value[n, max(r, least[n])]) for n, chance in row.items()
+        )
+
+    for _ in range(10_000):  # from 0 upwards: every iterate is a lower bound
+        better = {(n, r): ahead(dict(p.transitions[n]), r) for n, r in value}
+        change = max(better[key] - value[key] for key in value)
+        value = better
+        if change <= 1e-12 * p.scale:
+            break
+    return max(0.0, ahead(p.first_row, 0.0) - 1e-12 * p.scale)

@@ -1,0 +1,160 @@
+"""Fast schedules for plans of any size: list schedules whose list learns from what ended late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from keyshift.models import Budget
+from keyshift.models.plans.transfers import TransferScheduling
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.plans.bounds import lower_bound
+from keyshift.solvers.plans.schedule_kernels import Transfers, list_schedule, ordered_schedule
+
+
+@dataclass(frozen=True)
+class SearchParameters:
+    """Numbers of the search.
+
+    Attributes
+    ----------
+    tries : int
+        List schedules made at most.
+    work : float
+        Transfers started at most over all tries: large plans get fewer tries.
+    blame : float
+        By what share of its length the priority of a late transfer's ends rises.
+    noise : float
+        Spread of the random factor on priorities.
+    restart : int
+        Tries without a better schedule until the search goes back to the best priorities.
+    """
+
+    tries: int = 1000
+    work: float = 3e5
+    blame: float = 0.3
+    noise: float = 0.1
+    restart: int = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Starts of the transfers, the end of the last one, and a proven lower bound on it."""
+
+    starts: FloatArray
+    seconds: float
+    bound: float
+
+    @property
+    def optimal(self) -> bool:
+        """Whether nothing shorter is possible."""
+        return self.seconds <= self.bound * (1 + 1e-9)
+
+
+def compiled(problem: TransferScheduling) -> Transfers:
+    """The problem as plain arrays."""
+    return Transfers(
+        np.ascontiguousarray(problem.source, dtype=np.int64),
+        np.ascontiguousarray(problem.target, dtype=np.int64),
+        np.ascontiguousarray(problem.seconds, dtype=np.float64),
+        int(problem.parallel),
+        np.ascontiguousarray(problem.held, dtype=np.float64),
+        np.ascontiguousarray(problem.usage, dtype=np.float64),
+        np.ascontiguousarray(problem.limit, dtype=np.float64),
+    )
+
+
+def fast_schedule(
+    problem: TransferScheduling,
+    budget: Budget | None = None,
+    seed: int = 0,
+    order: IntArray | None = None,
+    parameters: SearchParameters | None = None,
+) -> Schedule:
+    """A short schedule, with a lower bound.
+
+    List schedules (Graham 1969; for transfers Coffman et al. 1985): whenever both ends of a waiting transfer have room,
+    the one of highest priority starts. Priorities begin as the work of the busier end, so that the busiest node never
+    waits for what can wait, and are then changed where the schedule hurts: transfers that end after the bound call
+    for higher priorities at their ends (squeaky wheel, Joslin and Clements 1999). The best schedule of all tries
+    is kept; without limits it is never longer than a list schedule's guarantee (`TransferScheduling`).
+
+    Parameters
+    ----------
+    problem : TransferScheduling
+    budget : Budget, optional
+    seed : int, default 0
+    order : ndarray of int, optional
+        An order that meets the limits one transfer at a time; needed where the problem has limits.
+    parameters : SearchParameters, optional
+    """
+    bound = lower_bound(problem)
+    if problem.transfers == 0:
+        return Schedule(np.empty(0), 0.0, 0.0)
+    search = _Search(problem, bound, parameters or SearchParameters(), np.random.default_rng(seed))
+    if order is not None:
+        search.try_in_order(order)
+    search.run(budget or Budget())
+    return Schedule(search.best_starts, search.best, bound)
+
+
+class _Search:
+    def __init__(
+        self, problem: TransferScheduling, bound: float, parameters: SearchParameters, rng: np.random.Generator
+    ) -> None:
+        self.problem, self.arrays, self.bound = problem, compiled(problem), bound
+        self.parameters, self.rng = parameters, rng
+        self.best, self.best_starts = np.inf, np.zeros(problem.transfers)
+        self.starts = np.empty(problem.transfers)
+
+    def try_in_order(self, order: IntArray) -> None:
+        """Keep the schedule of an order that is known to meet the limits."""
+        self._keep(ordered_schedule(order, self.arrays, self.starts))
+
+    def run(self, budget: Budget) -> None:
+        """List schedules with learning priorities until the bound is met, or tries or time run out."""
+        p, numbers = self.problem, self.parameters
+        bases = (self._busiest_first(), self._spread())
+        learnt, kept, since = bases[0], bases[0].copy(), 0
+        for attempt in range(min(numbers.tries, max(20, int(numbers.work / p.transfers)))):
+            if self.best <= self.bound * (1 + 1e-9) or (attempt > 0 and budget.expired):
+                return
+            if attempt < len(bases):
+                learnt = bases[attempt].copy()
+            noise = 1.0 if attempt < len(bases) else 1 + numbers.noise * self.rng.standard_normal(p.transfers)
+            order = np.argsort(-learnt * noise, kind="stable")
+            if self._keep(list_schedule(order, self.arrays, self.starts)):
+                kept, since = learnt.copy(), 0
+            else:
+                since += 1
+            if since > numbers.restart or attempt == len(bases) - 1:
+                learnt, since = kept.copy(), 0
+            late = self.starts + p.seconds > self.bound * (1 + 1e-9)
+            learnt[late] *= 1 + numbers.blame * self.rng.random(int(late.sum()))
+
+    def _busiest_first(self) -> FloatArray:
+        """Work of the busier end, then length: the busiest node never waits for what can wait."""
+        p = self.problem
+        work = np.bincount(p.source, weights=p.seconds, minlength=p.nodes)
+        work += np.bincount(p.target, weights=p.seconds, minlength=p.nodes)
+        return np.maximum(work[p.source], work[p.target]) / work.max() + 0.1 * p.seconds / p.seconds.max()
+
+    def _spread(self) -> FloatArray:
+        """The transfers between each two nodes spread evenly over the time, as a fluid would flow: for large plans."""
+        p = self.problem
+        pair = np.minimum(p.source, p.target) * p.nodes + np.maximum(p.source, p.target)
+        order = np.lexsort((-p.seconds, pair))
+        totals = np.bincount(pair, weights=p.seconds)
+        run = np.cumsum(p.seconds[order])
+        first = np.searchsorted(pair[order], pair[order])
+        begun = run - p.seconds[order]
+        share = np.empty(p.transfers)
+        share[order] = (run - begun[first] - 0.5 * p.seconds[order]) / totals[pair[order]]
+        return 1.5 - share
+
+    def _keep(self, seconds: float) -> bool:
+        if not seconds < self.best:
+            return False
+        self.best, self.best_starts = seconds, self.starts.copy()
+        return True
