@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached
+from keyshift.models.answer import LimitReached, Termination
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy import macqueen
@@ -167,6 +167,14 @@ def first_costs(problem: MigrationPolicy, policy: Policy, nodes_after: int) -> F
     return policy.costs(cuts_of(w.current), nodes_after, np.concatenate(([0], np.cumsum(whole))))
 
 
+def proven(problem: MigrationPolicy, answer: Answer) -> Termination:
+    """Whether the certified interval is narrow enough to call the answer optimal."""
+    if answer.assignment is None or answer.bound is None:
+        return "gap"
+    value = problem.objective(problem.canonical(answer.assignment))
+    return "optimal" if value - answer.bound <= problem.tolerance_of(value) else "gap"
+
+
 def answer_of(problem: MigrationPolicy, policy: Policy, budget: Budget, error: float, most_states: int) -> Answer:
     """The closed table of a policy, and the certified lower bound on the expected discounted state moved."""
     best: dict[int, IntArray] = {}
@@ -240,5 +248,5 @@ def answer_of_iteration(iteration: PolicyIteration, budget: Budget, tolerance: f
     if iteration.gap > tolerance * problem.scale:
         answer.termination = budget.why if budget.expired else "gap"
     elif answer.assignment is not None:
-        answer.termination = "optimal"
+        answer.termination = proven(problem, answer)
     return answer
