@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.ranges import Threads
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Groups, Items
 from keyshift.solvers.splitting.flow import Flow, fractional_flow, next_possible_load, whole_flow
@@ -15,7 +16,7 @@ from keyshift.solvers.splitting.statement import search
 
 
 def solve_flow(
-    problem: KeySplitting, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+    problem: KeySplitting, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: Threads = 1
 ) -> Answer:
     """The least possible largest load with splitting: exact, by maximum flow.
 
