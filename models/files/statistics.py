@@ -25,13 +25,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
 from keyshift.models.placement import placement as place
 from keyshift.models.workload import FloatArray, Workload
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -181,6 +183,8 @@ def _held(
 def _matrix(
     pairs: Mapping[str, Any], key_groups: int, p: int, unit: str, operators: Sequence[Mapping[str, Any]]
 ) -> sp.csr_array:
+    import scipy.sparse as sp
+
     if unit not in ("tuples", "bytes"):
         raise InputError(f"traffic = {unit!r} must be 'tuples' or 'bytes'")
     values = np.asarray(pairs[unit], dtype=float)

@@ -18,14 +18,16 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import MANIFEST, read_statistics
 from keyshift.models.workload import Workload
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 FORMAT = 1
 _RESOURCE = "resource."
@@ -160,6 +162,8 @@ def _traffic_from_triples(triples: Any, key_groups: int) -> sp.csr_array:
 
 
 def _sparse(src: Any, dst: Any, tuples: Any, key_groups: int) -> sp.csr_array:
+    import scipy.sparse as sp
+
     for name, side in (("src", np.asarray(src)), ("dst", np.asarray(dst))):
         wrong = (side < 0) | (side >= key_groups)
         if wrong.any():
