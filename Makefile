@@ -43,7 +43,7 @@ lint: $(READY)
 	cd build/typed && MYPYPATH=. ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml -p keyshift
 
 docs: setup
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going -j 2 -b html docs docs/_build/html
 
 bench: setup
 	mkdir -p out/benchmarks

@@ -12,10 +12,11 @@ Heavy parts (Pyomo, OR-Tools, Numba, Matplotlib, Spark) load on first use.
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keyshift.models.answer import Progress
-from keyshift.models.errors import BoundError, InputError, KeyshiftError, MissingDependencyError
+from keyshift.models.errors import BoundError, ChangedWorkloadError, InputError, KeyshiftError, MissingDependencyError
 from keyshift.models.problem import CheckReport, Problem, Violation
 from keyshift.models.solution import Solution
 from keyshift.models.workload import Workload
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
     from keyshift.models.files.plan import read_plan
+    from keyshift.models.files.solution import read_solution
     from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.plans.making import plan
-    from keyshift.replays.adaptation import Planner, Replay, replay
+    from keyshift.replays.adaptation import Replay, replay
+    from keyshift.replays.planner import Planner
     from keyshift.replays.scaling import Planned, Scaling, TargetUtilisation
     from keyshift.solving import check, solve
 
@@ -63,7 +66,7 @@ _LAZY = {
     "Phase": "keyshift.models.plans.phase",
     "Plan": "keyshift.models.plans.plan",
     "Planned": "keyshift.replays.scaling",
-    "Planner": "keyshift.replays.adaptation",
+    "Planner": "keyshift.replays.planner",
     "Replay": "keyshift.replays.adaptation",
     "RoutingTable": "keyshift.models.routing",
     "Scaling": "keyshift.replays.scaling",
@@ -75,6 +78,7 @@ _LAZY = {
     "pareto": "keyshift.fronts.front",
     "plan": "keyshift.plans.making",
     "read_plan": "keyshift.models.files.plan",
+    "read_solution": "keyshift.models.files.solution",
     "read_workload": "keyshift.models.files.workload",
     "replay": "keyshift.replays.adaptation",
     "solve": "keyshift.solving",
@@ -84,6 +88,7 @@ _LAZY = {
 __all__ = [
     "MCLB",
     "BoundError",
+    "ChangedWorkloadError",
     "CheckReport",
     "CollocatedAllocation",
     "Comparison",
@@ -122,6 +127,7 @@ __all__ = [
     "pareto",
     "plan",
     "read_plan",
+    "read_solution",
     "read_workload",
     "replay",
     "solve",
@@ -135,7 +141,14 @@ def _plan(solution: Solution, **options: Any) -> Plan:
     return make(solution.problem, solution, **options)
 
 
-Solution.planner = _plan  # models know nothing of this floor: it tells them
+def _save(solution: Solution, path: str | Path) -> None:
+    from keyshift.models.files.solution import write_solution
+
+    write_solution(solution, path)
+
+
+Solution.planner = _plan  # models know nothing of what stands above them: the front door tells them
+Solution.writer = _save
 
 
 def __getattr__(name: str) -> Any:

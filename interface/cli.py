@@ -1,7 +1,8 @@
-"""The command line. Exit codes - 0: an answer; 1: infeasible, or no answer in time; 2: bad input."""
+"""The command line. Exit codes - 0: an answer; 1: infeasible, or no answer in time; 2: bad input; 3: a defect of ours."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -9,8 +10,14 @@ import typer
 from rich.console import Console
 
 from keyshift.commands import check, compare, demo, generate, methods, pareto, replay, solve, stats
-from keyshift.models.errors import KeyshiftError
+from keyshift.models.errors import BoundError, InputError, KeyshiftError
 from keyshift.version import __version__
+
+TRACEBACK = "KEYSHIFT_TRACEBACK"
+"""Name of the environment's variable that lets a defect through with its traceback; the tests set it."""
+
+USAGE = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+"""What Typer raises for a line that it cannot read; recent versions bring a Click of their own."""
 
 app = typer.Typer(
     name="keyshift",
@@ -48,21 +55,63 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; returns the exit code.
+
+    Whatever happens ends in one sentence: bad input and what the operating system refuses in exit code 2, a defect of
+    keyshift in 3. With the variable ``KEYSHIFT_TRACEBACK`` in the environment, a defect shows where it is.
+    """
     try:
-        app(args=None if arguments is None else list(arguments), standalone_mode=True)
+        return _run(arguments)
+    except InputError as error:
+        return _said(str(error), 2)
+    except BoundError as error:
+        return _said(f"{error} - a defect of keyshift: please report it", 3)
+    except KeyshiftError as error:
+        return _said(str(error), 2)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        named = f"{error.filename}: " if error.filename else ""
+        return _said(f"{named}{error.strerror or error}", 2)
+    except MemoryError:
+        return _said("there is not enough memory for this", 2)
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        said = " ".join(str(error).split())[:200]
+        return _said(
+            f"a defect of keyshift, not of your input: {type(error).__name__}: {said} "
+            f"(set {TRACEBACK}=1 to see where, and please report it)",
+            3,
+        )
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+        sys.stdout.flush()  # a full disk is heard here, not at the interpreter's end
+    except USAGE as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            return 2
+        return _said(" ".join(error.format_message().split()), 2)
+    except (typer.Abort, KeyboardInterrupt):
+        return _said("interrupted", 1)
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
-    except KeyshiftError as error:
-        Console(stderr=True, soft_wrap=True).print(f"[bold red]keyshift:[/] {_escaped(str(error))}")
-        return 2
-    return 0
+    return code if isinstance(code, int) else 0
+
+
+def _said(sentence: str, code: int) -> int:
+    Console(stderr=True, soft_wrap=True).print(f"[bold red]keyshift:[/] {_escaped(sentence)}", highlight=False)
+    return code
 
 
 def _escaped(text: str) -> str:
     from rich.markup import escape
 
-    return escape(text)
+    return escape("".join(c if c.isprintable() else "?" for c in text))
 
 
 def script() -> None:

@@ -111,7 +111,7 @@ class Comparison:
     def __str__(self) -> str:
         from rich.console import Console
 
-        console = Console(file=io.StringIO(), width=120)
+        console = Console(file=io.StringIO(), width=120, force_jupyter=False)
         console.print(self.to_table())
         return console.file.getvalue()  # type: ignore[attr-defined]
 

@@ -17,6 +17,9 @@ from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, So
 from keyshift.models.answer import Progress
 from keyshift.models.arrays import real, whole
 
+MOST_SEED = 2**31 - 1
+"""The largest seed that all solvers take."""
+
 
 def solve(
     problem: Problem,
@@ -58,9 +61,9 @@ def solve(
         For an unknown method or option, a bad limit, an infeasible start.
     """
     chosen = find_method(problem, method)
-    chosen.refuse_unknown(options)
+    options = chosen.checked(options)
     limit = real("time_limit", time_limit)
-    seed = whole("seed", seed, optional=False) or 0
+    seed = whole("seed", seed, most=MOST_SEED, optional=False) or 0
     known = _read_start(problem, start)
     for used in (chosen, *(find_method(problem, name) for name in chosen.warm_start if known is None)):
         used.make_ready()

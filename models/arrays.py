@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
+LARGEST = 2**53
+"""Whole numbers up to here are exact as floats, in which they are checked."""
+
 
 def frozen(array: NDArray[Scalar]) -> NDArray[Scalar]:
     """Return the array, no longer writable."""
@@ -50,6 +53,7 @@ def indices(
     _expect_length(name, array.size, length, "key groups")
     _refuse(name, array, ~np.isfinite(array) | (array != np.floor(array)), f"must be a whole {what} number")
     _refuse(name, array, array < 0, f"is no {what}: it must not be negative")
+    _refuse(name, array, array > LARGEST, f"is no {what}: it is too large")
     if upper is not None:
         _refuse(name, array, array >= upper, f"is no {what}: they are numbered 0 to {upper - 1}")
     return frozen(array.astype(np.int64))
@@ -116,33 +120,52 @@ def labels(name: str, values: Sequence[str | int], *, length: int, of: str = "ke
     return made
 
 
-def whole(name: str, value: Any, *, least: int = 0, optional: bool = True) -> int | None:
-    """One whole number >= least, or None where that is allowed."""
+def whole(name: str, value: Any, *, least: int = 0, most: int = 2**63 - 1, optional: bool = True) -> int | None:
+    """One whole number from `least` to `most`, or None where that is allowed."""
     if value is None and optional:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or value != np.floor(value):
+    given = value.item() if isinstance(value, np.generic) else value
+    if isinstance(given, float) and given.is_integer():
+        given = int(given)
+    if isinstance(given, bool) or not isinstance(given, int):
         raise InputError(f"{name} = {value!r} must be a whole number")
-    if value < least:
-        raise InputError(f"{name} = {value} must be at least {least}")
-    return int(value)
+    if given < least:
+        raise InputError(
+            f"{name} = {value if given > -(10**40) else 'a long negative number'} must be at least {least}"
+        )
+    if given > most:
+        raise InputError(f"{name} = {value if given < 10**40 else 'a number of many digits'} must be at most {most}")
+    return given
 
 
 def real(name: str, value: Any, *, least: float = 0.0, optional: bool = True, above: bool = False) -> float | None:
     """One finite number >= least (> least with ``above``), or None where that is allowed."""
     if value is None and optional:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
-        raise InputError(f"{name} = {value!r} must be a finite number")
-    if value < least or (above and value == least):
-        raise InputError(f"{name} = {value} must be {'above' if above else 'at least'} {least:g}")
-    return float(value)
+    number = not isinstance(value, bool | np.bool_) and isinstance(value, int | float | np.number)
+    try:
+        given = float(value) if number else np.nan
+    except (OverflowError, TypeError):  # a whole number of 400 digits, a complex number
+        given = np.inf
+    if not np.isfinite(given):
+        raise InputError(f"{name} = {value!r:.60} must be a finite number")
+    if given < least or (above and given == least):
+        raise InputError(f"{name} = {given:g} must be {'above' if above else 'at least'} {least:g}")
+    return given
 
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
     try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be an array of numbers ({error})") from None
+        given = np.asarray(values)
+        if (
+            given.dtype.kind not in "biufO"
+        ):  # texts, times and complex numbers are no numbers, though NumPy converts them
+            raise InputError(f"{name} must be an array of numbers, not of {given.dtype.name}")
+        return np.array(given, dtype=np.float64)
+    except InputError:
+        raise
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InputError(f"{name} must be an array of numbers ({str(error).splitlines()[0]})") from None
 
 
 def _expect_length(name: str, found: int, expected: int | None, of: str) -> None:

@@ -9,6 +9,14 @@ class InputError(KeyshiftError, ValueError):
     """Bad input: the sentence names the field, the position and the value. The shell's exit code is 2."""
 
 
+class ChangedWorkloadError(InputError):
+    """A plan was held against another workload than it was made for; `changes` has a sentence for each difference."""
+
+    def __init__(self, sentence: str, changes: tuple[str, ...] = ()) -> None:
+        super().__init__(sentence)
+        self.changes = changes
+
+
 class MissingDependencyError(KeyshiftError, ImportError):
     """An optional part (Spark, Java, the demo's data) is not installed; the sentence says what to install."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -57,7 +59,23 @@ class Problem(ABC):
         """Build the problem from a workload on disk and its own parameters, as the command line does."""
         from keyshift.models.files.workload import read_workload
 
+        known = inspect.signature(cls).parameters
+        needed = list(known)[1:]  # the first is the data
+        if unknown := [name for name in parameters if name not in needed]:
+            raise InputError(f"{cls.name} has no parameter {unknown[0]!r}; it has {', '.join(needed)}")
+        missing = [n for n in needed if known[n].default is inspect.Parameter.empty and n not in parameters]
+        if missing:
+            raise InputError(f"{cls.name} needs {' and '.join(missing)}")
         return cls(read_workload(path), **parameters)  # type: ignore[call-arg]  # a subclass's dataclass fields
+
+    def arguments(self) -> dict[str, Any]:
+        """What the problem is made from, its data first, by the names of its parameters."""
+        own = [f.name for f in fields(self) if f.init]  # type: ignore[arg-type]  # every problem is a dataclass
+        return {name: _plain(getattr(self, name)) for name in own}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Rebuilt, not copied: what is cached or read-only neither pickles nor needs to.
+        return _rebuilt, (type(self), self.arguments())
 
     @abstractmethod
     def canonical(self, assignment: Any) -> np.ndarray:
@@ -118,6 +136,15 @@ class Problem(ABC):
         nodes = self.canonical(assignment)
         broken = tuple(self.violations(nodes))
         return CheckReport(not broken, broken, float(self.objective(nodes)), self.metrics(nodes))
+
+
+def _plain(value: Any) -> Any:
+    """Read-only mappings as plain ones."""
+    return {k: _plain(v) for k, v in value.items()} if isinstance(value, Mapping) else value
+
+
+def _rebuilt(cls: type[Problem], arguments: dict[str, Any]) -> Problem:
+    return cls(**arguments)
 
 
 def read_assignment(assignment: Any, key_groups: int, nodes: int) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from keyshift.models.answer import Answer, Termination
 from keyshift.models.arrays import frozen
 from keyshift.models.errors import BoundError
-from keyshift.models.problem import Problem
+from keyshift.models.problem import Problem, Violation
 
 ROUNDING = 1e-9
 """A bound that exceeds an objective by less than so much of the problem's scale does so by the rounding of floats."""
@@ -43,6 +44,10 @@ class Solution:
         What conflicts when infeasible, or what else the reader should know.
     details : dict
         Figures about the run itself.
+    offered : ndarray or None
+        What the method offered although it breaks rules; `assignment` is None then.
+    violations : tuple of Violation
+        The rules it breaks.
     """
 
     problem: Problem
@@ -56,9 +61,18 @@ class Solution:
     metrics: dict[str, float] = field(default_factory=dict)
     message: str = ""
     details: dict[str, Any] = field(default_factory=dict)
+    offered: np.ndarray | None = None
+    violations: tuple[Violation, ...] = ()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for array in (self.assignment, self.offered):  # arrays come back writable from a pickle
+            if array is not None:
+                frozen(array)
 
     planner: ClassVar[Callable[..., Any] | None] = None
-    """How `plan` makes a plan; the front door says so when it opens."""
+    writer: ClassVar[Callable[..., None] | None] = None
+    """How `plan` makes a plan and `save` writes a file; the front door says so when it opens."""
 
     def plan(self, **options: Any) -> Any:
         """What an operator carries out: `keyshift.plan` of this solution, with its options.
@@ -69,6 +83,17 @@ class Solution:
         """
         assert self.planner is not None, "import keyshift first"
         return self.planner(**options)
+
+    def save(self, path: str | Path) -> None:
+        """Write the solution, its problem included, as one JSON file that `keyshift.read_solution` reads.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written there.
+        """
+        assert self.writer is not None, "import keyshift first"
+        self.writer(path)
 
     @property
     def tolerance(self) -> float | None:
@@ -110,7 +135,7 @@ class Solution:
             why = f"{method} found no feasible assignment: {report.violations[0]}"
             return cls(
                 problem, method, "none", answer.termination, None, None, answer.bound, seconds,
-                message=why, details=answer.details,
+                message=why, details=answer.details, offered=frozen(assignment), violations=report.violations,
             )  # fmt: skip
         bound = _trusted(problem, answer.bound, report.objective, method)
         proven = bound is not None and report.objective - bound <= problem.tolerance_of(report.objective)

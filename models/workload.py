@@ -20,6 +20,9 @@ FloatArray = NDArray[Any]
 IntArray = NDArray[Any]
 BoolArray = NDArray[Any]
 
+MOST_NODES = 10_000_000
+"""More nodes than any cluster has: a number beyond it is a slip, and would only fill the memory."""
+
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Workload:
@@ -138,18 +141,21 @@ class Workload:
 
     def replace(self, **changes: Any) -> Workload:
         """Return a copy with some fields changed, validated again."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        values["nodes"] = values.pop("capacity")
+        values = self.arguments()
         unknown = sorted(set(changes) - set(values))
         if unknown:
             raise InputError(f"a workload has no field {unknown[0]!r}; its fields are {', '.join(values)}")
         return Workload(**{**values, **changes})
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Rebuilt, not copied: arrays would come back writable, and a read-only mapping does not pickle at all.
+    def arguments(self) -> dict[str, Any]:
+        """What the workload is made from, by the names of its parameters."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["nodes"] = values.pop("capacity")
-        return _rebuilt, ({**values, "resources": dict(self.resources)},)
+        return {**values, "resources": dict(self.resources)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Rebuilt, not copied: arrays would come back writable, and a read-only mapping does not pickle at all.
+        return _rebuilt, (self.arguments(),)
 
     def __repr__(self) -> str:
         extras = [
@@ -174,6 +180,10 @@ def _capacities(nodes: int | ArrayLike) -> FloatArray:
     if isinstance(nodes, int | np.integer):
         if nodes < 1:
             raise InputError(f"nodes = {nodes}: at least one node is needed")
+        if nodes > MOST_NODES:
+            raise InputError(
+                f"nodes = {nodes if nodes < 10**40 else 'a number of many digits'}: at most {MOST_NODES:,}"
+            )
         return arrays.frozen(np.ones(int(nodes)))
     if np.ndim(nodes) == 0:  # a float, a string: neither a count nor a list of capacities
         raise InputError(f"nodes = {nodes!r}: give a number of nodes or an array of capacities")

@@ -11,6 +11,7 @@ from hypothesis import settings
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("ci")
 os.environ.setdefault("MPLBACKEND", "agg")
+os.environ["KEYSHIFT_TRACEBACK"] = "1"  # a defect must not pass as a sentence
 
 
 def pytest_collection_modifyitems(items):

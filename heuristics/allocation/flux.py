@@ -7,6 +7,7 @@ import numpy as np
 from keyshift.models import Answer, Budget, metrics
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
+from keyshift.models.ranges import Whole
 
 
 def flux(
@@ -15,7 +16,7 @@ def flux(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    rounds: int | None = None,
+    rounds: Whole | None = None,
 ) -> Answer:
     """Pair the most loaded node with the least loaded, the second with the second last, and move one key group each.
 

@@ -7,10 +7,11 @@ import numpy as np
 from keyshift.heuristics.allocation.flux import Moves
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.ranges import Count
 
 
 def potc(
-    problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, choices: int = 2
+    problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, choices: Count = 2
 ) -> Answer:
     """Give every key group its node and another one, hashed, and let it take the less loaded.
 

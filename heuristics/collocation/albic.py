@@ -14,6 +14,7 @@ from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.ranges import NonNegative, Positive, Whole
 from keyshift.models.workload import FloatArray, IntArray
 
 GOOD_ENOUGH = 1e-3
@@ -25,10 +26,10 @@ def albic(
     *,
     budget: Budget,
     seed: int = 0,
-    max_partition_load: float = 25.0,
-    step_partition_load: float = 5.0,
-    score_factor: float = 1.5,
-    plan_rounds: int = 15,
+    max_partition_load: Positive = 25.0,
+    step_partition_load: Positive = 5.0,
+    score_factor: NonNegative = 1.5,
+    plan_rounds: Whole = 15,
     anticipate: bool = True,
 ) -> Answer:
     """Keep what is collocated, collocate one pair more, and balance the rest by the allocation program.

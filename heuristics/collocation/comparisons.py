@@ -9,6 +9,7 @@ from keyshift.heuristics.collocation.allocation_program import allocate
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.ranges import Whole
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 PRIME = 2**31 - 1
@@ -27,7 +28,7 @@ def balancing_problem(problem: CollocatedAllocation) -> KeyGroupAllocation:
     )
 
 
-def flux(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, rounds: int | None = None) -> Answer:
+def flux(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, rounds: Whole | None = None) -> Answer:
     """Flux on the measured loads (`keyshift.heuristics.allocation.flux`): another objective, so no guarantee.
 
     Parameters
@@ -38,7 +39,7 @@ def flux(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, rounds
     return flux_module.flux(balancing_problem(problem), budget=budget, seed=seed, rounds=rounds)
 
 
-def allocation_milp(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, plan_rounds: int = 15) -> Answer:
+def allocation_milp(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, plan_rounds: Whole = 15) -> Answer:
     """The allocation program of paper 2, section 4.3.1, on the measured loads: another objective, so no guarantee.
 
     Parameters

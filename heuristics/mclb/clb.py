@@ -8,6 +8,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget, InputError
 from keyshift.models.mclb.problem import MCLB, Core
+from keyshift.models.ranges import Finite
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 Labels = Literal["matched", "printed"]
@@ -18,7 +19,7 @@ def clb(
     *,
     budget: Budget,
     seed: int = 0,
-    theta: float = 0.0,
+    theta: Finite = 0.0,
     scale: Literal["correlation", "covariance"] = "correlation",
     labels: Labels = "matched",
 ) -> Answer:
@@ -69,7 +70,7 @@ def clb_moment(
     *,
     budget: Budget,
     seed: int = 0,
-    theta: float = 0.0,
+    theta: Finite = 0.0,
     split: Literal["cut", "threshold"] = "cut",
     labels: Labels = "matched",
 ) -> Answer:

@@ -11,6 +11,7 @@ import numpy as np
 from keyshift.models import Answer, Budget, InputError
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.movement.problem import MovementWithinLimits
+from keyshift.models.ranges import NonNegative
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 Threshold = Literal["mean", "upper"]
@@ -21,8 +22,8 @@ def elb(
     *,
     budget: Budget,
     seed: int = 0,
-    lower: float | None = None,
-    upper: float | None = None,
+    lower: NonNegative | None = None,
+    upper: NonNegative | None = None,
     overloaded_above: Threshold = "mean",
 ) -> Answer:
     """Balance the last window eagerly: overloaded nodes give small key groups, underloaded ones take them.

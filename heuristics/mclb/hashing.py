@@ -6,6 +6,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB
+from keyshift.models.ranges import Count
 from keyshift.models.workload import IntArray
 
 PRIME = (1 << 61) - 1
@@ -38,7 +39,7 @@ def uhlb(problem: MCLB, *, budget: Budget, seed: int = 0) -> Answer:
     return Answer(core.lift(universal_hash(core.load.shape[0], core.nodes, np.random.default_rng(seed))))
 
 
-def pkg(problem: MCLB, *, budget: Budget, seed: int = 0, choices: int = 2) -> Answer:
+def pkg(problem: MCLB, *, budget: Budget, seed: int = 0, choices: Count = 2) -> Answer:
     """Each key group, in order, to the less loaded of the nodes that two hashes give it.
 
     No guarantee in MCLB's terms. O(p * choices).

@@ -9,6 +9,7 @@ import numpy as np
 
 from keyshift.heuristics.routing.three_phases import RoutingPlan, RoutingPlanner
 from keyshift.models import Answer, Budget
+from keyshift.models.ranges import Count, Finite
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.routing.hlhe import discretised
@@ -154,20 +155,20 @@ def llfd(problem: MixedRouting, *, budget: Budget, seed: int = 0, everything: bo
     return llfd_plan(problem, everything=everything).answer()
 
 
-def min_table(problem: MixedRouting, *, budget: Budget, seed: int = 0, compact: int | None = None) -> Answer:
+def min_table(problem: MixedRouting, *, budget: Budget, seed: int = 0, compact: Count | None = None) -> Answer:
     """See `min_table_plan`; ``compact=R`` is `compact_plan`. Draws no random numbers."""
     return _answer(problem, compact, min_table_plan)
 
 
 def min_mig(
-    problem: MixedRouting, *, budget: Budget, seed: int = 0, beta: float = 1.5, compact: int | None = None
+    problem: MixedRouting, *, budget: Budget, seed: int = 0, beta: Finite = 1.5, compact: Count | None = None
 ) -> Answer:
     """See `min_mig_plan`; ``compact=R`` is `compact_plan`. Draws no random numbers."""
     return _answer(problem, compact, min_mig_plan, beta=beta)
 
 
 def mixed(
-    problem: MixedRouting, *, budget: Budget, seed: int = 0, beta: float = 1.5, compact: int | None = None
+    problem: MixedRouting, *, budget: Budget, seed: int = 0, beta: Finite = 1.5, compact: Count | None = None
 ) -> Answer:
     """See `mixed_plan`; ``compact=R`` is `compact_plan`. Draws no random numbers."""
     return _answer(problem, compact, mixed_plan, beta=beta, budget=budget)
@@ -178,9 +179,9 @@ def mixed_bf(
     *,
     budget: Budget,
     seed: int = 0,
-    beta: float = 1.5,
-    trials: int | None = None,
-    compact: int | None = None,
+    beta: Finite = 1.5,
+    trials: Count | None = None,
+    compact: Count | None = None,
 ) -> Answer:
     """See `mixed_bf_plan`; ``compact=R`` is `compact_plan`. Draws no random numbers."""
     answer = _answer(problem, compact, mixed_bf_plan, beta=beta, trials=trials, budget=budget)

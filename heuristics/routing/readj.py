@@ -8,6 +8,7 @@ from keyshift.heuristics.routing import readj_kernels as kernels
 from keyshift.heuristics.routing.three_phases import RoutingPlan
 from keyshift.models import Answer, Budget, metrics
 from keyshift.models.arrays import real
+from keyshift.models.ranges import NonNegative, Whole
 from keyshift.models.routing import MixedRouting
 
 SIGMAS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
@@ -60,7 +61,7 @@ def readj_plan(
 
 
 def readj(
-    problem: MixedRouting, *, budget: Budget, seed: int = 0, sigma: float | None = None, rounds: int = ROUNDS
+    problem: MixedRouting, *, budget: Budget, seed: int = 0, sigma: NonNegative | None = None, rounds: Whole = ROUNDS
 ) -> Answer:
     """See `readj_plan`; without ``sigma``, the best of `SIGMAS`. Draws no random numbers."""
     best: RoutingPlan | None = None

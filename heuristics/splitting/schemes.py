@@ -10,6 +10,7 @@ from keyshift.heuristics.splitting.partitioner import Estimate, Partitioner, Sch
 from keyshift.heuristics.splitting.scheme_kernels import offline_order
 from keyshift.models import Answer, Budget
 from keyshift.models.arrays import whole
+from keyshift.models.ranges import Count, NonNegative, Positive
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.outcome import parts
@@ -35,7 +36,7 @@ def pkg(
     budget: Budget,
     seed: int = 0,
     estimate: Estimate = "local",
-    probe_every: int | None = None,
+    probe_every: Count | None = None,
 ) -> Answer:
     """Partial key grouping: every message to the less loaded of its key's first two candidates.
 
@@ -59,9 +60,9 @@ def greedy_d(
     *,
     budget: Budget,
     seed: int = 0,
-    d: int | None = None,
+    d: Count | None = None,
     estimate: Estimate = "local",
-    probe_every: int | None = None,
+    probe_every: Count | None = None,
 ) -> Answer:
     """Greedy-d with key splitting: every message to the least loaded of its key's first d candidates.
 
@@ -88,7 +89,7 @@ def potc(
     budget: Budget,
     seed: int = 0,
     estimate: Estimate = "local",
-    probe_every: int | None = None,
+    probe_every: Count | None = None,
 ) -> Answer:
     """Static power of two choices: a key's first message picks the less loaded candidate, where the key then stays.
 
@@ -108,7 +109,7 @@ def on_greedy(
     budget: Budget,
     seed: int = 0,
     estimate: Estimate = "local",
-    probe_every: int | None = None,
+    probe_every: Count | None = None,
 ) -> Answer:
     """On-Greedy: a key's first message goes to the least loaded of all workers, where the key then stays.
 
@@ -148,11 +149,11 @@ def d_choices(
     *,
     budget: Budget,
     seed: int = 0,
-    threshold: float | None = None,
-    slack: float = 1e-4,
-    counters: int | None = None,
+    threshold: Positive | None = None,
+    slack: NonNegative = 1e-4,
+    counters: Count | None = None,
     estimate: Estimate = "local",
-    probe_every: int | None = None,
+    probe_every: Count | None = None,
 ) -> Answer:
     """D-Choices: frequent keys get as many candidates as balance needs, all others two.
 
@@ -181,10 +182,10 @@ def w_choices(
     *,
     budget: Budget,
     seed: int = 0,
-    threshold: float | None = None,
-    counters: int | None = None,
+    threshold: Positive | None = None,
+    counters: Count | None = None,
     estimate: Estimate = "local",
-    probe_every: int | None = None,
+    probe_every: Count | None = None,
 ) -> Answer:
     """W-Choices: frequent keys go to the least loaded of all workers, all others to one of two candidates.
 

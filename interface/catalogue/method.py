@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -75,7 +75,16 @@ class Method:
         parameters = inspect.signature(self.function).parameters.values()
         return {p.name: p.default for p in parameters if p.name not in _GIVEN_BY_SOLVE}
 
-    def refuse_unknown(self, options: dict[str, Any]) -> None:
+    def checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options, each fitting its annotation; `InputError` for one that does not, or that the method has not."""
+        self.refuse_unknown(options)
+        if not options:
+            return {}
+        from keyshift.catalogue.options import check_option
+
+        return {name: check_option(self.function, name, value) for name, value in options.items()}
+
+    def refuse_unknown(self, options: Mapping[str, Any]) -> None:
         """Raise `InputError` for an option the method does not have."""
         for name in options:
             if name not in self.options:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,14 +44,13 @@ def check(
 
 
 def _read(path: Path) -> Any:
-    try:
-        content = json.loads(path.read_text())
-    except OSError:
-        raise InputError(f"{path} cannot be read") from None
-    except ValueError:
-        raise InputError(f"{path} is no JSON") from None
+    from keyshift.models.files.schema import read_json, shown
+
+    content = read_json(path)
     if isinstance(content, dict):
         if content.get("assignment") is None:
             raise InputError(f"{path} holds no assignment")
-        return content["assignment"]
+        content = content["assignment"]
+    if not isinstance(content, list):
+        raise InputError(f"{path}: the assignment {shown(content)} must be a list of nodes")
     return content

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
-import yaml
 from rich.console import Console
 
 from keyshift.catalogue import FORMULATIONS
@@ -51,43 +50,57 @@ def problem_options(name: str, extra: list[str]) -> dict[str, Any]:
     if name not in FORMULATIONS:
         raise InputError(f"--problem {name}: choose one of {', '.join(FORMULATIONS)}")
     # Every problem is a dataclass whose first field is the data itself.
-    known = [field.name for field in fields(FORMULATIONS[name].problem_class) if field.init][1:]  # type: ignore[arg-type]
-    return parse_options(extra, known, f"problem {name}")
+    return parse_options(extra, FORMULATIONS[name].problem_class, f"problem {name}", given=1)
 
 
-def parse_options(extra: list[str], known: list[str], of: str) -> dict[str, Any]:
-    """Read ``--name value`` and ``--flag`` from the rest of a line; `InputError` names what there is."""
+def parse_options(extra: list[str], of: Callable[..., Any], title: str, given: int = 0) -> dict[str, Any]:
+    """Read ``--name value`` and ``--flag`` from the rest of a line, as the annotations of what takes them say.
+
+    Parameters
+    ----------
+    extra : list of str
+    of : callable
+        A function, or a dataclass.
+    title : str
+        What the options belong to; `InputError` names what there is.
+    given : int
+        So many first parameters are no options.
+    """
+    from keyshift.catalogue.options import flag, read_option, refuse_missing
+
+    known = list(inspect.signature(of).parameters)[given:]
     parameters: dict[str, Any] = {}
     tokens = list(extra)
     while tokens:
         token = tokens.pop(0)
-        name, _, value = token.removeprefix("--").partition("=")
-        name = name.replace("-", "_")
+        head, _, value = token.removeprefix("--").partition("=")
+        name = head.replace("-", "_")
         if not token.startswith("--") or name not in known:
-            options = ", ".join("--" + k.replace("_", "-") for k in known)
-            raise InputError(f"{token}: the {of} has the options {options or '(none)'}")
+            options = ", ".join(map(flag, known))
+            raise InputError(f"{token:.60}: the {title} has the options {options or '(none)'}")
+        if name in parameters:
+            raise InputError(f"{flag(name)} is given twice")
         if not value:
             value = tokens.pop(0) if tokens and not tokens[0].startswith("--") else "true"
-        parameters[name] = _value(name, value)
+        parameters[name] = read_option(of, name, value)
+    refuse_missing(of, parameters, f"the {title}", given)
     return parameters
 
 
 def read_settings(settings: list[str] | None) -> dict[str, Any]:
-    """Method options given as ``name=value``."""
-    chosen = {}
+    """Method options given as ``name=value``; the method checks them."""
+    from keyshift.models.files.yaml_text import parse_yaml
+
+    chosen: dict[str, Any] = {}
     for setting in settings or []:
-        name, sign, value = setting.partition("=")
+        head, sign, value = setting.partition("=")
+        name = head.replace("-", "_")
         if not sign:
-            raise InputError(f"--set {setting}: write it as name=value")
-        chosen[name.replace("-", "_")] = _value(name, value)
+            raise InputError(f"--set {setting:.60}: write it as name=value")
+        if name in chosen:
+            raise InputError(f"--set {head}: it is given twice")
+        chosen[name] = parse_yaml(value, f"--set {head}")
     return chosen
-
-
-def _value(name: str, text: str) -> Any:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise InputError(f"--{name.replace('_', '-')} {text}: not a readable value") from None
 
 
 def print_json(content: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Annotated
 
@@ -26,11 +25,7 @@ def generate(
     if kind not in GENERATORS:
         raise InputError(f"{kind}: choose one of {', '.join(GENERATORS)}")
     function = load(GENERATORS[kind])
-    parameters = inspect.signature(function).parameters
-    given = common.parse_options(context.args, list(parameters), f"generator {kind}")
-    for name, parameter in parameters.items():
-        if parameter.default is inspect.Parameter.empty and name not in given:
-            raise InputError(f"--{name.replace('_', '-')} is missing: the generator {kind} needs it")
+    given = common.parse_options(context.args, function, f"generator {kind}")
     workload = function(**given)
     write_workload(workload, out)
     if as_json:

@@ -11,9 +11,9 @@ from keyshift.models import InputError, Workload, metrics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from keyshift.comparison import Comparison
+    from keyshift.figures.notebook_figure import Figure
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 BEFORE, AFTER, BOUND, MEAN = "#999999", "#0072B2", "#D55E00", "#000000"
@@ -41,7 +41,7 @@ def comparison_figure(comparison: Comparison, path: str | Path | None = None) ->
     path : str or Path, optional
         Where to write the figure; the suffix chooses the format.
     """
-    from matplotlib.figure import Figure
+    from keyshift.figures.notebook_figure import Figure
 
     workload, best = getattr(comparison.problem, "workload", None), comparison.best
     has_loads = (

@@ -12,8 +12,7 @@ from keyshift.figures.comparison import AFTER, BEFORE, BOUND, figure_path
 from keyshift.models import Solution
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+    from keyshift.figures.notebook_figure import Figure
     from keyshift.fronts.front import Front
 
 COLOURS = ("#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
@@ -22,7 +21,7 @@ MARKERS = "sD^vPX*"
 
 def front_figure(front: Front, path: str | Path | None = None, others: Sequence[Solution] = ()) -> Figure:
     """Draw the front as a staircase, its bounds below it, other solutions beside it; imbalance on a log scale."""
-    from matplotlib.figure import Figure
+    from keyshift.figures.notebook_figure import Figure
 
     figure = Figure(figsize=(7, 4.6), layout="constrained")
     axes = figure.subplots()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from keyshift.figures.notebook_figure import Figure
 
 LABELS = {
     "collocation_factor": "collocation factor (share of traffic)",
@@ -31,7 +32,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "x")
 
 def metric_figures(frame: pd.DataFrame, folder: Path, metrics: Sequence[str] | None = None) -> list[Path]:
     """Write ``<metric>.png`` for each metric; return the paths."""
-    from matplotlib.figure import Figure
+    from keyshift.figures.notebook_figure import Figure
 
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -48,7 +49,7 @@ def metric_figures(frame: pd.DataFrame, folder: Path, metrics: Sequence[str] | N
 
 def panels(frame: pd.DataFrame, metrics: Sequence[str] | None = None) -> Figure:
     """All metrics in one figure, two in a row."""
-    from matplotlib.figure import Figure
+    from keyshift.figures.notebook_figure import Figure
 
     names = _present(frame, metrics)
     rows = (len(names) + 1) // 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,18 +12,19 @@ import numpy as np
 
 from keyshift.catalogue import FORMULATIONS, formulation_of
 from keyshift.catalogue.method import load
-from keyshift.models import Answer, Budget, InputError, Problem, Solution
+from keyshift.fronts.checkpoint import FrontCheckpoint
+from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import Progress
 from keyshift.models.arrays import real, whole
-from keyshift.replays.checkpoint import fingerprint, replace
-from keyshift.solving import interruptible
+from keyshift.solving import MOST_SEED, interruptible
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
     from rich.table import Table
 
-FORMAT = 1
+MOST_POINTS = 10_000
+"""More points than a figure can show; the whole front is `None`."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Front:
     def __str__(self) -> str:
         from rich.console import Console
 
-        console = Console(file=io.StringIO(), width=120)
+        console = Console(file=io.StringIO(), width=120, force_jupyter=False)
         console.print(self.to_table())
         return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
 
@@ -190,8 +190,8 @@ def pareto(
     problem : Problem
         One that trades two objectives: `MCLB`. A budget of its own ends the front.
     points : int or None, default 10
-        At most so many points, evenly spaced in the second objective, the extremes among them; None: every point of
-        the front.
+        So many points, at most 10,000, evenly spaced in the second objective, the extremes among them; None: every
+        point of the front.
     time_limit : float, optional
         Seconds for the whole front. What was not finished carries the bound it has.
     seed : int, default 0
@@ -200,7 +200,8 @@ def pareto(
     starts : sequence of array_like or Solution
         Known placements, heuristics' answers: what each of them moves is a budget too, so that none beats the front.
     checkpoint : str or Path, optional
-        A .json file that each finished point is written to, and from which an interrupted run goes on.
+        A .json file that each finished point is written to, and from which an interrupted run goes on. Two runs cannot
+        write to one file at a time.
     watch : callable, optional
         Called with a `Progress` while it runs.
 
@@ -218,71 +219,21 @@ def pareto(
     if entry is None:
         having = ", ".join(name for name, f in FORMULATIONS.items() if f.pareto)
         raise InputError(f"{problem.name} has no front to trace; {having} has")
-    points = whole("points", points, least=2)
-    workers = whole("workers", workers, least=1, optional=False) or 1
-    seed = whole("seed", seed, optional=False) or 0
+    points = whole("points", points, least=2, most=MOST_POINTS)
+    workers = whole("workers", workers, least=1, most=1024, optional=False) or 1
+    seed = whole("seed", seed, most=MOST_SEED, optional=False) or 0
+    limit = real("time_limit", time_limit)
     known = [problem.canonical(s.assignment if isinstance(s, Solution) else s) for s in starts]
     module = entry.partition(":")[0]
-    memory = _Remembered(
-        problem, None if checkpoint is None else Path(checkpoint), points, load(f"{module}:FrontPoint")
-    )
-    for method in formulation_of(problem).methods:
-        method.make_ready()
-    budget = Budget(real("time_limit", time_limit), watch)
-    with interruptible(budget):
-        made = load(entry)(
-            problem, points=points, budget=budget, seed=seed, workers=workers, known=known,
-            done=memory.points, keep=memory.keep,
-        )  # fmt: skip
+    kind = load(f"{module}:FrontPoint")
+    memory = FrontCheckpoint(problem, None if checkpoint is None else Path(checkpoint), points, seed, kind)
+    with memory.open():
+        for method in formulation_of(problem).methods:
+            method.make_ready()
+        budget = Budget(limit, watch)
+        with interruptible(budget):
+            made = load(entry)(
+                problem, points=points, budget=budget, seed=seed, workers=workers, known=known,
+                done=memory.points, keep=memory.keep,
+            )  # fmt: skip
     return Front(problem, tuple(Solution.of(p.problem, "pareto", p.answer, p.seconds) for p in made))
-
-
-class _Remembered:
-    """The finished points in a file. They are checked anew when read; only their bounds are taken on trust."""
-
-    def __init__(self, problem: Problem, file: Path | None, points: int | None, kind: type) -> None:
-        self.problem, self.file = problem, file
-        self.about = {
-            "keyshift_pareto": FORMAT,
-            "workload": fingerprint(problem.workload),  # type: ignore[attr-defined]
-            "max_state_moved": problem.max_state_moved,  # type: ignore[attr-defined]
-            "points": points,
-        }
-        self.points: list[Any] = []
-        if file is not None and file.exists():
-            self.points = [self._read(record, kind) for record in self._records(file)]
-
-    def _records(self, file: Path) -> list[dict[str, Any]]:
-        try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-            about, records = content["about"], content["points"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{file} is no front's checkpoint ({error})") from None
-        for name, mine in self.about.items():
-            if about.get(name) != mine:
-                raise InputError(f"{file} holds a front with another {name}")
-        return list(records)
-
-    def _read(self, record: dict[str, Any], kind: type) -> Any:
-        import dataclasses
-
-        posed = dataclasses.replace(self.problem, max_state_moved=record["max_state_moved"])  # type: ignore[type-var]
-        answer = Answer(np.array(record["assignment"]), record["bound"], record["termination"])
-        return kind(posed, answer, record["seconds"])
-
-    def keep(self, point: Any) -> None:
-        """Take note of a finished point, and write all of them down."""
-        self.points = [*self.points, point]
-        if self.file is None:
-            return
-        records = [
-            {
-                "max_state_moved": p.problem.max_state_moved,
-                "assignment": p.answer.assignment.tolist(),
-                "bound": p.answer.bound,
-                "termination": p.answer.termination,
-                "seconds": p.seconds,
-            }
-            for p in self.points
-        ]
-        replace(self.file, json.dumps({"about": self.about, "points": records}, allow_nan=False))

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keyshift.catalogue import FORMULATIONS
 from keyshift.heuristics.collocation.allocation_program import allocate
-from keyshift.models import Budget, InputError, Problem, Workload, metrics
-from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models import Budget, InputError, Workload, metrics
 from keyshift.models.answer import Progress
-from keyshift.models.arrays import whole
+from keyshift.models.arrays import real, whole
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.workload import IntArray
 from keyshift.replays.checkpoint import Checkpoint
+from keyshift.replays.planner import DEFAULT_PROBLEM, Planner
 from keyshift.replays.scaling import Planned, Scaling, ScalingRule
 from keyshift.replays.state import Cluster
 from keyshift.solving import interruptible, solve
@@ -27,71 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-DEFAULT_PROBLEM = "collocated-allocation"
 BALANCING_ROUNDS = 15
 """How long key-group allocation may take where a method has no answer, in rounds of its search."""
-
-
-@dataclass(frozen=True)
-class Planner:
-    """One way to plan a period: a problem with its options, a method with its own.
-
-    Parameters
-    ----------
-    method : str
-        A method of the problem.
-    label : str, optional
-        Its name in the results; the method's by default.
-    problem : str
-        A problem about a `Workload` whose assignments name a node for each key group.
-    options : mapping
-        The problem's options, such as ``{"max_migrations": 10}``.
-    settings : mapping
-        The method's options.
-    integrated : bool, default False
-        Give the problem processing loads and the load model's costs, so that it knows what collocation saves. By
-        default it gets the loads that a running system would measure today, as paper 2's methods do.
-    from_current : bool, default False
-        Begin from the current nodes where these are feasible, rather than from other methods' answers: faster.
-    balance_first : bool, default True
-        When the problem has no answer - say, the load distance cannot be met within the migration limit - plan by
-        key-group allocation under the same migration limit, as ALBIC does in the end. Otherwise nothing moves.
-    """
-
-    method: str
-    label: str = ""
-    problem: str = DEFAULT_PROBLEM
-    options: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    integrated: bool = False
-    from_current: bool = False
-    balance_first: bool = True
-
-    @property
-    def name(self) -> str:
-        """The label, or the method."""
-        return self.label or self.method
-
-    def pose(self, workload: Workload, load_model: LoadModel) -> Problem:
-        """The problem of one period; `workload` holds processing loads."""
-        cls = _problem_class(self.problem)
-        if not self.integrated:
-            return cls(load_model.measured(workload), **self.options)  # type: ignore[call-arg]
-        costs = {"serialisation": load_model.serialisation, "deserialisation": load_model.deserialisation}
-        return cls(workload, **{**self.options, **costs})  # type: ignore[call-arg]
-
-    def balancing(self, workload: Workload, load_model: LoadModel) -> KeyGroupAllocation:
-        """Key-group allocation with those of the options that it knows."""
-        known = {f.name for f in fields(KeyGroupAllocation)}
-        return KeyGroupAllocation(
-            load_model.measured(workload), **{k: v for k, v in self.options.items() if k in known}
-        )
-
-
-def _problem_class(name: str) -> type[Problem]:
-    if name not in FORMULATIONS:
-        raise InputError(f"problem = {name!r}: choose one of {', '.join(FORMULATIONS)}")
-    return FORMULATIONS[name].problem_class
 
 
 @dataclass(frozen=True)
@@ -187,8 +124,9 @@ def replay(
     memory : int, default 5
         A move back to the node left at most so many periods ago counts as an oscillation.
     checkpoint : str or Path, optional
-        A directory. Each finished period is written there in one step; a later call with the same arguments and
-        the same stream goes on from there, and ends with the same results.
+        A directory. It is written to in one step after every plan; a later call with the same arguments and the same
+        stream goes on from there - a killed run loses the plan under way, no more - and ends with the same results.
+        Two calls cannot write to one directory at a time.
     watch : callable, optional
         Called with a `Progress` after each plan.
 
@@ -206,6 +144,8 @@ def replay(
     if not planners or len(set(names)) < len(names):
         raise InputError(f"methods = {names}: give at least one, each with a label of its own")
     whole("periods", periods)
+    memory = whole("memory", memory, optional=False) or 0
+    real("time_limit", time_limit)
     loop = _Loop(
         planners,
         load_model or LoadModel(),
@@ -216,22 +156,25 @@ def replay(
         watch,
     )
     store = None if checkpoint is None else Checkpoint(Path(checkpoint), loop.description())
-    seconds: list[dict[str, Any]] = []
+    with nullcontext() if store is None else store.open():
+        return _run(loop, _first(workloads, periods), store)
+
+
+def _run(loop: _Loop, workloads: Iterable[Workload], store: Checkpoint | None) -> Replay:
+    """Period by period; what the checkpoint knows is not planned again."""
     rows: list[dict[str, Any]] = []
-    for period, statistics in enumerate(_first(workloads, periods)):
+    seconds: list[dict[str, Any]] = []
+    labels = [planner.name for planner in loop.planners]
+    for period, statistics in enumerate(workloads):
         loop.expect(statistics)
-        done = None if store is None else store.read(period, statistics)
+        done = None if store is None else store.read(period, statistics, labels)
         if done is not None:
-            rows += done["rows"]
             loop.clusters = {name: Cluster(**state) for name, state in done["clusters"].items()}
-            continue
-        made, timing = loop.one_period(period, statistics)
-        if made is None:
+        made, timing = loop.one_period(period, statistics, done["rows"] if done else [], store)
+        seconds += timing
+        if len(made) < len(labels):
             return Replay(tuple(rows), tuple(seconds), interrupted=True)
         rows += made
-        seconds += timing
-        if store is not None:
-            store.write(period, statistics, made, {name: c.to_dict() for name, c in loop.clusters.items()})
     if store is not None:
         store.finish(rows)
     return Replay(tuple(rows), tuple(seconds))
@@ -277,16 +220,20 @@ class _Loop:
         elif statistics.key_groups != self.key_groups:
             raise InputError(f"a period has {statistics.key_groups} key groups, the first one had {self.key_groups}")
 
-    def one_period(self, period: int, statistics: Workload) -> tuple[list[dict[str, Any]] | None, list[dict[str, Any]]]:
-        """Every method's row; None when it was interrupted."""
-        rows, timing = [], []
-        for planner in self.planners:
+    def one_period(
+        self, period: int, statistics: Workload, done: Sequence[dict[str, Any]], store: Checkpoint | None
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Every method's row, those that are `done` as they are; fewer when it was interrupted."""
+        rows, timing = list(done), []
+        for planner in self.planners[len(rows) :]:
             began = perf_counter()
             row = self._adapt(planner, self.clusters[planner.name], period, statistics)
             if row is None:
-                return None, []
+                break
             rows.append(row)
             timing.append({"period": period, "method": planner.name, "seconds": perf_counter() - began})
+            if store is not None:
+                store.write(period, statistics, rows, {name: c.to_dict() for name, c in self.clusters.items()})
             if self.watch is not None:
                 self.watch(Progress(row["objective"], row["bound"], f"period {period}, {planner.name}"))
         return rows, timing

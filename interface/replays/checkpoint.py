@@ -1,70 +1,194 @@
-"""Checkpoints of a replay: each finished period is one small file, written in one step."""
+"""Checkpoints of a replay: each period is one small file, replaced in one step after every plan."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from keyshift.models import InputError, Workload
+from keyshift.models.files.schema import (
+    FileFormat,
+    FileModel,
+    Whole,
+    Wholes,
+    digest,
+    read_file,
+    read_json,
+    shown,
+    validated,
+)
+from keyshift.models.files.writing import make_folder, only_writer, reason, write_file, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 1
 RESULTS = "results.parquet"
+_SCRATCH = re.compile(r"\.(replay\.json|period-\d{6}\.json|results\.parquet)-.*\.part")
+"""What a killed run may leave."""
+
+
+class ReplayFile(FileFormat):
+    """``replay.json``: what is replayed, and how."""
+
+    kind: ClassVar[str] = "keyshift-replay"
+    newest: ClassVar[int] = 2
+    legacy: ClassVar[str] = "keyshift_replay"
+
+    format: str
+    version: int
+    planners: list[str]
+    load_model: str
+    scaling: str
+    seed: Whole
+    time_limit: float | None
+    memory: Whole
+
+
+class ClusterPart(FileModel):
+    """The cluster of one method after its last plan; see `keyshift.replays.state.Cluster`."""
+
+    names: Wholes
+    capacity: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]]
+    draining: list[bool]
+    place: Wholes
+    first_place: Wholes
+    left: list[int]
+    left_at: list[int]
+    next_name: Whole
+    start_load: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+Figure = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class RowPart(FileModel):
+    """The figures of one method in one period; see `keyshift.replays.adaptation.Replay`."""
+
+    period: Whole
+    method: str
+    load_distance: Figure
+    load_distance_percent: Figure
+    load_index: Figure
+    load_index_same_input: Figure
+    total_load: Figure
+    migrations: Whole
+    state_moved: Figure
+    remote_traffic: Figure | None = None
+    collocation_factor: Figure | None = None
+    oscillations: Whole
+    nodes: Whole
+    draining: Whole
+    objective: Figure | None
+    bound: Figure | None
+    fallback: str
+    replanned: bool
+
+
+class PeriodFile(FileFormat):
+    """``period-000012.json``: the rows of the methods that have planned, and the clusters of all."""
+
+    kind: ClassVar[str] = "keyshift-replay-period"
+    newest: ClassVar[int] = 2
+    bare: ClassVar[bool] = True
+
+    format: str
+    version: int
+    statistics: Annotated[str, Field(description="SHA-256 of the period's workload")]
+    rows: list[RowPart]
+    clusters: dict[str, ClusterPart]
+    digest: Annotated[str | None, Field(description="SHA-256 of rows and clusters; version 1 had none")] = None
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """A directory of ``replay.json`` (what is replayed), ``period-000012.json`` and, at the end, ``results.parquet``.
 
+    Use it as ``with checkpoint.open():``, which keeps a second run out.
+
     Raises
     ------
     InputError
-        If the directory holds the replay of something else.
+        If the directory holds the replay of something else, something else altogether, or another run writes to it.
     """
 
     folder: Path
     description: dict[str, Any]
 
-    def __post_init__(self) -> None:
-        about = self.folder / "replay.json"
-        mine = {"keyshift_replay": FORMAT, **self.description}
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Claim the directory; it is made, or compared with what is to be replayed."""
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"{self.folder} is a file, not a folder for checkpoints")
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
+        with only_writer(self.folder, str(self.folder)):
+            self._compare()
+            yield
+
+    def _compare(self) -> None:
+        about = self.folder / "replay.json"
+        try:
+            held = sorted(self.folder.iterdir())
+        except OSError as error:
+            raise InputError(f"{self.folder} cannot be read ({reason(error)})") from None
+        for file in [file for file in held if _SCRATCH.fullmatch(file.name)]:
+            file.unlink(missing_ok=True)
+            held.remove(file)
         if not about.exists():
-            if any(self.folder.iterdir()):
+            if held:
                 raise InputError(f"{self.folder} is not empty and holds no replay: it is left alone")
-            replace(about, json.dumps(mine, indent=1, sort_keys=True))
+            write_text(about, json.dumps({**ReplayFile.stamp(), **self.description}, indent=1, sort_keys=True))
             return
-        theirs = _read(about)
-        for name in sorted({*mine, *theirs}):
-            if mine.get(name) != theirs.get(name):
+        theirs = read_file(about, ReplayFile)
+        for name, mine in sorted(self.description.items()):
+            if mine != getattr(theirs, name):
                 raise InputError(
-                    f"{self.folder} holds a replay with another {name}: {theirs.get(name)}, not {mine.get(name)}"
+                    f"{self.folder} holds a replay with another {name}: {getattr(theirs, name)}, not {mine}"
                 )
 
-    def read(self, period: int, statistics: Workload) -> dict[str, Any] | None:
-        """A finished period, None when it is not."""
+    def read(self, period: int, statistics: Workload, labels: list[str]) -> dict[str, Any] | None:
+        """What is known of a period: the rows of the methods that have planned, the clusters of all; or None."""
         file = self._file(period)
         if not file.exists():
             return None
-        content = _read(file)
-        if content.get("statistics") != fingerprint(statistics):
+        held = read_json(file)
+        if not isinstance(held, dict):
+            raise InputError(f"{file} must hold one JSON object, not {shown(held)}")
+        content = validated(PeriodFile, PeriodFile.unstamped(held, file), str(file))
+        if content.digest != digest([held["rows"], held["clusters"]]) and not (
+            content.version == 1 and content.digest is None
+        ):
+            raise InputError(f"{file} is damaged: its rows or clusters are not those that its digest was made of")
+        if content.statistics != fingerprint(statistics):
             raise InputError(f"{file} belongs to other statistics than period {period} has now")
-        return content
+        planned = [row.method for row in content.rows]
+        if planned != labels[: len(planned)] or set(content.clusters) != set(labels):
+            raise InputError(f"{file} holds rows of other methods than {', '.join(labels)}")
+        if any(row.period != period for row in content.rows):
+            raise InputError(f"{file} holds rows of another period")
+        for name, cluster in content.clusters.items():
+            _refuse_torn(cluster, statistics.key_groups, f"{file}: clusters.{name}")
+        # In the order in which they were written: the same rows give the same bytes in the end.
+        rows = [
+            {name: getattr(part, name) for name in row} for part, row in zip(content.rows, held["rows"], strict=True)
+        ]
+        return {"rows": rows, "clusters": {n: c.model_dump() for n, c in content.clusters.items()}}
 
-    def write(self, period: int, statistics: Workload, rows: list[dict[str, Any]], clusters: dict[str, Any]) -> None:
-        """Put a finished period down: wholly or not at all."""
+    def write(
+        self, period: int, statistics: Workload, rows: list[dict[str, Any]], clusters: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Put down what is known of a period: wholly or not at all."""
         content = {"statistics": fingerprint(statistics), "rows": rows, "clusters": clusters}
-        replace(self._file(period), json.dumps(content, allow_nan=False))
+        content["digest"] = digest([rows, clusters])
+        write_text(self._file(period), json.dumps({**PeriodFile.stamp(), **content}, allow_nan=False))
 
     def finish(self, rows: list[dict[str, Any]]) -> None:
         """Write all rows as Parquet."""
@@ -74,6 +198,18 @@ class Checkpoint:
 
     def _file(self, period: int) -> Path:
         return self.folder / f"period-{period:06d}.json"
+
+
+def _refuse_torn(cluster: ClusterPart, key_groups: int, of: str) -> None:
+    """Refuse lists of other lengths, and places that are no node."""
+    n = len(cluster.names)
+    expected = dict.fromkeys(("capacity", "draining"), n)
+    expected |= dict.fromkeys(("place", "first_place", "left", "left_at"), key_groups)
+    for name, length in expected.items():
+        if len(getattr(cluster, name)) != length:
+            raise InputError(f"{of}.{name} has {len(getattr(cluster, name))} entries, expected {length}")
+    if max(cluster.place, default=-1) >= n:
+        raise InputError(f"{of}.place names node {max(cluster.place)}; there are {n}")
 
 
 def fingerprint(workload: Workload) -> str:
@@ -90,16 +226,6 @@ def fingerprint(workload: Workload) -> str:
     return digest.hexdigest()
 
 
-def replace(file: Path, text: str) -> None:
-    """Write a file in one step: readers see the old one or the new one."""
-    scratch = file.with_name(f".{file.name}.tmp")
-    with scratch.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    scratch.replace(file)
-
-
 def write_parquet(frame: pd.DataFrame, file: Path) -> Path:
     """Write a table as Parquet in one step."""
     import pyarrow as pa
@@ -108,17 +234,4 @@ def write_parquet(frame: pd.DataFrame, file: Path) -> Path:
     for name in ("objective", "bound"):
         if name in frame:
             frame = frame.assign(**{name: frame[name].astype("float64")})
-    scratch = file.with_name(f".{file.name}.tmp")
-    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), scratch)
-    scratch.replace(file)
-    return file
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file} is damaged ({error})") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{file} is damaged: it holds no object")
-    return content
+    return write_file(file, lambda out: pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), out))

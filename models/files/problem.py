@@ -1,54 +1,140 @@
-"""A problem's own parameters as JSON, and back; nothing in such a file names code to run."""
+"""A problem as JSON, and back: its data and its parameters. Nothing in such a file names code to run."""
 
 from __future__ import annotations
 
+import importlib
+import math
 from collections.abc import Mapping
-from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Problem
+from keyshift.models.splitting.stream import Stream
+from keyshift.models.workload import Workload
+
+FORMULATIONS = {
+    "key-group-allocation": ("allocation", "KeyGroupAllocation"),
+    "collocated-allocation": ("collocation", "CollocatedAllocation"),
+    "mclb": ("mclb", "MCLB"),
+    "movement-within-limits": ("movement", "MovementWithinLimits"),
+    "mixed-routing": ("routing", "MixedRouting"),
+    "key-splitting": ("splitting", "KeySplitting"),
+    "key-placement": ("splitting", "KeyPlacement"),
+    "interval-migration": ("intervals", "IntervalMigration"),
+    "migration-sequence": ("intervals", "MigrationSequence"),
+    "migration-policy": ("intervals", "MigrationPolicy"),
+}
+"""Where the class of each problem is, by the problem's name: the only classes a file can ask for."""
 
 
 def parameters_of(problem: Problem) -> dict[str, Any]:
     """The parameters of a problem besides its data, as JSON can hold them."""
-    own = [f.name for f in fields(problem) if f.init][1:]  # type: ignore[arg-type]  # every problem is a dataclass
-    return {name: encode(getattr(problem, name)) for name in own}
+    return {name: encode(value) for name, value in list(problem.arguments().items())[1:]}
+
+
+def pose(name: str, data: Any, parameters: Mapping[str, Any]) -> Problem:
+    """The problem of that name about a workload or a stream, with parameters as `parameters_of` gives them.
+
+    Raises
+    ------
+    InputError
+        For a name that is none, and for whatever the problem refuses.
+    """
+    if name not in FORMULATIONS:
+        raise InputError(f"problem = {name!r}: there are {', '.join(FORMULATIONS)}")
+    module, cls = FORMULATIONS[name]
+    made = getattr(importlib.import_module(f"keyshift.models.{module}"), cls)
+    try:
+        problem: Problem = made(data, **{key: decode(value) for key, value in parameters.items()})
+    except TypeError as error:
+        raise InputError(f"the parameters do not suit {name}: {error}") from None
+    return problem
+
+
+def problem_record(problem: Problem) -> dict[str, Any]:
+    """A whole problem, its data included."""
+    data = next(iter(problem.arguments().values()))
+    return {"name": problem.name, "data": encode(data), "parameters": parameters_of(problem)}
+
+
+def problem_of(record: Any) -> Problem:
+    """What `problem_record` wrote."""
+    if not isinstance(record, dict) or set(record) != {"name", "data", "parameters"}:
+        raise InputError("a problem has name, data and parameters")
+    if not isinstance(record["parameters"], dict):
+        raise InputError("parameters must be a mapping")
+    return pose(record["name"], decode(record["data"]), record["parameters"])
 
 
 def encode(value: Any) -> Any:
-    """A value as JSON: fractions, arrays and mappings with other keys than text are marked by one word."""
-    if value is None or isinstance(value, bool | int | float | str):
+    """A value as JSON; what JSON lacks stands in a mapping whose one word says what it is."""
+    if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, np.generic):
-        return value.item()
+        return encode(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, Fraction):
         return {"fraction": f"{value.numerator}/{value.denominator}"}
     if isinstance(value, np.ndarray):
-        return {"array": value.tolist()}
-    if isinstance(value, Mapping):
-        return {"mapping": [[encode(k), encode(v)] for k, v in value.items()]}
+        return {"array": encode(value.tolist())}
     if isinstance(value, list | tuple):
         return [encode(v) for v in value]
+    if isinstance(value, Mapping):
+        return {"mapping": [[encode(k), encode(v)] for k, v in value.items()]}
+    if sp.issparse(value):
+        pairs = sp.coo_array(value)
+        parts = [list(pairs.shape), pairs.row.tolist(), pairs.col.tolist(), pairs.data.tolist()]
+        return {"sparse": parts}
+    if isinstance(value, Workload):
+        return {"workload": {name: encode(part) for name, part in value.arguments().items() if part is not None}}
+    if isinstance(value, Stream):
+        return {"stream": np.concatenate(list(value.chunks())).tolist()}
     raise InputError(f"a {type(value).__name__} cannot be written as JSON")
 
 
 def decode(value: Any) -> Any:
-    """What `encode` wrote."""
+    """What `encode` wrote.
+
+    Raises
+    ------
+    InputError
+        For anything else.
+    """
     if isinstance(value, list):
         return [decode(v) for v in value]
     if not isinstance(value, dict):
         return value
-    if set(value) == {"fraction"}:
-        try:
-            return Fraction(str(value["fraction"]))
-        except (ValueError, ZeroDivisionError):
-            raise InputError(f"{value['fraction']!r} is no fraction") from None
-    if set(value) == {"array"}:
-        return np.array(value["array"])
-    if set(value) == {"mapping"}:
-        return {decode(k): decode(v) for k, v in value["mapping"]}
-    raise InputError(f"{sorted(value)} is none of fraction, array, mapping")
+    if len(value) != 1:
+        raise InputError(f"{sorted(value)}: one word should say what this is")
+    ((kind, content),) = value.items()
+    if kind not in _DECODERS:
+        raise InputError(f"{kind!r} is none of {', '.join(_DECODERS)}")
+    try:
+        return _DECODERS[kind](content)
+    except InputError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, KeyError, IndexError, AttributeError):
+        raise InputError(f"this is no {kind}: {str(content)[:60]}") from None
+
+
+def _sparse(content: Any) -> sp.csr_array:
+    shape, row, col, data = content
+    return sp.csr_array(
+        (np.array(data, dtype=float), (np.array(row, dtype=int), np.array(col, dtype=int))), shape=shape
+    )
+
+
+_DECODERS = {
+    "float": float,
+    "fraction": Fraction,
+    "array": lambda content: np.array(decode(content)),
+    "mapping": lambda content: {decode(k): decode(v) for k, v in content},
+    "sparse": _sparse,
+    "workload": lambda content: Workload(**{name: decode(part) for name, part in content.items()}),
+    "stream": lambda content: Stream.of(np.array(content, dtype=np.int64)),
+}

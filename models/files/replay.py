@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from keyshift.models.arrays import whole
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import DRIVER_ROWS, MANIFEST, _read, assemble, read_manifest, windows_of
+from keyshift.models.files.statistics import (
+    DRIVER_ROWS,
+    MANIFEST,
+    assemble,
+    read_manifest,
+    read_rows,
+    windows_of,
+)
 from keyshift.models.files.workload import read_workload
-from keyshift.models.workload import Workload
+from keyshift.models.workload import MOST_NODES, Workload
 
 
 def read_periods(path: str | Path, nodes: int | None = None, placement: str | None = None) -> Iterator[Workload]:
@@ -29,12 +37,15 @@ def read_periods(path: str | Path, nodes: int | None = None, placement: str | No
         With the file and what is wrong.
     """
     source = Path(path)
+    whole("nodes", nodes, least=1, most=MOST_NODES)
     if (source / MANIFEST).is_file():
         yield from _statistics(source, nodes, placement)
+    elif nodes is not None or placement is not None:
+        raise InputError(f"{source} holds workloads, which name their nodes: nodes and placement are for statistics")
     elif _is_workload(source):
-        whole = read_workload(source)
-        for row in whole.load:
-            yield whole.replace(load=row)
+        read = read_workload(source)
+        for row in read.load:
+            yield read.replace(load=row)
     else:
         yield from map(read_workload, _members(source))
 
@@ -66,15 +77,17 @@ def _statistics(source: Path, nodes: int | None, placement: str | None) -> Itera
     nodes = manifest.get("nodes") if nodes is None else nodes
     if nodes is None:
         raise InputError(f"{source} holds statistics that name no nodes: give their number")
+    if not manifest["runs"]:
+        raise InputError(f"{source} holds no window")
     operators = manifest["topology"]["operators"]
-    reach = max(operator["windows"] for operator in operators)
+    reach = max(operator.get("windows", 1) for operator in operators)
     held = sorted(windows_of(manifest).items())
     for number, run in held:
         needed = [(other, its_run) for other, its_run in held if number - reach < other <= number]
         edges = [(number, run)] if manifest["topology"]["edges"] else []
         yield assemble(
-            _read(source, "load", needed, DRIVER_ROWS),
-            _read(source, "traffic", edges, DRIVER_ROWS) if edges else None,
+            read_rows(source, manifest, "load", needed, DRIVER_ROWS),
+            read_rows(source, manifest, "traffic", edges, DRIVER_ROWS) if edges else None,
             span=(number, number),
             key_groups=manifest["key_groups"],
             operators=operators,

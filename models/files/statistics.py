@@ -19,35 +19,28 @@ killed job left; it does not count. Operators are numbers, in the topology's ord
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
+from keyshift.models.files.statistics_manifest import FORMAT as FORMAT
+from keyshift.models.files.statistics_manifest import MANIFEST as MANIFEST
+from keyshift.models.files.statistics_manifest import read_manifest, read_rows
+from keyshift.models.files.statistics_manifest import windows_of as windows_of
 from keyshift.models.placement import placement as place
-from keyshift.models.workload import FloatArray, Workload
+from keyshift.models.workload import MOST_NODES, FloatArray, IntArray, Workload
 
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-FORMAT = 1
-MANIFEST = "statistics.json"
 HIGH, LOW = 2.0**10, 2.0**44
 """Scales of the whole numbers that a fractional sum is kept in."""
 
 DRIVER_ROWS = 5_000_000
 """So many rows of one table, or numbers of one matrix, may be held, unless the caller says otherwise."""
-
-LOAD_COLUMNS = ("window", "operator", "key_group", "load", "state_whole", "state_high", "state_low")
-TRAFFIC_COLUMNS = ("src_operator", "src_key_group", "dst_operator", "dst_key_group", "tuples", "bytes")
 
 
 def read_statistics(
@@ -80,11 +73,11 @@ def read_statistics(
         raise InputError(f"{source} holds no window" + ("" if end is None else f" up to number {end}"))
     first, end, last = held[0][0], held[-1][0] if end is None else end, arrays.whole("last", last, least=1)
     first = first if last is None else max(first, end - last + 1)
-    reach = max(operator["windows"] for operator in manifest["topology"]["operators"])
+    reach = max(operator.get("windows", 1) for operator in manifest["topology"]["operators"])
     needed = [(number, run) for number, run in held if number >= min(first, end - reach + 1)]
-    load = _read(source, "load", needed, max_rows)
+    load = read_rows(source, manifest, "load", needed, max_rows)
     edges = [(number, run) for number, run in needed if number == end]
-    pairs = _read(source, "traffic", edges, max_rows) if manifest["topology"]["edges"] else None
+    pairs = read_rows(source, manifest, "traffic", edges, max_rows) if manifest["topology"]["edges"] else None
     return assemble(
         load,
         pairs,
@@ -116,9 +109,9 @@ def assemble(
     Parameters
     ----------
     load : mapping of column name to array
-        `LOAD_COLUMNS`; rows before the span serve the state only.
+        window, and those of ``load/``; rows before the span serve the state only.
     pairs : mapping of column name to array, optional
-        `TRAFFIC_COLUMNS` of the last window.
+        Those of ``traffic/``, of the last window.
     span : (int, int)
         Numbers of the first and the last window; those without a row have load 0.
     key_groups : int
@@ -137,6 +130,7 @@ def assemble(
         Limit on the numbers in the load matrix.
     """
     (first, end), p = span, key_groups * len(operators)
+    n = _nodes(nodes)
     if (end - first + 1) * p > max_rows:
         raise InputError(
             f"{end - first + 1} windows of {p} key groups are more than max_rows = {max_rows} numbers: "
@@ -144,14 +138,17 @@ def assemble(
         )
     window = np.asarray(load["window"], dtype=np.int64)
     index = np.asarray(load["operator"], dtype=np.int64) * key_groups + np.asarray(load["key_group"], dtype=np.int64)
+    _refuse_strangers(
+        load, window, first - max(o.get("windows", 1) for o in operators), end, key_groups, len(operators)
+    )
+    _refuse_twice(window, index, operators, key_groups)
     matrix = np.zeros((end - first + 1, p))
     inside = window >= first
     matrix[window[inside] - first, index[inside]] = np.asarray(load["load"], dtype=float)[inside]
-    _, n = nodes, (int(nodes) if isinstance(nodes, int | np.integer) else np.size(nodes))
     home = np.tile(place(placement, key_groups, n), len(operators))
     return Workload(
         load=matrix,
-        state=_held(load, window, index, end, p, [operator["windows"] for operator in operators], key_groups),
+        state=_held(load, window, index, end, p, [operator.get("windows", 1) for operator in operators], key_groups),
         current=home if current is None else current,
         nodes=nodes,
         traffic=None if pairs is None else _matrix(pairs, key_groups, p, traffic, operators),
@@ -159,6 +156,37 @@ def assemble(
         home=home,
         keys=[f"{operator['name']}/{group}" for operator in operators for group in range(key_groups)],
     )
+
+
+def _nodes(nodes: int | ArrayLike) -> int:
+    """How many nodes there are; `Workload` checks their capacities."""
+    if np.ndim(nodes) == 0:
+        return arrays.whole("nodes", nodes, least=1, most=MOST_NODES, optional=False) or 1
+    return int(np.size(nodes))
+
+
+def _refuse_strangers(
+    rows: Mapping[str, Any], window: IntArray, first: int, end: int, key_groups: int, operators: int
+) -> None:
+    """Refuse rows of windows, operators or key groups that do not exist."""
+    limits = {"operator": (rows["operator"], 0, operators - 1), "key_group": (rows["key_group"], 0, key_groups - 1)}
+    for name, (values, least, most) in {**limits, "window": (window, first, end)}.items():
+        given = np.asarray(values, dtype=np.int64)
+        wrong = (given < least) | (given > most)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise InputError(f"load: {name}[{at}] = {given[at]}, expected {least} to {most}")
+
+
+def _refuse_twice(window: IntArray, index: IntArray, operators: Sequence[Mapping[str, Any]], key_groups: int) -> None:
+    order = np.lexsort((index, window))
+    same = (np.diff(window[order]) == 0) & (np.diff(index[order]) == 0)
+    if same.any():
+        at = order[int(np.argmax(same))]
+        name = operators[int(index[at]) // key_groups]["name"]
+        raise InputError(
+            f"load: window {window[at]} has two rows for operator {name!r}, key group {index[at] % key_groups}"
+        )
 
 
 def _held(
@@ -183,8 +211,6 @@ def _held(
 def _matrix(
     pairs: Mapping[str, Any], key_groups: int, p: int, unit: str, operators: Sequence[Mapping[str, Any]]
 ) -> sp.csr_array:
-    import scipy.sparse as sp
-
     if unit not in ("tuples", "bytes"):
         raise InputError(f"traffic = {unit!r} must be 'tuples' or 'bytes'")
     values = np.asarray(pairs[unit], dtype=float)
@@ -193,6 +219,10 @@ def _matrix(
         + np.asarray(pairs[f"{side}_key_group"], dtype=np.int64)
         for side in ("src", "dst")
     )
+    for side, ends in (("src", source), ("dst", destination)):
+        wrong = (ends < 0) | (ends >= p) | ~_within(pairs[f"{side}_key_group"], key_groups)
+        if wrong.any():
+            raise InputError(f"traffic: row {int(np.argmax(wrong))} names an operator or key group that does not exist")
     unknown = np.isnan(values)
     if unknown.any():
         name = operators[int(source[np.argmax(unknown)]) // key_groups]["name"]
@@ -200,55 +230,6 @@ def _matrix(
     return sp.csr_array((values, (source, destination)), shape=(p, p))
 
 
-# The manifest -----------------------------------------------------------------------------------------------------
-
-
-def read_manifest(source: Path) -> dict[str, Any]:
-    """Read and check ``statistics.json``."""
-    file = source / MANIFEST
-    try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{source} holds no statistics: it has no {MANIFEST}") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file} is damaged ({error})") from None
-    if not isinstance(manifest, dict) or manifest.get("keyshift_statistics") != FORMAT:
-        raise InputError(f"{file} has another format than {FORMAT}, which this version reads")
-    for name in ("topology", "length", "origin", "key_groups", "hash", "runs"):
-        if name not in manifest:
-            raise InputError(f"{file} is damaged: it lacks {name!r}")
-    return manifest
-
-
-def windows_of(manifest: Mapping[str, Any]) -> dict[int, str]:
-    """Return the run that holds each window."""
-    return {int(number): run for run, about in manifest["runs"].items() for number in about["windows"]}
-
-
-def _read(source: Path, table: str, held: list[tuple[int, str]], max_rows: int) -> dict[str, Any]:
-    """Read one table of some windows, as arrays; windows without a folder have no rows in that table."""
-    columns: tuple[str, ...] = LOAD_COLUMNS[1:] if table == "load" else TRAFFIC_COLUMNS
-    made: dict[str, list[Any]] = {name: [] for name in ("window", *columns)}
-    rows = 0
-    for number, run in held:
-        for file in sorted((source / "runs" / run / table / f"window={number}").glob("*.parquet")):
-            part = _table(file, columns)
-            rows += part.num_rows
-            if rows > max_rows:
-                raise InputError(
-                    f"{source}: more than max_rows = {max_rows} rows of {table}; raise it, or ask for less"
-                )
-            made["window"].append(np.full(part.num_rows, number))
-            for name in columns:
-                made[name].append(part[name].to_numpy(zero_copy_only=False))
-    return {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in made.items()}
-
-
-def _table(file: Path, columns: tuple[str, ...]) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_table(file, columns=list(columns), partitioning=None)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{file} cannot be read ({str(error).splitlines()[0]})") from None
+def _within(values: Any, upper: int) -> np.ndarray[Any, Any]:
+    given = np.asarray(values, dtype=np.int64)
+    return np.asarray((given >= 0) & (given < upper))

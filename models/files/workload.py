@@ -3,68 +3,112 @@
 A directory holds
 
 ====================  ==============================================================================
-``workload.json``     format version, number of key groups, nodes and windows
+``workload.json``     format and version, number of key groups, nodes and windows; of each table the file, its rows and
+                      the sum of each column of numbers, which are verified when it is read
 ``key_groups.parquet``  key_group, state, current; where given: operator, home, key, resource.<name>
 ``nodes.parquet``     node, capacity, draining
 ``load.parquet``      window, key_group, load (rows of load 0 are left out)
 ``traffic.parquet``   src, dst, tuples (only where the workload has traffic)
 ====================  ==============================================================================
+
+A workload that replaces another writes tables of new names (``load-3fa95c20.parquet``); ``workload.json``, replaced in
+one step, says which count. Whatever else lies in the directory stays there.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import MANIFEST, read_statistics
+from keyshift.models.files.schema import (
+    FileFormat,
+    Wholes,
+    read_file,
+)
+from keyshift.models.files.tables import MOST_NUMBERS
+from keyshift.models.files.workload_tables import create_tables, read_tables, replace_tables, sparse
+from keyshift.models.files.writing import reason, write_text
 from keyshift.models.workload import Workload
 
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-
-FORMAT = 1
-_RESOURCE = "resource."
+_ONE = {"type": "array", "items": {"type": "number", "minimum": 0}}
 
 
-def write_workload(workload: Workload, path: str | Path) -> None:
+def _rows_of(value: Any) -> Any:
+    """One window may be given as a row."""
+    return [value] if isinstance(value, list) and not any(isinstance(v, list) for v in value) else value
+
+
+class WorkloadFile(FileFormat):
+    """A workload in one JSON file."""
+
+    kind: ClassVar[str] = "keyshift-workload"
+    newest: ClassVar[int] = 2
+    legacy: ClassVar[str] = "keyshift_workload"
+    bare: ClassVar[bool] = True
+
+    format: str = "keyshift-workload"
+    version: int = 2
+    load: Annotated[
+        list[list[float]],
+        BeforeValidator(_rows_of),
+        WithJsonSchema({"anyOf": [_ONE, {"type": "array", "items": _ONE}]}),
+        Field(description="Load of each key group in each window, oldest window first; or one window as a row"),
+    ]
+    state: Annotated[list[float], Field(description="State of each key group")]
+    current: Annotated[Wholes, Field(description="Node on which each key group runs")]
+    nodes: Annotated[
+        list[float] | int,
+        Field(description="Number of nodes, or the capacity of each", union_mode="left_to_right"),
+    ]
+    draining: list[bool] | None = None
+    traffic: Annotated[
+        list[list[float]] | None, Field(description="[source key group, target key group, tuples] of the last window")
+    ] = None
+    operator: Wholes | None = None
+    home: Wholes | None = None
+    resources: Annotated[dict[str, list[float]] | None, Field(description="Further resources by name")] = None
+    keys: list[str | int] | None = None
+
+
+def write_workload(workload: Workload, path: str | Path, *, overwrite: bool = False) -> None:
     """Write a workload, whole or not at all.
 
     Parameters
     ----------
     workload : Workload
     path : str or Path
-        Ending in ``.json``: one file. Otherwise a directory of Parquet tables, replaced if it is a workload already.
+        Ending in ``.json``: one file. Otherwise a directory of Parquet tables. A workload that is there already is
+        replaced; files in its directory that are no part of it stay.
+    overwrite : bool, default False
+        Replace a ``.json`` file even if it holds something else.
 
     Raises
     ------
     InputError
-        If the path exists and is something else than a workload.
+        If the path exists and is something else than a workload, or cannot be written.
     """
     target = Path(path)
     if not target.absolute().parent.is_dir():
         raise InputError(f"{target}: the folder {target.absolute().parent} does not exist")
     if target.suffix == ".json":
-        _write_json(workload, target)
-        return
-    if target.exists() and not (target / "workload.json").is_file():
-        raise InputError(f"{target} exists and is no workload: it is not overwritten")
-    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.absolute().parent))
-    try:
-        _write_tables(workload, scratch)
-        scratch.chmod(0o755)
-        _swap(scratch, target)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if not overwrite and target.exists() and not _is_ours(target):
+            raise InputError(f"{target} exists and is no workload that keyshift wrote: it is not overwritten")
+        text = json.dumps(_content(workload))
+        write_text(target, text)
+    elif target.exists() or target.is_symlink():
+        replace_tables(workload, target)
+    else:
+        create_tables(workload, target)
 
 
-def read_workload(path: str | Path) -> Workload:
+def read_workload(path: str | Path, *, max_numbers: int = MOST_NUMBERS) -> Workload:
     """Read a workload that `write_workload` or `keyshift stats` wrote.
 
     Parameters
@@ -72,41 +116,36 @@ def read_workload(path: str | Path) -> Workload:
     path : str or Path
         A ``.json`` file or a directory; also statistics, if they name their nodes (see
         `keyshift.models.files.statistics`).
+    max_numbers : int, default 33,554,432
+        Rows of one table, or numbers of the load matrix, that may be read.
 
     Raises
     ------
     InputError
         With the file, and the field, position and value that are wrong.
     """
+    from keyshift.models.files import statistics
+
     source = Path(path)
-    if not source.exists():
-        raise InputError(f"{source} does not exist")
     try:
-        if (source / MANIFEST).is_file():
-            return read_statistics(source)
-        return _read_json(source) if source.is_file() else _read_tables(source)
+        if (source / statistics.MANIFEST).is_file():
+            return statistics.read_statistics(source)
+        if not source.exists():
+            raise InputError(f"{source} does not exist")
+        return read_tables(source, max_numbers) if source.is_dir() else _read_json(source)
     except InputError as error:
         raise error if str(error).startswith(str(source)) else InputError(f"{source}: {error}") from None
-
-
-def _swap(scratch: Path, target: Path) -> None:
-    """Put a finished directory in the target's place; what was there goes only after the new one stands."""
-    if target.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{target.name}-old-", dir=target.absolute().parent))
-        target.rename(old / "was")
-        scratch.rename(target)
-        shutil.rmtree(old)
-    else:
-        scratch.rename(target)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{str(path)!r} cannot be read ({reason(error)})") from None
 
 
 # JSON -----------------------------------------------------------------------------------------------------------
 
 
-def _write_json(workload: Workload, target: Path) -> None:
+def _content(workload: Workload) -> dict[str, Any]:
     w = workload
     content: dict[str, Any] = {
-        "keyshift_workload": FORMAT,
+        **WorkloadFile.stamp(),
         "load": w.load.tolist(),
         "state": w.state.tolist(),
         "current": w.current.tolist(),
@@ -126,142 +165,55 @@ def _write_json(workload: Workload, target: Path) -> None:
         content["resources"] = {name: use.tolist() for name, use in w.resources.items()}
     if w.keys is not None:
         content["keys"] = list(w.keys)
-    handle, scratch = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.absolute().parent)
-    with os.fdopen(handle, "w") as stream:
-        json.dump(content, stream)
-    Path(scratch).chmod(0o644)
-    Path(scratch).replace(target)
+    return content
+
+
+def _is_ours(file: Path) -> bool:
+    """Whether a file begins as those begin that we write, in this version or an earlier one."""
+    if not file.is_file():
+        return False
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(200).decode(errors="replace")
+    except OSError as error:
+        raise InputError(f"{file} cannot be read ({reason(error)})") from None
+    return re.match(r'\s*\{\s*("format":\s*"keyshift-workload"|"keyshift_workload":)', head) is not None
 
 
 def _read_json(source: Path) -> Workload:
-    try:
-        content = json.loads(source.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{source} is no JSON ({error})") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{source} must hold one JSON object with load, state, current and nodes")
-    if content.pop("keyshift_workload", FORMAT) != FORMAT:
-        raise InputError(f"{source} has another format than {FORMAT}, which this version reads")
-    known = {"load", "state", "current", "nodes", "draining", "traffic", "operator", "home", "resources", "keys"}
-    if unknown := sorted(set(content) - known):
-        raise InputError(f"{source} has a field {unknown[0]!r}; a workload has {', '.join(sorted(known))}")
-    for name in ("load", "state", "current", "nodes"):
-        if name not in content:
-            raise InputError(f"{source} lacks the field {name!r}")
-    if content.get("traffic") is not None:
-        content["traffic"] = _traffic_from_triples(content["traffic"], len(np.atleast_1d(content["state"])))
-    return Workload(**content)
-
-
-def _traffic_from_triples(triples: Any, key_groups: int) -> sp.csr_array:
-    for position, triple in enumerate(triples if isinstance(triples, list) else [triples]):
-        if not isinstance(triple, list) or len(triple) != 3:
-            raise InputError(f"traffic[{position}] = {triple!r} must be [src, dst, tuples]")
-    src, dst, tuples = (np.array(column) for column in zip(*triples, strict=True)) if triples else ([], [], [])
-    return _sparse(src, dst, tuples, key_groups)
-
-
-def _sparse(src: Any, dst: Any, tuples: Any, key_groups: int) -> sp.csr_array:
-    import scipy.sparse as sp
-
-    for name, side in (("src", np.asarray(src)), ("dst", np.asarray(dst))):
-        wrong = (side < 0) | (side >= key_groups)
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            raise InputError(
-                f"traffic.{name}[{at}] = {side[at]} is no key group: they are numbered 0 to {key_groups - 1}"
-            )
-    return sp.csr_array((tuples, (src, dst)), shape=(key_groups, key_groups), dtype=np.float64)
-
-
-# Parquet --------------------------------------------------------------------------------------------------------
-
-
-def _write_tables(workload: Workload, folder: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    w = workload
-    key_groups: dict[str, Any] = {"key_group": np.arange(w.key_groups), "state": w.state, "current": w.current}
-    optional = {"operator": w.operator, "home": w.home, "key": None if w.keys is None else [str(k) for k in w.keys]}
-    key_groups |= {name: values for name, values in optional.items() if values is not None}
-    key_groups |= {_RESOURCE + name: use for name, use in w.resources.items()}
-    window, key_group = np.nonzero(w.load)
-    tables: dict[str, dict[str, Any]] = {
-        "key_groups": key_groups,
-        "nodes": {"node": np.arange(w.nodes), "capacity": w.capacity, "draining": w.draining},
-        "load": {"window": window, "key_group": key_group, "load": w.load[window, key_group]},
-    }
-    if w.traffic is not None:
-        pairs = w.traffic.tocoo()
-        tables["traffic"] = {"src": pairs.row, "dst": pairs.col, "tuples": pairs.data}
-    for name, columns in tables.items():
-        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
-    about = {"keyshift_workload": FORMAT, "key_groups": w.key_groups, "nodes": w.nodes, "windows": w.windows}
-    (folder / "workload.json").write_text(json.dumps(about) + "\n")
-
-
-def _read_tables(source: Path) -> Workload:
-    about_file = source / "workload.json"
-    if not about_file.is_file():
-        raise InputError(f"{source} is no workload: it has no workload.json")
-    try:
-        about = json.loads(about_file.read_text())
-        p, m = int(about["key_groups"]), int(about["windows"])
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{about_file} is damaged: it must name key_groups, nodes and windows") from None
-    if about.get("keyshift_workload") != FORMAT:
-        raise InputError(f"{source} has another format than {FORMAT}, which this version reads")
-    groups = _read_table(source / "key_groups.parquet", ("key_group", "state", "current"), "key_group", p)
-    nodes = _read_table(source / "nodes.parquet", ("node", "capacity", "draining"), "node", int(about["nodes"]))
-    load = _read_table(source / "load.parquet", ("window", "key_group", "load"))
-    dense = np.zeros((m, p))
-    for name, upper in (("window", m), ("key_group", p)):
-        wrong = (load[name] < 0) | (load[name] >= upper)
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            raise InputError(f"load.parquet: {name}[{at}] = {load[name][at]}, expected 0 to {upper - 1}")
-    dense[load["window"], load["key_group"]] = load["load"]
-    traffic = None
-    if (source / "traffic.parquet").is_file():
-        pairs = _read_table(source / "traffic.parquet", ("src", "dst", "tuples"))
-        traffic = _sparse(pairs["src"], pairs["dst"], pairs["tuples"], p)
+    read = read_file(source, WorkloadFile)
+    nodes: Any = read.nodes
+    if isinstance(nodes, int) and nodes > MOST_NUMBERS:
+        raise InputError(f"nodes = {nodes} is more than {MOST_NUMBERS:,}")
     return Workload(
-        load=dense,
-        state=groups["state"],
-        current=groups["current"],
-        nodes=nodes["capacity"],
-        draining=nodes["draining"],
-        traffic=traffic,
-        operator=groups.get("operator"),
-        home=groups.get("home"),
-        resources={n.removeprefix(_RESOURCE): v for n, v in groups.items() if n.startswith(_RESOURCE)},
-        keys=None if "key" not in groups else groups["key"].tolist(),
+        load=_even_rows(read.load),
+        state=read.state,
+        current=read.current,
+        nodes=nodes,
+        draining=read.draining,
+        traffic=None if read.traffic is None else _traffic_from_triples(read.traffic, len(read.state)),
+        operator=read.operator,
+        home=read.home,
+        resources=read.resources,
+        keys=read.keys,
     )
 
 
-def _read_table(
-    path: Path, columns: tuple[str, ...], index: str | None = None, length: int | None = None
-) -> dict[str, np.ndarray]:
-    """The columns of a table as arrays; with an index, its rows in the order of that column, each number once."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def _even_rows(load: list[list[float]]) -> list[list[float]]:
+    for window, row in enumerate(load):
+        if len(row) != len(load[0]):
+            raise InputError(f"load[{window}] has {len(row)} entries, load[0] has {len(load[0])}")
+    return load
 
-    if not path.is_file():
-        raise InputError(f"{path} is missing")
-    try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, OSError):
-        raise InputError(f"{path} is no readable Parquet file") from None
-    for name in columns:
-        if name not in table.column_names:
-            raise InputError(f"{path} lacks the column {name!r}")
-        if table[name].null_count:
-            raise InputError(f"{path} has a null in the column {name!r}")
-    arrays = {name: table[name].to_numpy() for name in table.column_names}
-    if index is None:
-        return arrays
-    if not np.array_equal(np.sort(arrays[index]), np.arange(length or 0)):
-        raise InputError(f"{path} must hold each {index} from 0 to {(length or 0) - 1} exactly once")
-    order = np.argsort(arrays[index])
-    return {name: values[order] for name, values in arrays.items()}
+
+def _traffic_from_triples(triples: list[list[float]], key_groups: int) -> sp.csr_array:
+    for position, triple in enumerate(triples):
+        if len(triple) != 3:
+            raise InputError(f"traffic[{position}] = {triple!r:.60} must be [src, dst, tuples]")
+        for name, value in zip(("src", "dst"), triple, strict=False):
+            if not (0 <= value < key_groups and value == int(value)):
+                raise InputError(
+                    f"traffic.{name}[{position}] = {value:g} is no key group: they are numbered 0 to {key_groups - 1}"
+                )
+    src, dst, tuples = zip(*triples, strict=True) if triples else ((), (), ())
+    return sparse(np.array(src, dtype=np.int64), np.array(dst, dtype=np.int64), np.array(tuples), key_groups)

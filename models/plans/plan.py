@@ -12,12 +12,14 @@ import numpy as np
 
 from keyshift.models.arrays import frozen
 from keyshift.models.files.json_file import write_json
+from keyshift.models.plans.checking import check_plan
+from keyshift.models.plans.difference import PlanDifference, difference
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.record import record_of
 from keyshift.models.plans.transfers import TransferScheduling, peaks
 from keyshift.models.plans.undoing import undone
-from keyshift.models.problem import Violation
+from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 if TYPE_CHECKING:
@@ -247,6 +249,21 @@ class Plan:
     def changes(self, workload: Workload) -> list[str]:
         """What differs in a workload from the one that the plan was made for, a sentence each."""
         return self.made_for.changes(workload)
+
+    def check(self, workload: Workload) -> CheckReport:
+        """Check that the plan still fits the workload, and that it keeps its limits on the way.
+
+        Raises
+        ------
+        ChangedWorkloadError
+            When the workload is not the one that the plan was made for: with a sentence for each difference (which key group
+            runs elsewhere, which load changed by how much), and what the plan would be worth on it.
+        """
+        return check_plan(self, workload)
+
+    def diff(self, other: Plan) -> PlanDifference:
+        """This plan and another for the same key groups, side by side."""
+        return difference(self, other)
 
     # What can be made of it ------------------------------------------------------------------------------------
 

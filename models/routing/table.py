@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,52 +159,24 @@ class RoutingTable:
         labels : sequence, optional
             Labels of ALL keys (`workload.keys`); a further column, for people.
         """
-        path = Path(path)
-        scratch = path.with_name(path.name + ".part")
-        names = None if labels is None else [labels[k] for k in self.keys]
-        try:
-            if path.suffix == ".json":
-                _write_json(scratch, self, names)
-            else:
-                _write_parquet(scratch, self, names)
-            os.replace(scratch, path)  # noqa: PTH105 - whole or not at all
-        finally:
-            scratch.unlink(missing_ok=True)
+        from keyshift.models.files.routing_table import write_table
+
+        write_table(
+            path, self.keys.tolist(), self.nodes.tolist(), None if labels is None else [labels[k] for k in self.keys]
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> RoutingTable:
-        """Read what `save` wrote."""
-        path = Path(path)
-        if not path.exists():
-            raise InputError(f"{path} does not exist")
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InputError
+            With the file, and what is missing, of another type or named twice.
+        """
+        from keyshift.models.files.routing_table import read_table
+
         try:
-            if path.suffix == ".json":
-                entries = json.loads(path.read_text(encoding="utf-8"))["entries"]
-                keys, nodes = [e["key"] for e in entries], [e["node"] for e in entries]
-            else:
-                import pyarrow.parquet as pq
-
-                columns = pq.read_table(path, columns=["key", "node"])
-                keys, nodes = (columns[name].to_numpy() for name in ("key", "node"))
-        except (KeyError, TypeError, ValueError, OSError) as error:
-            raise InputError(f"{path} is no routing table ({error})") from None
-        return cls(keys, nodes)
-
-
-def _write_json(path: Path, table: RoutingTable, names: list[str | int] | None) -> None:
-    entries: list[dict[str, Any]] = [
-        {"key": k, "node": d} for k, d in zip(table.keys.tolist(), table.nodes.tolist(), strict=True)
-    ]
-    for entry, label in zip(entries, names or [], strict=False):
-        entry["label"] = label
-    path.write_text(json.dumps({"entries": entries}), encoding="utf-8")
-
-
-def _write_parquet(path: Path, table: RoutingTable, names: list[str | int] | None) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    columns = {"key": pa.array(table.keys), "node": pa.array(table.nodes)}
-    if names is not None:
-        columns["label"] = pa.array([str(name) for name in names])
-    pq.write_table(pa.table(columns), path)
+            return cls(*read_table(path))
+        except InputError as error:
+            raise error if str(error).startswith(str(path)) else InputError(f"{path}: {error}") from None

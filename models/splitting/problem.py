@@ -131,6 +131,10 @@ class KeySplitting(Problem):
             if self.source_keys.size != self.messages:
                 raise InputError(f"source_keys has {self.source_keys.size} entries, expected {self.messages}")
 
+    def arguments(self) -> dict[str, Any]:
+        given = super().arguments()
+        return {**given, "workers": self.workers if self.equal_speeds else self.speeds, "column": None}
+
     @classmethod
     def from_path(cls, path: str | Path, **parameters: Any) -> Self:
         """Build the problem from a stream on disk: Parquet, or a text file (.txt) with one key, a text, a line."""

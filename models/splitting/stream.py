@@ -45,6 +45,9 @@ class Stream:
     def __repr__(self) -> str:
         return f"Stream({self.messages:,} messages{'' if self.in_memory else ', read by chunks'})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Stream.of, (np.concatenate(list(self.chunks())),)  # the way it is read may not pickle; its keys do
+
     def chunks(self) -> Iterator[IntArray]:
         """The keys from the first to the last, at most `CHUNK` at a time."""
         for part in self._read():

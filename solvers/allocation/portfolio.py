@@ -8,6 +8,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.ranges import NonNegative, Threads, Whole
 from keyshift.solvers.allocation.incumbent import Incumbent
 
 SECOND_STAGE_PAIRS = 3_000
@@ -26,10 +27,10 @@ def solve_milp(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    threads: int = 1,
+    threads: Threads = 1,
     second_stage: bool = True,
-    rounds: int | None = None,
-    enough: float = 0.0,
+    rounds: Whole | None = None,
+    enough: NonNegative = 0.0,
 ) -> Answer:
     """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 

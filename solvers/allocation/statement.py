@@ -10,6 +10,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.ranges import NonNegative, Threads
 from keyshift.solvers import cpsat, highs
 
 MIP_DOUBT = 5e-7
@@ -46,9 +47,9 @@ def solve_highs(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    threads: int = 1,
+    threads: Threads = 1,
     second_stage: bool = False,
-    weights: tuple[float, float] | None = None,
+    weights: tuple[NonNegative, NonNegative] | None = None,
 ) -> Answer:
     """Solve the plain Pyomo statement by HiGHS, from a warm start.
 
@@ -101,7 +102,7 @@ def solve_cpsat(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    threads: int = 1,
+    threads: Threads = 1,
 ) -> Answer:
     """The same program in whole numbers by CP-SAT, from a warm start.
 

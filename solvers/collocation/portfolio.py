@@ -7,6 +7,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.ranges import Threads, Whole
 from keyshift.models.workload import BoolArray
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
@@ -27,9 +28,9 @@ def solve_milp(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    threads: int = 1,
-    search_steps: int | None = None,
-    bound_steps: int | None = None,
+    threads: Threads = 1,
+    search_steps: Whole | None = None,
+    bound_steps: Whole | None = None,
     finish: bool = True,
 ) -> Answer:
     """The linearised model, solved in four stages.

@@ -10,6 +10,7 @@ from pyomo.common.errors import InfeasibleConstraintException
 
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.ranges import Threads
 from keyshift.models.workload import BoolArray, FloatArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
@@ -42,7 +43,7 @@ def solve_cpsat(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    threads: int = 1,
+    threads: Threads = 1,
 ) -> Answer:
     """The linearised model in whole numbers by CP-SAT, from a warm start.
 
@@ -126,7 +127,12 @@ def _only_choice(problem: CollocatedAllocation) -> Answer:
 
 
 def solve_plain_milp(
-    problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+    problem: CollocatedAllocation,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: Threads = 1,
 ) -> Answer:
     """The whole linearised model by HiGHS, from a warm start, with nothing of our own besides: the textbook's way.
 

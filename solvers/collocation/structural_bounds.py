@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import connected_components
 
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.ranges import Whole
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 
 LARGEST_CUT, LARGEST_SPECTRUM = 150, 1500
@@ -88,7 +89,12 @@ def cut_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -
 
 
 def lagrangian_bound(
-    problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, steps: int = 1500
+    problem: CollocatedAllocation,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    steps: Whole = 1500,
 ) -> Answer:
     """The bound by Lagrangian relaxation over trees, which knows the migration limits; see `LagrangianBound`."""
     from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten

@@ -10,6 +10,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import IntervalMigration, MigrationSequence
+from keyshift.models.ranges import NonNegative
 from keyshift.models.workload import FloatArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.intervals.fine_units import in_fine_units
@@ -99,7 +100,7 @@ def _stated(
     return in_fine_units(problem, start, in_time)
 
 
-def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, seconds: float = 5.0) -> Answer:
+def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, seconds: NonNegative = 5.0) -> Answer:
     """Least state moved when any task may go to any node, by CP-SAT: a lower bound, and the price of contiguity.
 
     The assignment is in ``details["assignment"]``, its state moved in ``details["state_moved"]``; it is no answer to

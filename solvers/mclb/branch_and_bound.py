@@ -11,6 +11,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
 from keyshift.models.mclb.problem import MCLB, Core
+from keyshift.models.ranges import Whole
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
@@ -28,7 +29,7 @@ MARGIN = 0.5
 
 
 def branch_and_bound(
-    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, max_tree: int | None = None
+    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, max_tree: Whole | None = None
 ) -> Answer:
     """The optimum, given time; within a limit the best placement with the best root bound.
 

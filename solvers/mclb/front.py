@@ -90,8 +90,8 @@ def front(
         By rising movement, none dominated.
     """
     starts = [a for a in known if problem.check(a).feasible]
-    known = [*starts, *(p.answer.assignment for p in done if p.answer.assignment is not None)]
-    run = _EpsilonConstraint(problem, budget, seed, [a for a in known if problem.check(a).feasible], keep)
+    # Without those done: a resumed run ends as a whole one would.
+    run = _EpsilonConstraint(problem, budget, seed, starts, keep)
     finished = {p.problem.max_state_moved: p for p in done}
     top = finished.get(problem.max_state_moved) or run.point(problem.max_state_moved, 1.0 / (points or 10))
     made = [top]
@@ -99,7 +99,7 @@ def front(
         made += run.walk_down(top, finished)
     elif top.answer.assignment is not None:
         grid = np.linspace(problem.core.forced, top.state_moved, points)[:-1].tolist()
-        theirs = [float(problem.metrics(a)["state_moved"]) for a in run.known[: len(starts)]]
+        theirs = [float(problem.metrics(a)["state_moved"]) for a in starts]
         budgets = sorted({*grid, *(x for x in theirs if problem.core.forced < x < top.state_moved)})
         open_budgets = [b for b in budgets if b not in finished]
         made += [finished[b] for b in budgets if b in finished]

@@ -6,6 +6,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB, Core
+from keyshift.models.ranges import NonNegative
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
@@ -28,7 +29,7 @@ REHEATS = (10.0, 3.0, 30.0)
 
 
 def local_search(
-    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, effort: float = 1.0
+    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, effort: NonNegative = 1.0
 ) -> Answer:
     """Moves and swaps from a greedy placement.
 

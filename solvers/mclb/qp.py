@@ -6,13 +6,14 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB, Core
+from keyshift.models.ranges import Whole
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.safe_bounds import EPSILON
 from keyshift.solvers.threads import one_blas_thread
 
 
-def qp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, steps: int = 3000) -> Answer:
+def qp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, steps: Whole = 3000) -> Answer:
     """The least imbalance when key groups may be split over nodes, within the movement budget; a bound only.
 
     Without a budget it is 0: a share 1/n of everything on every node balances all windows. With one, each step

@@ -9,6 +9,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
 from keyshift.models.mclb.problem import MCLB
+from keyshift.models.ranges import Count, Threads
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
 
@@ -18,7 +19,7 @@ NO_PLACEMENT = "no placement keeps within the budget"
 
 
 def solve_scip(
-    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: Threads = 1
 ) -> Answer:
     """The mixed-integer quadratic program by SCIP, through OR-Tools MathOpt, from a warm start.
 
@@ -60,7 +61,7 @@ def solve_scip(
 
 
 def solve_cpsat(
-    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: Threads = 1
 ) -> Answer:
     """The same program in whole numbers by CP-SAT, from a warm start."""
     from keyshift.models.mclb.cpsat_model import MCLBCpSat
@@ -81,8 +82,8 @@ def solve_tangents(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    threads: int = 1,
-    max_rounds: int | None = None,
+    threads: Threads = 1,
+    max_rounds: Count | None = None,
 ) -> Answer:
     """Outer approximation: HiGHS solves the model above tangents, whose optimum adds tangents of its own.
 

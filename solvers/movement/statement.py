@@ -6,6 +6,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.movement.problem import MovementWithinLimits
+from keyshift.models.ranges import Threads
 from keyshift.solvers import cpsat, highs
 
 MIP_DOUBT = 5e-7
@@ -14,7 +15,12 @@ NO_PLACEMENT = "no placement keeps within the limits"
 
 
 def solve_milp(
-    problem: MovementWithinLimits, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+    problem: MovementWithinLimits,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: Threads = 1,
 ) -> Answer:
     """The mixed-integer program by HiGHS; the bound is its dual bound less `MIP_DOUBT` of the total state."""
     from keyshift.models.movement.pyomo_model import MovementPyomo
@@ -27,7 +33,12 @@ def solve_milp(
 
 
 def solve_cpsat(
-    problem: MovementWithinLimits, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+    problem: MovementWithinLimits,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: Threads = 1,
 ) -> Answer:
     """The same in whole numbers by CP-SAT."""
     from keyshift.models.movement.cpsat_model import MovementCpSat

@@ -9,6 +9,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
+from keyshift.models.ranges import Threads, Whole
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import compact
@@ -40,8 +41,8 @@ def solve_milp(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    threads: int = 1,
-    largest: int = 60_000,
+    threads: Threads = 1,
+    largest: Whole = 60_000,
 ) -> Answer:
     """The optimum by HiGHS, from a warm start, after the Lagrangian bound has closed what cannot matter.
 
@@ -72,8 +73,8 @@ def solve_cpsat(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    threads: int = 1,
-    largest: int = 60_000,
+    threads: Threads = 1,
+    largest: Whole = 60_000,
 ) -> Answer:
     """As `solve_milp`, with CP-SAT on integer loads and states in place of HiGHS.
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.ranges import Threads
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Groups, Items
 from keyshift.models.workload import IntArray
@@ -18,7 +19,7 @@ POLISHING_MOVES = 1_000
 
 
 def solve_flow(
-    problem: KeySplitting, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+    problem: KeySplitting, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: Threads = 1
 ) -> Answer:
     """The least possible largest load with splitting: exact, by maximum flow.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
+from keyshift.models.ranges import Threads
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Items
 from keyshift.solvers import highs
@@ -24,7 +25,7 @@ def items_of(problem: KeySplitting) -> Items:
 
 
 def solve_milp(
-    problem: KeySplitting, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+    problem: KeySplitting, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: Threads = 1
 ) -> Answer:
     """The integer program over groups of like items, by HiGHS, from a warm start.
 

@@ -137,7 +137,7 @@ MISTAKES = {
     "negative-alpha": (["solve", "{w}", "--alpha=-2"], "alpha = -2 must be at least 0"),
     "unknown-resource": (["solve", "{w}", "--resource-capacity", "{disk: 3}"], "resource_capacity names 'disk'; the workload has load, memory"),
     "short-capacity": (["solve", "{w}", "--resource-capacity", "{memory: [1, 2, 3]}"], "resource_capacity['memory'] has 3 entries, expected 2"),
-    "negative-time": (["solve", "{w}", "-t", "-1"], "time_limit = -1.0 must be at least 0"),
+    "negative-time": (["solve", "{w}", "-t", "-1"], "time_limit = -1 must be at least 0"),
     "negative-seed": (["solve", "{w}", "--seed", "-4"], "seed = -4 must be at least 0"),
     "text-time": (["solve", "{w}", "-t", "soon"], "Invalid value for '--time-limit'"),
     "unknown-option": (["solve", "{w}", "-m", "flux", "--set", "speed=9"], "method 'flux' has no option 'speed'; its options are rounds"),

@@ -144,3 +144,66 @@ def test_what_cannot_be_planned_is_refused():
     assert len(nothing) == 0
     assert nothing.seconds == 0
     assert nothing.phases == ()
+
+
+def _with_load(w: ks.Workload, k: int, load: float) -> ks.Workload:
+    changed = w.load.copy()
+    changed[-1, k] = load
+    return w.replace(load=changed)
+
+
+def _runs_on(w: ks.Workload, k: int, node: int) -> ks.Workload:
+    return w.replace(current=np.where(np.arange(w.key_groups) == k, node, w.current))
+
+
+CHANGES = {
+    "elsewhere": (
+        lambda w: _runs_on(w, 3, (int(w.current[3]) + 1) % 5),
+        r"key group k3 runs on node \w, the plan expects it on",
+    ),
+    "load": (lambda w: _with_load(w, 7, 99.0), r"the load of key group k7 is 99, was [\d.]+ \(\+[\d.]+\)"),
+    "state": (
+        lambda w: w.replace(state=w.state + (np.arange(40) == 2)),
+        r"the state of key group k2 is \d+, was \d+ \(\+1\)",
+    ),
+    "draining": (lambda w: w.replace(draining=[False] * 4 + [True]), "node e now drains"),
+    "capacity": (lambda w: w.replace(nodes=[1, 2, 1, 1, 1]), "node b has capacity 2, was 1"),
+    "fewer key groups": (lambda w: workload(p=39), "the workload has 39 key groups, the plan was made for 40"),
+    "another node": (
+        lambda w: w.replace(nodes=6, node_names=list("abcdef"), draining=None),
+        "has 6 nodes, the plan was made for 5",
+    ),
+    "renamed": (lambda w: w.replace(node_names=list("abcdz")), r"node_names\[4\] is 'z', was 'e'"),
+    "earlier window": (lambda w: w.replace(load=np.vstack([w.load, w.load])), "earlier windows, traffic, homes"),
+    "new home": (lambda w: w.replace(home=w.current), "earlier windows, traffic, homes"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_workload_that_has_changed_is_refused_with_the_right_sentence(made, name):
+    problem, plan = made
+    assert plan.check(problem.workload).feasible
+    change, sentence = CHANGES[name]
+    with pytest.raises(ks.ChangedWorkloadError, match=sentence) as refused:
+        plan.check(change(problem.workload))
+    assert len(refused.value.changes) == 1
+    if name not in ("fewer key groups", "another node"):
+        assert "bring the load distance from" in str(refused.value)
+
+
+def test_many_changes_are_counted(made):
+    problem, plan = made
+    with pytest.raises(ks.ChangedWorkloadError, match=r"and more: 40 loads differ.*objective [\d.]+, planned [\d.]+"):
+        plan.check(problem.workload.replace(load=problem.workload.load * 1.1))
+
+
+def test_plans_are_compared_move_by_move():
+    w = ks.Workload(load=[4, 3, 2, 1], state=[1, 1, 1, 1], current=[0, 0, 0, 0], nodes=3)
+    problem = ks.KeyGroupAllocation(w)
+    one, other = ks.plan(problem, [0, 1, 2, 0]), ks.plan(problem, [0, 1, 1, 2])
+    difference = one.diff(other)
+    assert difference.counts() == {"same": 1, "other target": 1, "only here": 0, "only there": 1}
+    assert difference.figures["moves"] == (2.0, 3.0)
+    assert difference.moves["other_target"].tolist() == [1, 1, 2]
+    with pytest.raises(ks.InputError, match="different key groups"):
+        one.diff(ks.plan(ks.KeyGroupAllocation(workload()), workload().current))

@@ -160,7 +160,7 @@ def test_killed_in_the_middle_of_a_period(tmp_path, request):
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert not (folder / store.RESULTS).exists()
     assert (folder / "period-000001.json").exists()
-    assert not (folder / "period-000002.json").exists()
+    assert len(json.loads((folder / "period-000002.json").read_text())["rows"]) == 1  # the first of two methods
     ks.replay(stream(5), ["albic", "flux"], checkpoint=folder, **LIMITS)
     ks.replay(stream(5), ["albic", "flux"], checkpoint=tmp_path / "whole", **LIMITS)
     assert (folder / store.RESULTS).read_bytes() == (tmp_path / "whole" / store.RESULTS).read_bytes()
@@ -177,7 +177,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     with pytest.raises(ks.InputError, match="left alone"):
         ks.replay(stream(1), ["flux"], checkpoint=tmp_path / "b", **LIMITS)
     (tmp_path / "a" / "period-000001.json").write_text("{")
-    with pytest.raises(ks.InputError, match="damaged"):
+    with pytest.raises(ks.InputError, match="is no JSON"):
         ks.replay(stream(2), ["flux"], checkpoint=tmp_path / "a", **LIMITS)
     with pytest.raises(ks.InputError, match="is a file"):
         ks.replay(stream(1), ["flux"], checkpoint=tmp_path / "b" / "letter.txt", **LIMITS)

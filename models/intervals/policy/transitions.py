@@ -60,6 +60,8 @@ def _row(n: int, row: Mapping[Any, Any]) -> Mapping[int, float]:
     total = sum(chances.values())  # type: ignore[arg-type]
     if abs(total - 1.0) > ROW_SLACK:
         raise InputError(f"transitions[{n}] sums to {total:g}, expected 1")
+    if abs(total - 1.0) <= 1e-12:
+        total = 1.0  # only rounding: a row that was rescaled once comes back from a file as it was
     return MappingProxyType({after: p / total for after, p in sorted(chances.items()) if p})
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
+from keyshift.models.files.policy import read_progress, write_progress
+from keyshift.models.files.writing import only_writer
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy import macqueen
+from keyshift.models.ranges import Positive, Threads, Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
@@ -140,16 +145,39 @@ class PolicyIteration:
                 made += gamma * chance * self.value[after].take(self.choice[n, after])
         return made
 
-    def run(self, budget: Budget, tolerance: float) -> None:
-        """Iterate until the certified interval is narrower than `tolerance` times all the state."""
+    def run(self, budget: Budget, tolerance: float, checkpoint: Path | None = None) -> None:
+        """Iterate until the certified interval is narrower than `tolerance` times all the state.
+
+        The values are written to the checkpoint after every round, and read from it before the first: the interval
+        holds wherever they come from.
+        """
         goal = tolerance * self.problem.scale
         least, stalled = math.inf, 0
+        if checkpoint is not None and checkpoint.exists():
+            header, self.value = read_progress(checkpoint, self.fingerprint(), self.sizes())
+            self.rounds, least, stalled = header.rounds, header.least, header.stalled
         while self.round(budget):
             budget.report(note=f"round {self.rounds}: values certain within {self.gap:.3g}")
             least, stalled = min(least, self.gap), 0 if self.gap < 0.99 * least else stalled + 1
             if self.gap <= goal or stalled == STALLED or budget.expired:
                 return
             self.evaluate(0.1 * goal)
+            if checkpoint is not None:
+                write_progress(checkpoint, self.fingerprint(), self.value, self.rounds, stalled, least)
+
+    def sizes(self) -> dict[int, int]:
+        """Number of partitions of every class."""
+        return {n: c.size for n, c in self.classes.items()}
+
+    def fingerprint(self) -> str:
+        """A hash of all that the values depend on."""
+        p = self.problem
+        digest = hashlib.sha256(np.ascontiguousarray(p.workload.state, dtype=np.float64).tobytes())
+        digest.update(repr([(n, sorted(row.items())) for n, row in p.transitions.items()]).encode())
+        digest.update(repr(p.discount).encode())
+        for c in self.classes.values():
+            digest.update(c.starts.tobytes())
+        return digest.hexdigest()
 
     def policy(self) -> Policy:
         """What has been found, as an artefact."""
@@ -192,10 +220,11 @@ def solve_mtm(
     *,
     budget: Budget,
     seed: int = 0,
-    tolerance: float = TOLERANCE,
-    threads: int = 1,
-    most_partitions: int = MOST_PARTITIONS,
-    most_states: int = MOST_STATES,
+    tolerance: Positive = TOLERANCE,
+    threads: Threads = 1,
+    most_partitions: Whole = MOST_PARTITIONS,
+    most_states: Whole = MOST_STATES,
+    checkpoint: str | None = None,
 ) -> Answer:
     """Policy iteration over all partitions of all classes: exact, to a certified interval.
 
@@ -213,6 +242,9 @@ def solve_mtm(
         Refuse, without answer or bound, when there are more partitions in all.
     most_states : int
         Write the policy out as an assignment only if it can visit no more partitions than this.
+    checkpoint : str, optional
+        A file to which the values are written after every round, and from which a killed run goes on to the same
+        answer. Two runs cannot write to one file at a time.
 
     Notes
     -----
@@ -226,14 +258,21 @@ def solve_mtm(
             f"{sum(sizes.values())} partitions ({sizes[largest]} with {largest} nodes) are more than {most_partitions}"
         )
         return Answer(None, message=f"{said}; 'mtm-restricted' answers with a bound")
-    return answer_of_iteration(PolicyIteration(problem, threads), budget, tolerance, most_states)
+    iteration = PolicyIteration(problem, threads)
+    if checkpoint is None:
+        return answer_of_iteration(iteration, budget, tolerance, most_states)
+    file = Path(checkpoint)
+    with only_writer(file.with_name(f".{file.name}.lock"), checkpoint):
+        return answer_of_iteration(iteration, budget, tolerance, most_states, file)
 
 
-def answer_of_iteration(iteration: PolicyIteration, budget: Budget, tolerance: float, most_states: int) -> Answer:
+def answer_of_iteration(
+    iteration: PolicyIteration, budget: Budget, tolerance: float, most_states: int, checkpoint: Path | None = None
+) -> Answer:
     """Iterate, and turn what is found into an answer."""
     problem = iteration.problem
-    iteration.run(budget, tolerance)
-    if iteration.rounds == 0:
+    iteration.run(budget, tolerance, checkpoint)
+    if not math.isfinite(iteration.high):
         return Answer(None, None, budget.why, "the limit came before the first sweep over all pairs ended")
     answer = answer_of(problem, iteration.policy(), budget, iteration.ruler.error + iteration.ruler.unit, most_states)
     answer.details["rounds"] = iteration.rounds

@@ -10,6 +10,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy import macqueen
+from keyshift.models.ranges import Count, NonNegative, Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.partitions.best_partners import matches
@@ -26,7 +27,7 @@ def _single_step(problem: MigrationPolicy, prefix: IntArray, cuts: IntArray, aft
     return chosen
 
 
-def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, most_states: int = 100_000) -> Answer:
+def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, most_states: Whole = 100_000) -> Answer:
     """Optimal single-step migration whatever the matrix says. No guarantee; the bound is `policy_bound`.
 
     Parameters
@@ -54,7 +55,7 @@ def _first_single_step(problem: MigrationPolicy, nodes_after: int) -> IntArray:
 
 
 def restricted_policy(
-    problem: MigrationPolicy, *, budget: Budget, seed: int = 0, partitions: int = 300, noise: float = 0.3
+    problem: MigrationPolicy, *, budget: Budget, seed: int = 0, partitions: Count = 300, noise: NonNegative = 0.3
 ) -> Answer:
     """Look ahead, but only over some partitions of each class: those that single steps lead to, exact or jittered.
 

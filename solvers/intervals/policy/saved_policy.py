@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +11,6 @@ from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.partitions.best_partners import matches
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass
-
-FORMAT = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,18 +79,15 @@ class Policy:
 
     def save(self, path: str | Path) -> None:
         """Write the policy to one ``.npz`` file, whole or not at all."""
+        from keyshift.models.files.policy import write_policy
+
         arrays: dict[str, np.ndarray] = {"prefix": self.prefix}
         for n, c in self.classes.items():
             arrays |= {f"rows_{n}": c.rows, f"parent_{n}": c.parent, f"first_{n}": c.first}
             arrays |= {f"starts_{n}": c.starts, f"value_{n}": self.value[n]}
         arrays |= {f"choice_{n}_{after}": chosen for (n, after), chosen in self.choice.items()}
-        about = {"format": FORMAT, "low": self.low, "high": self.high, "discount": self.discount, "unit": self.unit}
-        arrays["about"] = np.array(json.dumps({**about, "classes": list(self.classes)}))
-        path = Path(path)
-        partial = path.with_name(path.name + ".tmp")
-        with partial.open("wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)  # type: ignore[arg-type]
-        partial.replace(path)
+        about = {"low": self.low, "high": self.high, "discount": self.discount, "unit": self.unit}
+        write_policy(path, {**about, "classes": list(self.classes)}, arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
@@ -102,26 +96,17 @@ class Policy:
         Raises
         ------
         InputError
-            If the file is no policy, or of another format.
+            If the file is no policy, of another format, or torn: what it holds does not fit together.
         """
-        try:
-            with np.load(path, allow_pickle=False) as stored:
-                about = json.loads(str(stored["about"]))
-                held = {name: stored[name] for name in stored.files if name != "about"}
-        except (OSError, ValueError, KeyError) as error:
-            raise InputError(f"{path} holds no migration policy ({error})") from None
-        if about.get("format") != FORMAT:
-            raise InputError(f"{path} has format {about.get('format')}, this version reads {FORMAT}")
-        classes = {
-            n: PartitionClass(n, *(held[f"{part}_{n}"] for part in ("starts", "first", "parent", "rows")))
-            for n in about["classes"]
-        }
+        from keyshift.models.files.policy import read_policy
+
+        about, held = read_policy(path)
+        parts = ("starts", "first", "parent", "rows")
+        classes = {n: PartitionClass(n, *(held[f"{part}_{n}"] for part in parts)) for n in about.classes}
         choice = {}
         for name, chosen in held.items():
             if name.startswith("choice_"):
                 n, after = map(int, name.split("_")[1:])
                 choice[n, after] = chosen
         values = {n: held[f"value_{n}"] for n in classes}
-        return cls(
-            classes, choice, values, about["low"], about["high"], about["discount"], held["prefix"], about["unit"]
-        )
+        return cls(classes, choice, values, about.low, about.high, about.discount, held["prefix"], about.unit)

@@ -8,11 +8,12 @@ from keyshift.models import Answer, Budget
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.policy import macqueen
 from keyshift.models.intervals.policy.dense import DensePolicyModel
+from keyshift.models.ranges import Positive, Whole
 from keyshift.solvers.intervals.policy.written_out import answer_from_values, too_large
 
 
 def value_iteration(
-    problem: MigrationPolicy, *, budget: Budget, seed: int = 0, tolerance: float = 1e-9, rounds: int = 100_000
+    problem: MigrationPolicy, *, budget: Budget, seed: int = 0, tolerance: Positive = 1e-9, rounds: Whole = 100_000
 ) -> Answer:
     """Apply (1) to all pairs of partitions until the values are certain within `tolerance` of all the state.
 

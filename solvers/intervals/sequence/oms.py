@@ -10,6 +10,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.ranges import Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.fine_units import in_fine_units
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
@@ -74,7 +75,7 @@ def solve_oms(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    most_partitions: int = MOST_PARTITIONS,
+    most_partitions: Whole = MOST_PARTITIONS,
 ) -> Answer:
     """Forward dynamic program over all partitions: exact for any number of steps.
 

@@ -1,0 +1,156 @@
+"""Options are checked by their annotations: the type, the limits, and one sentence for what does not fit."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from keyshift.models.errors import InputError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+MOST_TEXT = 100_000
+"""Characters of the longest value on a command line."""
+
+_NUMBERS = "float | list[float] | list[list[float]]"
+_READ_AS = {"ArrayLike": _NUMBERS, "Workload": "Any"}
+"""Annotations that say what an array may be made of: on the command line it is a number, a list, or a table."""
+
+
+def annotations_of(owner: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function's, or a dataclass's, parameters.
+
+    Parameters
+    ----------
+    owner : callable
+        They are evaluated where it was defined.
+    """
+    code = inspect.unwrap(owner)
+    names = inspect.getmodule(code).__dict__ if inspect.isclass(code) else code.__globals__
+    read_as = {name: eval(text, {"Any": Any}) for name, text in _READ_AS.items()}
+    made = {}
+    for name, parameter in inspect.signature(code).parameters.items():
+        given = parameter.annotation
+        made[name] = eval(given, names, read_as) if isinstance(given, str) else given  # our own source, never input
+    return {name: Any if given is inspect.Parameter.empty else given for name, given in made.items()}
+
+
+@lru_cache(maxsize=512)
+def _adapter(owner: Callable[..., Any], name: str) -> TypeAdapter[Any]:
+    from pydantic import ConfigDict, TypeAdapter
+
+    annotation = annotations_of(owner)[name]
+    return TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
+
+
+def check_option(owner: Callable[..., Any], name: str, value: Any) -> Any:
+    """A value that fits the annotation of a parameter.
+
+    Parameters
+    ----------
+    owner : callable
+        A function, or a dataclass.
+    name : str
+        One of its parameters.
+    value
+        Given in Python, or read from a text.
+
+    Raises
+    ------
+    InputError
+        ``threads = 1.5 must be a whole number``.
+    """
+    from pydantic import ValidationError
+
+    from keyshift.models.files.schema import sentence
+
+    adapter = _adapter(owner, name)
+    plain = value.item() if isinstance(value, np.generic) else value
+    try:
+        return _validated(adapter, plain)
+    except ValidationError as error:
+        if isinstance(plain, float) and plain.is_integer():
+            try:
+                return _validated(adapter, int(plain))  # 3.0 is a whole number
+            except ValidationError:
+                pass
+        raise InputError(sentence(error, "", root=(name,))) from None
+    except RecursionError:
+        raise InputError(f"{name} is nested too deeply") from None
+
+
+def _validated(adapter: TypeAdapter[Any], value: Any) -> Any:
+    """JSON's rules where the value could stand in JSON: a list is a tuple, a text is the key of a mapping."""
+    try:
+        text = json.dumps(value, default=_listed)
+    except (TypeError, ValueError, RecursionError):
+        return adapter.validate_python(value, strict=True)
+    return adapter.validate_json(text, strict=True)
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError
+
+
+def read_option(owner: Callable[..., Any], name: str, text: str) -> Any:
+    """A parameter given as a text: YAML, or the text itself where the parameter may be one.
+
+    Raises
+    ------
+    InputError
+        With the option as it stands on the line, or the parameter and its value.
+    """
+    from keyshift.models.files.yaml_text import parse_yaml
+
+    if len(text) > MOST_TEXT:
+        raise InputError(f"{flag(name)}: the value has {len(text):,} characters, at most {MOST_TEXT:,} are read")
+    try:
+        value = parse_yaml(text, flag(name))
+    except InputError:
+        value = text if _takes_text(owner, name) else None
+        if value is None:
+            raise InputError(f"{flag(name)} {text:.60}: not a readable value") from None
+    try:
+        return check_option(owner, name, value)
+    except InputError:
+        if not isinstance(value, str) and _takes_text(owner, name):
+            return check_option(owner, name, text)
+        raise
+
+
+def _takes_text(owner: Callable[..., Any], name: str) -> bool:
+    annotation = annotations_of(owner)[name]
+    return str in (annotation, *get_args(annotation))
+
+
+def flag(name: str) -> str:
+    """A parameter's name on the command line."""
+    return "--" + name.replace("_", "-")
+
+
+def refuse_missing(owner: Callable[..., Any], given: Mapping[str, Any], of: str, skip: int = 0) -> None:
+    """Refuse a command line that lacks a parameter without default.
+
+    Parameters
+    ----------
+    owner : callable
+    given : mapping
+        The parameters that are there.
+    of : str
+        What they belong to, for the message.
+    skip : int
+        So many first parameters are given in another way.
+    """
+    parameters = list(inspect.signature(owner).parameters.values())[skip:]
+    missing = [p.name for p in parameters if p.default is inspect.Parameter.empty and p.name not in given]
+    if missing:
+        verb, them = ("are", "them") if len(missing) > 1 else ("is", "it")
+        raise InputError(f"{' and '.join(map(flag, missing))} {verb} missing: {of} needs {them}")

@@ -1,0 +1,138 @@
+"""The checkpoint of a front: one JSON file, replaced in one step after every finished point."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from keyshift.models import Answer, InputError, Problem
+from keyshift.models.files.schema import (
+    Count,
+    FileFormat,
+    FileModel,
+    Whole,
+    Wholes,
+    digest,
+    read_json,
+    shown,
+    validated,
+)
+from keyshift.models.files.writing import only_writer, write_text
+from keyshift.replays.checkpoint import fingerprint
+
+
+class PointPart(FileModel):
+    """A finished point: its budget, and what was found."""
+
+    max_state_moved: float | None
+    assignment: Wholes
+    bound: float | None
+    termination: str
+    seconds: float
+
+
+class AboutPart(FileModel):
+    """Whose front it is."""
+
+    keyshift_pareto: int | None = None
+    workload: str
+    max_state_moved: float | None
+    points: Count | None
+    seed: Whole | None = None
+
+
+class FrontFile(FileFormat):
+    """The checkpoint of a front."""
+
+    kind: ClassVar[str] = "keyshift-front"
+    newest: ClassVar[int] = 2
+    bare: ClassVar[bool] = True
+
+    format: str
+    version: int
+    about: AboutPart
+    points: list[PointPart]
+    digest: Annotated[str | None, Field(description="SHA-256 of the points; version 1 had none")] = None
+
+
+class FrontCheckpoint:
+    """The finished points in a file. They are checked anew when read; only their bounds are taken on trust."""
+
+    def __init__(self, problem: Problem, file: Path | None, points: int | None, seed: int, kind: type) -> None:
+        self.problem, self.file, self.kind = problem, file, kind
+        self.about = {
+            "workload": fingerprint(problem.workload),  # type: ignore[attr-defined]
+            "max_state_moved": problem.max_state_moved,  # type: ignore[attr-defined]
+            "points": points,
+            "seed": seed,
+        }
+        self.points: list[Any] = []
+        self.one_at_a_time = threading.Lock()
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Read what is there, and keep other runs out."""
+        if self.file is None:
+            yield
+            return
+        if not self.file.absolute().parent.is_dir():
+            raise InputError(f"{self.file}: the folder {self.file.absolute().parent} does not exist")
+        with only_writer(self.file.with_name(f".{self.file.name}.lock"), str(self.file)):
+            for left in self.file.absolute().parent.glob(f".{glob.escape(self.file.name)}-*.part"):
+                left.unlink(missing_ok=True)  # of a killed run
+            if self.file.exists():
+                self.points = [self._read(record) for record in self._records(self.file)]
+            yield
+
+    def _records(self, file: Path) -> list[PointPart]:
+        held = read_json(file)
+        if not isinstance(held, dict):
+            raise InputError(f"{file} must hold one JSON object, not {shown(held)}")
+        content = validated(FrontFile, FrontFile.unstamped(held, file), str(file))
+        if content.digest != digest(held["points"]) and not (content.version == 1 and content.digest is None):
+            raise InputError(f"{file} is damaged: its points are not those that its digest was made of")
+        for name, mine in self.about.items():
+            theirs = getattr(content.about, name)
+            if theirs != mine and not (name == "seed" and theirs is None):  # version 1 did not say it
+                raise InputError(f"{file} holds a front with another {name}")
+        return content.points
+
+    def _read(self, record: PointPart) -> Any:
+        posed = dataclasses.replace(self.problem, max_state_moved=record.max_state_moved)  # type: ignore[type-var]
+        try:
+            report = posed.check(record.assignment)
+        except InputError as error:
+            raise InputError(f"{self.file}: {error}") from None
+        if not report.feasible:
+            raise InputError(f"{self.file} holds a point that breaks a rule: {report.violations[0]}")
+        if record.bound is not None and not record.bound <= report.objective + posed.tolerance:
+            raise InputError(f"{self.file} holds a bound of {record.bound:g} for a point worth {report.objective:g}")
+        answer = Answer(posed.canonical(record.assignment), record.bound, record.termination)  # type: ignore[arg-type]
+        return self.kind(posed, answer, record.seconds)
+
+    def keep(self, point: Any) -> None:
+        """Take note of a finished point, and write all of them down."""
+        with self.one_at_a_time:
+            self.points = [*self.points, point]
+            if self.file is None:
+                return
+            records = [
+                {
+                    "max_state_moved": p.problem.max_state_moved,
+                    "assignment": p.answer.assignment.tolist(),
+                    "bound": p.answer.bound,
+                    "termination": p.answer.termination,
+                    "seconds": p.seconds,
+                }
+                for p in self.points
+            ]
+            content = {**FrontFile.stamp(), "about": self.about, "points": records, "digest": digest(records)}
+            write_text(self.file, json.dumps(content, allow_nan=False))

@@ -1,0 +1,76 @@
+"""Planner: one way to plan the periods of a replay, a problem with its options and a method with its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from keyshift.catalogue import FORMULATIONS
+from keyshift.models import InputError, Problem, Workload
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.collocation.load_model import LoadModel
+
+DEFAULT_PROBLEM = "collocated-allocation"
+
+
+@dataclass(frozen=True)
+class Planner:
+    """One way to plan a period: a problem with its options, a method with its own.
+
+    Parameters
+    ----------
+    method : str
+        A method of the problem.
+    label : str, optional
+        Its name in the results; the method's by default.
+    problem : str
+        A problem about a `Workload` whose assignments name a node for each key group.
+    options : mapping
+        The problem's options, such as ``{"max_migrations": 10}``.
+    settings : mapping
+        The method's options.
+    integrated : bool, default False
+        Give the problem processing loads and the load model's costs, so that it knows what collocation saves. By
+        default it gets the loads that a running system would measure today, as paper 2's methods do.
+    from_current : bool, default False
+        Begin from the current nodes where these are feasible, rather than from other methods' answers: faster.
+    balance_first : bool, default True
+        When the problem has no answer - say, the load distance cannot be met within the migration limit - plan by
+        key-group allocation under the same migration limit, as ALBIC does in the end. Otherwise nothing moves.
+    """
+
+    method: str
+    label: str = ""
+    problem: str = DEFAULT_PROBLEM
+    options: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    integrated: bool = False
+    from_current: bool = False
+    balance_first: bool = True
+
+    @property
+    def name(self) -> str:
+        """The label, or the method."""
+        return self.label or self.method
+
+    def pose(self, workload: Workload, load_model: LoadModel) -> Problem:
+        """The problem of one period; `workload` holds processing loads."""
+        cls = _problem_class(self.problem)
+        if not self.integrated:
+            return cls(load_model.measured(workload), **self.options)  # type: ignore[call-arg]
+        costs = {"serialisation": load_model.serialisation, "deserialisation": load_model.deserialisation}
+        return cls(workload, **{**self.options, **costs})  # type: ignore[call-arg]
+
+    def balancing(self, workload: Workload, load_model: LoadModel) -> KeyGroupAllocation:
+        """Key-group allocation with those of the options that it knows."""
+        known = {f.name for f in fields(KeyGroupAllocation)}
+        return KeyGroupAllocation(
+            load_model.measured(workload), **{k: v for k, v in self.options.items() if k in known}
+        )
+
+
+def _problem_class(name: str) -> type[Problem]:
+    if name not in FORMULATIONS:
+        raise InputError(f"problem = {name!r}: choose one of {', '.join(FORMULATIONS)}")
+    return FORMULATIONS[name].problem_class

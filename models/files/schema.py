@@ -1,0 +1,283 @@
+"""The base of every file's schema: strict types, a format and a version, one sentence for what is wrong.
+
+A schema is a pydantic model of plain JSON types. What it cannot say - that lists have the same length, that a load is
+finite - the class that is read checks itself, as for data that come from Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from keyshift.models.errors import InputError
+from keyshift.models.files.writing import reason
+
+MOST_JSON = 128 * 2**20
+"""Bytes of the largest JSON file that is read; larger data belong into Parquet tables."""
+
+LARGEST = 2**53 - 1
+"""The largest whole number in a file: beyond it floats, and most readers of JSON, cannot tell neighbours apart."""
+
+
+def _whole_floats(value: Any) -> Any:
+    """Writers that know one kind of number write 3 as 3.0."""
+    if isinstance(value, list):
+        return [_whole_floats(v) if type(v) in (float, list) else v for v in value]
+    return int(value) if type(value) is float and value.is_integer() and abs(value) <= LARGEST else value
+
+
+Whole = Annotated[int, Field(ge=0, le=LARGEST), BeforeValidator(_whole_floats)]
+Count = Annotated[int, Field(ge=1, le=LARGEST), BeforeValidator(_whole_floats)]
+Wholes = Annotated[list[Annotated[int, Field(ge=0, le=LARGEST)]], BeforeValidator(_whole_floats)]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
+"""A name inside the file's own folder: no path leads out of it."""
+
+
+class FileModel(BaseModel):
+    """A file, or a part of one: no unknown field, no text for a number, no number for a flag."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class FileFormat(FileModel):
+    """A whole file. It names its format and version; a file of version 0.1 named both in one field of another name."""
+
+    kind: ClassVar[str]
+    """The name in the field ``format``."""
+    newest: ClassVar[int]
+    """The version that is written; this and all earlier ones are read."""
+    legacy: ClassVar[str] = ""
+    """The field in which files of version 0.1 say that they are version 1."""
+    bare: ClassVar[bool] = False
+    """Whether a file may leave its format out, because people write it by hand."""
+
+    @classmethod
+    def stamp(cls) -> dict[str, Any]:
+        """The first fields of a file that is written."""
+        return {"format": cls.kind, "version": cls.newest}
+
+    @classmethod
+    def unstamped(cls, content: Mapping[str, Any], file: Path) -> dict[str, Any]:
+        """Check format and version; return the content with both as today's fields."""
+        fields = dict(content)
+        if cls.legacy in fields and not {"format", "version"} & set(fields):
+            fields = {"format": cls.kind, "version": fields.pop(cls.legacy), **fields}
+        elif cls.bare and not {"format", "version"} & set(fields):
+            fields = {"format": cls.kind, "version": 1, **fields}
+        version = fields.get("version")
+        known = isinstance(version, int) and not isinstance(version, bool) and 1 <= version <= cls.newest
+        if fields.get("format") != cls.kind or not known:
+            raise InputError(
+                f"{file} has another format than {cls.kind} {cls.newest}, which this version reads: "
+                f"format = {shown(fields.get('format'))}, version = {shown(version)}"
+            )
+        return fields
+
+
+Format = TypeVar("Format", bound=FileFormat)
+
+
+def read_file(file: str | Path, schema: type[Format], most: int = MOST_JSON) -> Format:
+    """Read a JSON file of a schema.
+
+    Parameters
+    ----------
+    file : str or Path
+    schema : subclass of FileFormat
+    most : int
+        Bytes; a larger file is refused before it is read.
+
+    Raises
+    ------
+    InputError
+        With the file, and the field, position and value that are wrong.
+    """
+    path = Path(file)
+    content = read_json(path, most)
+    if not isinstance(content, dict):
+        raise InputError(f"{path} must hold one JSON object, not {shown(content)}")
+    return validated(schema, schema.unstamped(content, path), str(path))
+
+
+def validated(schema: type[Format], content: Mapping[str, Any], of: str) -> Format:
+    """A schema's content; `InputError` with one sentence about the first thing that is wrong."""
+    try:
+        return schema.model_validate(content)
+    except ValidationError as error:
+        raise InputError(sentence(error, of, schema)) from None
+    except RecursionError:
+        raise InputError(f"{of} is nested too deeply") from None
+
+
+def read_json(file: Path, most: int = MOST_JSON) -> Any:
+    """Any JSON value of a file of bounded size; a field that is named twice is refused."""
+    return parse_json(read_text(file, most), str(file))
+
+
+def parse_json(text: str, of: str) -> Any:
+    """Any JSON value of a text."""
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except RecursionError:
+        raise InputError(f"{of} is no JSON that can be read: it is nested too deeply") from None
+    except InputError as error:
+        raise InputError(f"{of} {error}") from None
+    except ValueError as error:
+        raise InputError(f"{of} is no JSON ({reason(error)})") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for position, name in enumerate(names) if name in names[:position])
+        raise InputError(f"names the field {shown(twice)} twice in one object")
+    return made
+
+
+def digest(content: Any) -> str:
+    """SHA-256 of a JSON value, whatever the order of its fields: what a file that nobody edits is verified by."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def read_text(file: Path, most: int) -> str:
+    """A UTF-8 text file of bounded size."""
+    try:
+        return read_bytes(file, most).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is no text: byte {error.start} is not UTF-8") from None
+
+
+def read_bytes(file: Path, most: int) -> bytes:
+    """A regular file of bounded size: no device, no pipe that would never end."""
+    size = size_of(file)
+    if size > most:
+        raise InputError(f"{file} has {size:,} bytes; at most {most:,} are read")
+    try:
+        with file.open("rb") as stream:
+            found = stream.read(most + 1)
+    except OSError as error:
+        raise InputError(f"{file} cannot be read ({reason(error)})") from None
+    if len(found) > most:  # it grows while it is read
+        raise InputError(f"{file} has more than {most:,} bytes")
+    return found
+
+
+def size_of(file: Path) -> int:
+    """Bytes of a regular file; `InputError` for anything else."""
+    try:
+        about = file.stat()
+    except FileNotFoundError:
+        raise InputError(f"{file} does not exist") from None
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        raise InputError(f"{file} cannot be read ({reason(error)})") from None
+    if not stat.S_ISREG(about.st_mode):
+        raise InputError(f"{file} is no regular file")
+    return about.st_size
+
+
+# One sentence for what pydantic found ---------------------------------------------------------------------------
+
+_TYPE_NAME = re.compile(
+    r"(list|dict|tuple|function-[a-z]+|constrained-[a-z]+|literal)\[|(int|float|str|bool|none|fraction)$"
+)
+
+_EXPECTED = {
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": f"a whole number of at most {LARGEST}",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "a text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "mapping_type": "an object",
+    "model_type": "an object",
+    "none_required": "null",
+    "fraction_parsing": "a fraction",
+    "is_instance_of": "another type",
+}
+
+
+def sentence(error: ValidationError, of: str, schema: type[BaseModel] | None = None, root: tuple[str, ...] = ()) -> str:
+    """Say the first error in one sentence: where, what was found, what is expected."""
+    found = [{**e, "loc": (*root, *_place(e["loc"]))} for e in error.errors(include_url=False)]
+    depth = len(root) + 1
+    same = [e for e in found if e["loc"][:depth] == found[0]["loc"][:depth]]
+    first = max(same, key=lambda e: len(e["loc"]))  # of a choice between types, the one that fits farthest
+    *outer, last = first["loc"] or ("",)
+    if first["type"] == "missing":
+        return f"{of} lacks the field {where(first['loc'])!r}"
+    if first["type"] == "extra_forbidden":
+        known = f"; it has {', '.join(sorted(schema.model_fields))}" if schema is not None and not outer else ""
+        return f"{of} has a field {shown(last)}{f' in {where(outer)}' if outer else ''}{known}"
+    place, expected = where(first["loc"]), [expectation(e) for e in same if e["loc"] == first["loc"]]
+    said = f"{place} = {shown(first['input'])}" if place else shown(first["input"])
+    return f"{of}: {said} {_either(expected)}" if of else f"{said} {_either(expected)}"
+
+
+def _either(expected: list[str]) -> str:
+    first, *others = dict.fromkeys(expected)
+    return " or ".join([first, *(other.removeprefix("must be ") for other in others)])
+
+
+def _place(location: Sequence[int | str]) -> tuple[int | str, ...]:
+    """A location without the names of types that pydantic puts into it for a choice between types."""
+    return tuple(part for part in location if isinstance(part, int) or not _TYPE_NAME.match(part))
+
+
+def expectation(error: Mapping[str, Any]) -> str:
+    """What one of pydantic's errors asks for."""
+    kind, limits = error["type"], error.get("ctx", {})
+    if kind in _EXPECTED:
+        return f"must be {_EXPECTED[kind]}"
+    for name, words in (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below")):
+        if name in limits:
+            return (
+                f"must be {words} {limits[name]:g}"
+                if isinstance(limits[name], float)
+                else f"must be {words} {limits[name]}"
+            )
+    if kind == "literal_error":
+        return f"must be {limits['expected']}"
+    if kind == "value_error":
+        return str(limits.get("error", error["msg"]))
+    return f"is refused: {error['msg']}"
+
+
+def where(location: Any) -> str:
+    """A place in a file, such as ``runs.ab12.windows[3]``."""
+    made = ""
+    for part in location:
+        made += f"[{part}]" if isinstance(part, int) else f".{part}" if made else str(part)
+    return made[:200]
+
+
+def shown(value: Any) -> str:
+    """A value for a message: short, whatever it is."""
+    if isinstance(value, dict):
+        return "an object" if len(value) > 3 else _cut(repr(value))
+    if isinstance(value, list):
+        return f"a list of {len(value)}" if len(value) > 6 else _cut(repr(value))
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**40:
+        return f"a whole number of {int(value.bit_length() * 0.30103) + 1} digits"
+    try:
+        return _cut(repr(value))
+    except (RecursionError, ValueError):
+        return f"a {type(value).__name__}"
+
+
+def _cut(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."

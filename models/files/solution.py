@@ -1,0 +1,131 @@
+"""Solutions on disk: one JSON file with the problem inside, checked anew when it is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, FiniteFloat, NonNegativeFloat, ValidationError
+
+from keyshift.models.answer import Termination
+from keyshift.models.arrays import frozen
+from keyshift.models.errors import InputError
+from keyshift.models.files.json_file import read_json, write_json
+from keyshift.models.files.problem import decode, encode, problem_of, problem_record
+from keyshift.models.problem import Violation
+from keyshift.models.solution import Solution, Status
+
+FORMAT = 1
+
+
+class SolutionRecord(BaseModel):
+    """A solution as its file holds it."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    keyshift_solution: int
+    problem: dict[str, Any]
+    method: str
+    status: Status
+    termination: Termination
+    assignment: list[Any] | None
+    objective: FiniteFloat | None
+    bound: FiniteFloat | None
+    seconds: NonNegativeFloat
+    metrics: dict[str, FiniteFloat]
+    message: str
+    details: dict[str, Any]
+    offered: list[Any] | None
+    violations: list[dict[str, Any]]
+
+
+def solution_record(solution: Solution) -> dict[str, Any]:
+    """Every field of a solution's file. Of the details of the run, those that JSON can hold."""
+    s = solution
+    details = {}
+    for name, value in s.details.items():
+        try:
+            details[str(name)] = encode(value)
+        except InputError:
+            continue
+    return {
+        "keyshift_solution": FORMAT,
+        "problem": problem_record(s.problem),
+        "method": s.method,
+        "status": s.status,
+        "termination": s.termination,
+        "assignment": None if s.assignment is None else s.assignment.tolist(),
+        "objective": s.objective,
+        "bound": s.bound,
+        "seconds": s.seconds,
+        "metrics": {name: float(value) for name, value in s.metrics.items() if np.isfinite(value)},
+        "message": s.message,
+        "details": details,
+        "offered": None if s.offered is None else s.offered.tolist(),
+        "violations": [encode_violation(v) for v in s.violations],
+    }
+
+
+def encode_violation(violation: Violation) -> dict[str, Any]:
+    """A broken rule as JSON."""
+    return {
+        "rule": violation.rule,
+        "message": violation.message,
+        "where": violation.where,
+        "amount": float(violation.amount),
+    }
+
+
+def write_solution(solution: Solution, path: str | Path) -> None:
+    """Write a solution, whole or not at all."""
+    write_json(solution_record(solution), path)
+
+
+def read_solution(path: str | Path) -> Solution:
+    """Read a solution that `Solution.save` wrote: the problem is posed again, and the assignment checked again.
+
+    Raises
+    ------
+    InputError
+        With the file and what is wrong with it; also when the assignment breaks a rule, or has another objective than
+        the file says, or one below the bound.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict) or "keyshift_solution" not in content:
+        raise InputError(f"{path} is no solution")
+    if content["keyshift_solution"] != FORMAT:
+        raise InputError(f"{path} has another format than {FORMAT}, which this version reads")
+    try:
+        record = SolutionRecord.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise InputError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    try:
+        return _solution_of(record)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _solution_of(r: SolutionRecord) -> Solution:
+    problem = problem_of(r.problem)
+    assignment, objective, metrics = None, None, dict(r.metrics)
+    if r.assignment is not None:
+        assignment = frozen(problem.canonical(r.assignment))
+        report = problem.check(assignment)
+        if not report.feasible:
+            raise InputError(f"the assignment breaks a rule: {report.violations[0]}")
+        if r.objective is None or abs(report.objective - r.objective) > problem.tolerance:
+            raise InputError(f"objective = {r.objective}, the assignment has {report.objective:g}")
+        if r.bound is not None and r.bound > report.objective + problem.tolerance:
+            raise InputError(f"bound = {r.bound:g} lies above the objective, {report.objective:g}")
+        objective, metrics = report.objective, report.metrics
+    elif r.status in ("optimal", "feasible"):
+        raise InputError(f"status = {r.status!r} without an assignment")
+    offered = None if r.offered is None else frozen(problem.canonical(r.offered))
+    broken = tuple(problem.violations(offered)) if offered is not None else ()
+    details = {name: decode(value) for name, value in r.details.items()}
+    return Solution(
+        problem, r.method, r.status, r.termination, assignment, objective, r.bound, r.seconds, metrics, r.message,
+        details, offered, broken,
+    )  # fmt: skip

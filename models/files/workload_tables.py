@@ -1,0 +1,244 @@
+"""The Parquet tables of a workload's directory; `keyshift.models.files.workload` says what lies in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+import uuid
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from pydantic import Field
+
+from keyshift.models.errors import InputError
+from keyshift.models.files.schema import Count, FileFormat, FileModel, FileName, Whole, read_file
+from keyshift.models.files.tables import Columns, read_table
+from keyshift.models.files.writing import only_writer, reason, write_file, write_text
+from keyshift.models.workload import Workload
+
+MANIFEST = "workload.json"
+_RESOURCE = "resource."
+_OURS = re.compile(r"(key_groups|nodes|load|traffic)(-[0-9a-f]{8})?\.parquet")
+
+TABLES = {
+    "key_groups": Columns(
+        {"key_group": "whole", "state": "number", "current": "whole"},
+        {"operator": "whole", "home": "whole", "key": "label"},
+        (_RESOURCE, "number"),
+    ),
+    "nodes": Columns({"node": "whole", "capacity": "number", "draining": "flag"}),
+    "load": Columns({"window": "whole", "key_group": "whole", "load": "number"}),
+    "traffic": Columns({"src": "whole", "dst": "whole", "tuples": "number"}),
+}
+
+
+class TableAccount(FileModel):
+    """What a manifest says of a table."""
+
+    file: FileName
+    rows: Whole | None = None
+    sums: dict[str, Annotated[float, Field(allow_inf_nan=False)]] | None = None
+
+
+class WorkloadManifest(FileFormat):
+    """``workload.json`` of a directory of tables."""
+
+    kind: ClassVar[str] = "keyshift-workload"
+    newest: ClassVar[int] = 2
+    legacy: ClassVar[str] = "keyshift_workload"
+
+    format: str
+    version: int
+    key_groups: Count
+    nodes: Count
+    windows: Count
+    tables: Annotated[
+        dict[str, TableAccount] | None, Field(description="key_groups, nodes, load and, where there is any, traffic")
+    ] = None
+
+
+def _tables_of(w: Workload) -> dict[str, dict[str, Any]]:
+    labels = None if w.keys is None else list(w.keys)
+    if labels is not None and not all(isinstance(label, int) and abs(label) < 2**63 for label in labels):
+        labels = [str(label) for label in labels]
+    key_groups: dict[str, Any] = {"key_group": np.arange(w.key_groups), "state": w.state, "current": w.current}
+    optional = {"operator": w.operator, "home": w.home, "key": labels}
+    key_groups |= {name: values for name, values in optional.items() if values is not None}
+    key_groups |= {_RESOURCE + name: use for name, use in w.resources.items()}
+    window, key_group = np.nonzero(w.load)
+    tables: dict[str, dict[str, Any]] = {
+        "key_groups": key_groups,
+        "nodes": {"node": np.arange(w.nodes), "capacity": w.capacity, "draining": w.draining},
+        "load": {"window": window, "key_group": key_group, "load": w.load[window, key_group]},
+    }
+    if w.traffic is not None:
+        pairs = w.traffic.tocoo()
+        tables["traffic"] = {"src": pairs.row, "dst": pairs.col, "tuples": pairs.data}
+    return tables
+
+
+def create_tables(workload: Workload, target: Path) -> None:
+    """A new directory, put in its place when it is whole."""
+    try:
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.absolute().parent))
+    except OSError as error:
+        raise InputError(f"{target} cannot be written ({reason(error)})") from None
+    try:
+        _write_tables(workload, scratch, "")
+        scratch.chmod(0o755)
+        scratch.rename(target)
+    except OSError as error:
+        raise InputError(f"{target} cannot be written ({reason(error)})") from None
+    except InputError as error:
+        raise InputError(str(error).replace(str(scratch), str(target))) from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def replace_tables(workload: Workload, target: Path) -> None:
+    """New tables beside the old ones; then the manifest, in one step; then the old ones go."""
+    if not (target / MANIFEST).is_file():
+        raise InputError(f"{target} exists and is no workload: it is not overwritten")
+    read_file(target / MANIFEST, WorkloadManifest)  # somebody else's file of that name stays
+    with only_writer(target, str(target)):
+        kept = _write_tables(workload, target, f"-{uuid.uuid4().hex[:8]}")
+        for file in target.iterdir():
+            if _OURS.fullmatch(file.name) and file.name not in kept:
+                file.unlink(missing_ok=True)
+
+
+def _write_tables(workload: Workload, folder: Path, mark: str) -> set[str]:
+    """Write tables and manifest; return the tables' names. What cannot be finished leaves nothing."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    accounts: dict[str, dict[str, Any]] = {}
+    try:
+        for name, columns in _tables_of(workload).items():
+            file = f"{name}{mark}.parquet"
+            accounts[name] = {"file": file, "rows": len(next(iter(columns.values()))), "sums": _sums(columns)}
+            table = pa.table(columns)
+            write_file(folder / file, lambda out, table=table: pq.write_table(table, out, write_page_checksum=True))
+        about = {"key_groups": workload.key_groups, "nodes": workload.nodes, "windows": workload.windows}
+        manifest = {**WorkloadManifest.stamp(), **about, "tables": accounts}
+        write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+    except BaseException:
+        for account in accounts.values():
+            (folder / account["file"]).unlink(missing_ok=True)
+        raise
+    return {account["file"] for account in accounts.values()}
+
+
+def _sums(columns: dict[str, Any]) -> dict[str, float]:
+    """The sum of each column of measured numbers."""
+    return {name: float(np.sum(v)) for name, v in columns.items() if isinstance(v, np.ndarray) and v.dtype.kind == "f"}
+
+
+def read_tables(source: Path, most: int) -> Workload:
+    """The workload of a directory; `most` numbers are allowed in one table, or in the matrix of loads."""
+    if not (source / MANIFEST).is_file():
+        raise InputError(f"{source} is no workload: it has no {MANIFEST}")
+    about = read_file(source / MANIFEST, WorkloadManifest)
+    p, m = about.key_groups, about.windows
+    if max(p * m, p, about.nodes) > most:
+        raise InputError(
+            f"{source} declares {m:,} windows of {p:,} key groups on {about.nodes:,} nodes: more than {most:,} numbers; "
+            "read_workload(..., max_numbers=...) allows more"
+        )
+    read = {name: _table(source, about, name, most) for name in TABLES}
+    groups, nodes, load, pairs = (read[name] for name in TABLES)
+    _in_order(source, "key_groups", groups, "key_group", p)
+    _in_order(source, "nodes", nodes, "node", about.nodes)
+    made = Workload(
+        load=_dense(load, m, p),
+        state=groups["state"],
+        current=groups["current"],
+        nodes=nodes["capacity"],
+        draining=nodes["draining"],
+        traffic=sparse(pairs["src"], pairs["dst"], pairs["tuples"], p) if pairs else None,
+        operator=groups.get("operator"),
+        home=groups.get("home"),
+        resources={n.removeprefix(_RESOURCE): v for n, v in groups.items() if n.startswith(_RESOURCE)},
+        keys=None if "key" not in groups else groups["key"].tolist(),
+    )
+    for name, account in (about.tables or {}).items():
+        _verify_sums(source / account.file, read[name], account.sums or {})
+    return made
+
+
+def _table(source: Path, about: WorkloadManifest, name: str, most: int) -> dict[str, np.ndarray]:
+    """One of the tables; empty for traffic that the workload does not have."""
+    rows = {"key_groups": about.key_groups, "nodes": about.nodes}.get(name)
+    if about.tables is None:  # version 1 named no tables: its files have fixed names
+        file = source / f"{name}.parquet"
+        if name == "traffic" and not (file.is_symlink() or file.exists()):
+            return {}
+    else:
+        account = about.tables.get(name)
+        if unknown := set(about.tables) - set(TABLES):
+            raise InputError(f"{source / MANIFEST} names a table {sorted(unknown)[0]!r}; there are {', '.join(TABLES)}")
+        if account is None and name == "traffic":
+            return {}
+        if account is None:
+            raise InputError(f"{source / MANIFEST} names no table {name!r}")
+        file = source / account.file
+        if rows is not None and account.rows not in (None, rows):
+            raise InputError(f"{source / MANIFEST}: {name} has {account.rows} rows, but there are {rows} {name}")
+        rows = account.rows if rows is None else rows
+    if not file.is_file():
+        raise InputError(f"{file} is missing")
+    return read_table(file, TABLES[name], rows=rows, most_rows=most)
+
+
+def _in_order(source: Path, table: str, columns: dict[str, np.ndarray], index: str, length: int) -> None:
+    """Sort a table's rows by the number of what each describes; every number must be there once."""
+    order = np.argsort(columns[index], kind="stable")
+    if not np.array_equal(columns[index][order], np.arange(length)):
+        raise InputError(f"{source / table}.parquet must hold each {index} from 0 to {length - 1} exactly once")
+    columns.update({name: values[order] for name, values in columns.items()})
+
+
+def _dense(load: dict[str, np.ndarray], windows: int, key_groups: int) -> np.ndarray:
+    for name, upper in (("window", windows), ("key_group", key_groups)):
+        wrong = (load[name] < 0) | (load[name] >= upper)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise InputError(f"load.parquet: {name}[{at}] = {load[name][at]}, expected 0 to {upper - 1}")
+    place = load["window"] * key_groups + load["key_group"]
+    _, first = np.unique(place, return_index=True)
+    if first.size < place.size:
+        at = int(np.setdiff1d(np.arange(place.size), first)[0])
+        raise InputError(
+            f"load.parquet: row {at} gives window {load['window'][at]}, key group {load['key_group'][at]} a second load"
+        )
+    dense = np.zeros(windows * key_groups)
+    dense[place] = load["load"]
+    return dense.reshape(windows, key_groups)
+
+
+def _verify_sums(file: Path, columns: dict[str, np.ndarray], sums: dict[str, float]) -> None:
+    for name, expected in sums.items():
+        if name not in columns:
+            raise InputError(f"{file} lacks the column {name!r}")
+        found = float(np.sum(columns[name]))
+        if not abs(found - expected) <= 1e-9 * max(abs(found), abs(expected)):
+            raise InputError(
+                f"{file}: the column {name!r} sums to {found:g}, {MANIFEST} says {expected:g}: the table was changed or "
+                f"damaged (if the change is meant, delete its sums from {MANIFEST})"
+            )
+
+
+def sparse(src: np.ndarray, dst: np.ndarray, tuples: np.ndarray, key_groups: int) -> sp.csr_array:
+    """Traffic as a matrix; `InputError` for an end that is no key group."""
+    for name, side in (("src", src), ("dst", dst)):
+        wrong = (side < 0) | (side >= key_groups)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise InputError(
+                f"traffic.{name}[{at}] = {side[at]} is no key group: they are numbered 0 to {key_groups - 1}"
+            )
+    return sp.csr_array((tuples, (src, dst)), shape=(key_groups, key_groups), dtype=np.float64)

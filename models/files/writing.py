@@ -1,0 +1,131 @@
+"""Writing a file whole or not at all, and keeping two runs from writing to one place."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from keyshift.models.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows knows no advisory locks of this kind
+    fcntl = None  # type: ignore[assignment]
+
+
+def write_file(file: str | Path, fill: Callable[[BinaryIO], object]) -> Path:
+    """Let `fill` write a file of another name beside the target, then put it in the target's place in one step.
+
+    Parameters
+    ----------
+    file : str or Path
+    fill : callable
+        Gets an open binary file.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    InputError
+        With the operating system's reason - a full disk, a folder without permission; what was there before stays.
+    """
+    target = Path(file)
+    scratch: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}-", suffix=".part", dir=target.absolute().parent)
+        scratch = Path(name)
+        with os.fdopen(handle, "wb") as stream:
+            fill(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        scratch.chmod(_mode(target))
+        scratch.replace(target)
+    except OSError as error:
+        raise InputError(f"{target} cannot be written ({reason(error)})") from None
+    finally:
+        if scratch is not None:
+            scratch.unlink(missing_ok=True)
+    return target
+
+
+def write_text(file: str | Path, text: str) -> Path:
+    """Write a UTF-8 text file in one step; see `write_file`."""
+    return write_file(file, lambda stream: stream.write(text.encode()))
+
+
+def reason(error: BaseException) -> str:
+    """What the operating system, or a library, says in one line."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    said = str(error).strip().splitlines()
+    return said[0][:200] if said else type(error).__name__
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents, where they are missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made a folder ({reason(error)})") from None
+
+
+@contextmanager
+def only_writer(lock: Path, of: str) -> Iterator[None]:
+    """Hold a lock for as long as the block runs; a killed process lets go of it.
+
+    Parameters
+    ----------
+    lock : Path
+        A folder that exists, or a file that is made for the purpose and removed at the end.
+    of : str
+        What is written to, for the message.
+
+    Raises
+    ------
+    InputError
+        If another process, or another part of this one, holds it.
+    """
+    if fcntl is None:
+        yield
+        return
+    handle = _locked(lock, of)
+    try:
+        yield
+    finally:
+        if not lock.is_dir():
+            lock.unlink(missing_ok=True)  # while it is still held: nobody can hold a file that has no name
+        os.close(handle)
+
+
+def _locked(lock: Path, of: str) -> int:
+    flags = os.O_RDONLY if lock.is_dir() else os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    while True:
+        try:
+            handle = os.open(lock, flags, 0o644)
+        except OSError as error:
+            raise InputError(f"{of} cannot be written ({reason(error)})") from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if lock.exists() and os.path.samestat(os.fstat(handle), lock.stat()):
+                return handle
+        except BlockingIOError:
+            os.close(handle)
+            raise InputError(f"{of} is being written by another run: let it end, or choose another place") from None
+        except OSError:  # a file system without locks
+            return handle
+        os.close(handle)  # removed by the one who held it: take the new one
+
+
+def _mode(target: Path) -> int:
+    """The rights of the file that is replaced, or those that the user's mask gives to a new one."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

@@ -1,0 +1,108 @@
+"""YAML of bounded size: what a reader has to walk over is known before anything is built."""
+
+from __future__ import annotations
+
+import re
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from keyshift.models.errors import InputError
+from keyshift.models.files.schema import read_text
+
+MOST_YAML = 2**20
+"""Bytes of the largest YAML file that is read."""
+
+MOST_VALUES = 200_000
+"""Values in a document, those that an alias repeats counted each time."""
+
+MOST_DEPTH = 50
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe loading, with the numbers of YAML 1.2: 1e6 is a number, 010 is ten, 1:30 and 2024-01-01 are texts."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Count what a node stands for: an alias stands for all that its anchor holds."""
+        self.depth = getattr(self, "depth", 0) + 1
+        if self.depth > MOST_DEPTH:
+            raise yaml.YAMLError(f"it is nested more than {MOST_DEPTH} deep")
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        weights = self.__dict__.setdefault("weights", {})
+        if id(node) not in weights:
+            weights[id(node)] = 1 + sum(weights.get(id(child), 1) for child in _children(node))
+        if weights[id(node)] > MOST_VALUES:
+            raise yaml.YAMLError(f"it stands for more than {MOST_VALUES:,} values")
+        return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that is named twice."""
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if len(set(keys)) < len(keys):
+            twice = next(key for at, key in enumerate(keys) if key in keys[:at])
+            raise yaml.YAMLError(f"it names {twice!r} twice")
+        return super().construct_mapping(node, deep)  # type: ignore[no-any-return]
+
+
+def _children(node: Any) -> list[Any]:
+    if isinstance(node, yaml.MappingNode):
+        return [child for pair in node.value for child in pair]
+    return node.value if isinstance(node, yaml.SequenceNode) else []
+
+
+_REPLACED = ("tag:yaml.org,2002:float", "tag:yaml.org,2002:int", "tag:yaml.org,2002:timestamp")
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag not in _REPLACED]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:int", re.compile(r"[-+]?[0-9]+$|0x[0-9a-fA-F]+$"), list("-+0123456789")
+)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|[-+]?\.(inf|Inf|INF)$|\.(nan|NaN|NAN)$"),
+    list("-+0123456789."),
+)
+_Loader.add_constructor(
+    "tag:yaml.org,2002:int", lambda loader, node: int(node.value, 16 if node.value[:2].lower() == "0x" else 10)
+)
+
+
+def parse_yaml(text: str, of: str) -> Any:
+    """The value of a YAML text.
+
+    Parameters
+    ----------
+    text : str
+    of : str
+        Where the text is from, for the message.
+
+    Raises
+    ------
+    InputError
+        If it is no YAML, is nested too deeply, or stands for too many values.
+    """
+    if len(text) > MOST_YAML:
+        raise InputError(f"{of} has {len(text):,} characters; at most {MOST_YAML:,} are read")
+    if _depth(text) > MOST_DEPTH:
+        raise InputError(f"{of} is no readable YAML: it is nested more than {MOST_DEPTH} deep")
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except RecursionError:
+        raise InputError(f"{of} is no readable YAML: it is nested too deeply") from None
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        raise InputError(f"{of} is no readable YAML: {' '.join(str(error).split())[:200]}") from None
+
+
+def _depth(text: str) -> int:
+    """Open brackets at most, those in quotes too: PyYAML looks ahead of each of them for the colon of a key."""
+    steps = [1 if c in "[{" else -1 for c in text if c in "[]{}"]
+    return max(accumulate(steps), default=0)
+
+
+def read_yaml(file: str | Path, most: int = MOST_YAML) -> Any:
+    """The value of a YAML file; see `parse_yaml`."""
+    return parse_yaml(read_text(Path(file), most), str(file))

@@ -1,0 +1,56 @@
+"""Holding a plan against a workload: is it still the one, what has changed, and what is the plan worth now?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from keyshift.models.errors import ChangedWorkloadError, InputError
+from keyshift.models.files.problem import FORMULATIONS, pose
+from keyshift.models.plans.way import Way
+from keyshift.models.problem import CheckReport
+from keyshift.models.workload import Workload
+
+if TYPE_CHECKING:
+    from keyshift.models.plans.plan import Plan
+
+ONE_STEP = frozenset(FORMULATIONS) - {"migration-sequence", "migration-policy"}
+"""Problems whose answer is one assignment, which can be checked again; of the others a plan carries out one step."""
+
+
+def check_plan(plan: Plan, workload: Workload) -> CheckReport:
+    """Check that a plan still fits, or raise `ChangedWorkloadError` with what has changed and what it is worth now."""
+    changes = plan.changes(workload)
+    if changes:
+        worth = worth_on(plan, workload)
+        raise ChangedWorkloadError(
+            f"the plan was made for another workload: {'; '.join(changes)}. {worth}", tuple(changes)
+        )
+    broken = tuple(plan.violations())
+    before, after = plan.load_distance
+    figures = {
+        "load_distance_before": before, "load_distance": after, "peak_load": plan.peak_load,
+        "seconds": plan.seconds, "state_moved": plan.state_moved, "migrations": float(len(plan)),
+    }  # fmt: skip
+    value = after if plan.objective is None else plan.objective
+    return CheckReport(not broken, broken, value, figures)
+
+
+def worth_on(plan: Plan, workload: Workload) -> str:
+    """One sentence: what carrying out the plan would bring on another workload."""
+    if workload.key_groups != plan.assignment.size or workload.nodes != plan.made_for.capacity.size:
+        return "It cannot be carried out on this one."
+    way = Way.of(workload, workload.current, plan.assignment)
+    before, after = float(way.distance(way.before)), float(way.distance(way.after))
+    moves = int((workload.current != plan.assignment).sum())
+    said = f"On this one its target would take {moves} moves and bring the load distance from {before:g} to {after:g}"
+    if plan.problem not in ONE_STEP or plan.status == "undo":
+        return f"{said}."
+    try:
+        report = pose(plan.problem, workload, plan.parameters).check(plan.assignment)
+    except InputError as error:
+        return f"{said}; {plan.problem} cannot be asked about it: {error}."
+    if np.isfinite(report.objective) and plan.objective is not None:
+        said += f" (objective {report.objective:g}, planned {plan.objective:g})"
+    return f"{said}; {f'it breaks a rule: {report.violations[0]}' if report.violations else 'no rule is broken'}."
