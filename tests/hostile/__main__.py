@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from hostile import summary
 from hostile.judge import HARD, SOFT
-from hostile.runner import run
+from hostile.runner import forget, run
 from hostile.solving import MODULES, Instance
 
 
@@ -21,12 +22,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--problem", action="append", choices=list(MODULES), help="this one only; may be repeated")
     parser.add_argument("--seconds", type=float, help="stop after so long; run it again to go on")
     parser.add_argument("--table", action="store_true", help="run nothing, print what is on file")
+    parser.add_argument("--retry", action="store_true", help="run anew what went wrong, such as after a mend")
     parser.add_argument("--again", type=int, metavar="INDEX", help="one instance in this process, in full")
     parser.add_argument("--show", choices=[*HARD, *SOFT, "hard"], help="the smallest instances of a class of failure")
     given = parser.parse_args(arguments)
     problems = given.problem or list(MODULES)
     if given.again is not None:
         return again(problems, given.seed, given.again)
+    if given.retry:
+        for problem in problems:
+            forget(given.out / f"{problem}.jsonl", hard)
     if not given.table and not given.show:
         run(given.out, problems, given.seed, -(-given.count // len(problems)), until=given.seconds)
     found = summary.read(given.out)
@@ -37,14 +42,19 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"    seed {case['seed']} index {case['index']} {case['verdict']['run']}\n    {case['spec']}")
         return 0
     print(summary.table(found))
-    return int(any(kind in HARD for r in found for v in r["runs"] for kind, _ in v["found"]))
+    return int(any(map(hard, found)))
+
+
+def hard(record: dict[str, Any]) -> bool:
+    """Whether a record holds what must never be."""
+    return any(kind in HARD for verdict in record["runs"] for kind, _ in verdict["found"])
 
 
 def again(problems: list[str], seed: int, index: int) -> int:
     """One instance of every problem named, every run in full."""
     wrong = 0
     for problem in problems:
-        instance = Instance(problem, seed, index)
+        instance = Instance.numbered(problem, seed, index)
         print(instance.spec)
         print("best", instance.truth.best, "loose", instance.truth.loose, "strict", instance.truth.strict)
         for run_ in instance.runs:

@@ -25,11 +25,11 @@ def serve(pipe: Connection, problem: str, seed: int) -> None:
     """The child: solve what the parent names, and tell of every run before it begins."""
     from hostile.solving import Instance
 
-    Instance(problem, seed, 0)
+    Instance.numbered(problem, seed, 0)
     pipe.send(("ready", None))
     while True:
         index, first = pipe.recv()
-        instance = Instance(problem, seed, index)
+        instance = Instance.numbered(problem, seed, index)
         pipe.send(("plan", (instance.spec, instance.runs)))
         for run in instance.runs[first:]:
             pipe.send(("verdict", instance.run(run)))
@@ -127,6 +127,16 @@ def records(path: Path) -> Iterator[dict[str, Any]]:
                 return
             good = file.tell()
             yield json.loads(line)
+
+
+def forget(path: Path, wrong: Callable[[dict[str, Any]], bool]) -> int:
+    """Take the records that went wrong off a file, so that they are run again; returns how many."""
+    every = list(records(path))
+    kept = [r for r in every if not wrong(r)]
+    beside = path.with_suffix(".new")
+    beside.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in kept), encoding="utf-8")
+    beside.replace(path)
+    return len(every) - len(kept)
 
 
 def run(

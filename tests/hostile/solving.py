@@ -89,14 +89,19 @@ def _rehearse(problem: str) -> None:
 class Instance:
     """One instance: its problem, the truth about it, and its runs one by one."""
 
-    def __init__(self, problem: str, seed: int, index: int) -> None:
-        _rehearse(problem)
-        self.spec = spec_of(problem, seed, index)
-        self.module = MODULES[problem]
-        self.runs = plan_of(self.spec, seed, index)
-        self.truth = self.module.Truth(self.spec)
+    def __init__(self, spec: dict[str, Any], runs: list[dict[str, Any]]) -> None:
+        _rehearse(spec["problem"])
+        self.spec, self.runs = spec, runs
+        self.module = MODULES[spec["problem"]]
+        self.truth = self.module.Truth(spec)
         self.truth.find()
-        self.kinds = {m.name: m.kind for m in FORMULATIONS[problem].methods}
+        self.kinds = {m.name: m.kind for m in FORMULATIONS[spec["problem"]].methods}
+
+    @classmethod
+    def numbered(cls, problem: str, seed: int, index: int) -> Instance:
+        """The instance of that number."""
+        spec = spec_of(problem, seed, index)
+        return cls(spec, plan_of(spec, seed, index))
 
     def run(self, run: dict[str, Any]) -> Verdict:
         """Solve once, twice if it was late: on a busy machine only what is late again counts."""
@@ -123,7 +128,8 @@ class Instance:
             made["at"] = [line.strip() for line in said if 'File "' in line][-1][-120:]
         else:
             seconds = time.perf_counter() - began
-            partial = bool(self.module.PARTIAL & set(run["options"]))
+            refuses = getattr(self.module, "beyond", None)  # sizes at which a method's docstring says it gives up
+            partial = bool(self.module.PARTIAL & set(run["options"])) or bool(refuses and refuses(self.spec, run))
             made["status"] = solution.status
             made["found"] = judge(
                 self.truth, problem, solution, self.kinds[run["method"]],
@@ -135,7 +141,7 @@ class Instance:
 
 def solve_instance(problem: str, seed: int, index: int, tell: Callable[[str], None] = str) -> dict[str, Any]:
     """All runs of one instance, as a record; `tell` hears of each method before it begins."""
-    instance = Instance(problem, seed, index)
+    instance = Instance.numbered(problem, seed, index)
     verdicts = []
     for run in instance.runs:
         tell(run["method"])

@@ -35,7 +35,7 @@ def test_options_that_are_tried_exist(name):
 def test_no_wrong_word(name):
     found = []
     for index in range(SAMPLE[name]):
-        instance = Instance(name, 20, index)
+        instance = Instance.numbered(name, 20, index)
         for run in instance.runs:
             wrong = [f for f in instance.run(run)["found"] if f[0] in HARD and f[0] != "overrun"]  # no timed asserts
             found += [(index, run["method"], *f) for f in wrong]
@@ -65,7 +65,7 @@ def test_the_same_seed_draws_the_same_instance():
 
 
 def _solved(**changes):
-    instance = Instance("key-group-allocation", 22, 0)
+    instance = Instance.numbered("key-group-allocation", 22, 0)
     truth = instance.truth
     problem = ks.KeyGroupAllocation(ks.Workload(load=[3, 1, 1], state=[1, 1, 1], current=[0, 0, 0], nodes=2))
     truth = type(truth)({"workload": {"load": [3, 1, 1], "state": [1, 1, 1], "current": [0, 0, 0], "nodes": 2},
