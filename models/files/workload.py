@@ -20,10 +20,9 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from keyshift.models.errors import InputError
@@ -36,6 +35,9 @@ from keyshift.models.files.tables import MOST_NUMBERS
 from keyshift.models.files.workload_tables import create_tables, read_tables, replace_tables, sparse
 from keyshift.models.files.writing import reason, write_text
 from keyshift.models.workload import Workload
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 _ONE = {"type": "array", "items": {"type": "number", "minimum": 0}}
 
@@ -75,6 +77,7 @@ class WorkloadFile(FileFormat):
     home: Wholes | None = None
     resources: Annotated[dict[str, list[float]] | None, Field(description="Further resources by name")] = None
     keys: list[str | int] | None = None
+    node_names: list[str | int] | None = None
 
 
 def write_workload(workload: Workload, path: str | Path, *, overwrite: bool = False) -> None:
@@ -165,6 +168,8 @@ def _content(workload: Workload) -> dict[str, Any]:
         content["resources"] = {name: use.tolist() for name, use in w.resources.items()}
     if w.keys is not None:
         content["keys"] = list(w.keys)
+    if w.node_names is not None:
+        content["node_names"] = list(w.node_names)
     return content
 
 
@@ -196,6 +201,7 @@ def _read_json(source: Path) -> Workload:
         home=read.home,
         resources=read.resources,
         keys=read.keys,
+        node_names=read.node_names,
     )
 
 
