@@ -21,6 +21,7 @@ from keyshift.models.answer import LimitReached, Termination
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Scaled, scaled
 from keyshift.models.workload import IntArray
+from keyshift.solvers.checked import within
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 from keyshift.solvers.scaling import Units, in_units
 from keyshift.solvers.threads import until_limit
@@ -116,7 +117,10 @@ def written_in_time() -> Iterator[None]:
 
 def minimise_model(model: pyo.ConcreteModel, budget: Budget, *, warm: bool = False, **settings: Any) -> HighsResult:
     """Run HiGHS on a linear Pyomo model, `warm` from its variables' values, and leave in them what it finds."""
-    program, columns = compile_model(model)
+    compiled = within(budget, lambda: compile_model(model))
+    if compiled is None:
+        return HighsResult(None, -np.inf, budget.why, nodes=0)
+    program, columns = compiled
     held = np.array([v.value for v in columns], dtype=float)
     result = minimise(program, budget, start=held if warm and np.isfinite(held).all() else None, **settings)
     if result.values is not None:
