@@ -16,6 +16,9 @@ from keyshift.version import __version__
 TRACEBACK = "KEYSHIFT_TRACEBACK"
 """Name of the environment's variable that lets a defect through with its traceback; the tests set it."""
 
+MOST_SAID = 600
+"""Characters of the longest sentence: a value that is refused may be very long."""
+
 USAGE = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 """What Typer raises for a line that it cannot read; recent versions bring a Click of their own."""
 
@@ -104,6 +107,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _said(sentence: str, code: int) -> int:
+    sentence = sentence if len(sentence) <= MOST_SAID else sentence[:MOST_SAID] + " ..."
     Console(stderr=True, soft_wrap=True).print(f"[bold red]keyshift:[/] {_escaped(sentence)}", highlight=False)
     return code
 
