@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keyshift.models import InputError, Problem, Solution, Workload
+from keyshift.models.plans.made_for import MadeFor
+from keyshift.models.plans.worth import gains
 from keyshift.models.workload import IntArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MEASURES = {"collocated-allocation": "remote traffic", "mclb": "imbalance"}
 """What moves are worth, where that is not the load distance."""
@@ -69,6 +74,27 @@ def _rows(
         likely = asked.first_row
         nodes_after = max(likely, key=lambda n: (likely[n], -n))
     return workload, asked.decision(assignment, nodes_after)
+
+
+def bare_moves(solution: Solution) -> pd.DataFrame:
+    """The moves of an answer without a schedule, the most valuable first: key, source, target, load, state, gain."""
+    import pandas as pd
+
+    reached = read_target(solution.problem, solution)
+    w, made = reached.workload, MadeFor.of(reached.workload)
+    moving = np.flatnonzero(w.current != reached.target)
+    table = pd.DataFrame(
+        {
+            "key_group": moving,
+            "key": [made.key(int(k)) for k in moving],
+            "source": [made.node(int(i)) for i in w.current[moving]],
+            "target": [made.node(int(i)) for i in reached.target[moving]],
+            "load": w.last_load[moving],
+            "state": w.state[moving],
+            "gain": gains(reached.measure, w, w.current, reached.target, moving),
+        }
+    )
+    return table.sort_values(["gain", "key_group"], ascending=[False, True], kind="stable").reset_index(drop=True)
 
 
 def grown(workload: Workload, nodes: int) -> Workload:

@@ -1,4 +1,4 @@
-"""The exact model of transfer scheduling, for small plans: intervals, and what has come and gone when a transfer begins, by CP-SAT."""
+"""The exact model of transfer scheduling, for small plans, by CP-SAT."""
 
 from __future__ import annotations
 
