@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MEASURES = {"collocated-allocation": "remote traffic", "mclb": "imbalance"}
 """What moves are worth, where that is not the load distance."""
+GIVES_UP_NODES = ("interval-migration", "migration-sequence", "migration-policy", "movement-within-limits")
+"""Problems that choose how many nodes carry load: a node they empty is not idle, it is gone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,7 @@ class Target:
     objective: float | None
     bound: float | None
     measure: str
+    may_leave: bool
 
 
 def read_target(problem: Problem, solution: Any, step: int = 0, nodes_after: int | None = None) -> Target:
@@ -55,7 +58,7 @@ def read_target(problem: Problem, solution: Any, step: int = 0, nodes_after: int
     if not report.feasible:
         raise InputError(f"the assignment breaks a rule: {report.violations[0]}")
     workload, target = _rows(problem, workload, assignment, step, nodes_after)
-    return Target(workload, target, *found, MEASURES.get(problem.name, "load distance"))
+    return Target(workload, target, *found, MEASURES.get(problem.name, "load distance"), problem.name in GIVES_UP_NODES)
 
 
 def _rows(
@@ -91,7 +94,7 @@ def bare_moves(solution: Solution) -> pd.DataFrame:
             "target": [made.node(int(i)) for i in reached.target[moving]],
             "load": w.last_load[moving],
             "state": w.state[moving],
-            "gain": gains(reached.measure, w, w.current, reached.target, moving),
+            "gain": gains(reached.measure, w, w.current, reached.target, moving, reached.may_leave),
         }
     )
     return table.sort_values(["gain", "key_group"], ascending=[False, True], kind="stable").reset_index(drop=True)

@@ -62,7 +62,7 @@ class Plan:
     capacity : ndarray, shape (n,)
         Of every node, new ones included.
     leaving : ndarray of bool, shape (n,)
-        Nodes that drain or that the plan empties.
+        Nodes that drain, or that the plan empties and the problem may give up.
     bandwidth : ndarray, shape (n,) or None
         Units of state a second that a node sends or receives in one transfer.
     parallel : int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import permutations
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -36,6 +37,8 @@ class TransferCpSat:
         self.ended: dict[tuple[int, int], cp_model.IntVar] = {}
         self._add_transfers()  # (1)
         self._add_parallel()  # (2)
+        if problem.limited:
+            self._add_order()
         for r in range(problem.limit.shape[0]):
             self._add_limits(r)  # (3)
         self.end = self.model.new_int_var(0, self.horizon, "end")
@@ -73,23 +76,31 @@ class TransferCpSat:
                 continue
             room = math.floor(p.limit[r, i] * (1 + 1e-10) * float(whole.scale)) - int(held[i]) + spare
             for j in arriving:
-                there = sum(int(usage[k]) * (1 if k == j else self._begun(k, j)) for k in arriving)
+                there = sum(int(usage[k]) * (1 if k == j else self.begun[k, j]) for k in arriving)
                 gone = sum(int(usage[k]) * self._ended(k, j) for k in leaving)
                 self.model.add(there - gone <= room)
 
-    def _begun(self, k: int, j: int) -> cp_model.IntVar:
-        """Whether transfer k has begun when j begins: 0 only if it begins later."""
-        if (k, j) not in self.begun:
-            later = self.model.new_bool_var(f"begun_{k}_{j}")
-            self.model.add(self.starts[k] >= self.starts[j] + 1).only_enforce_if(~later)
-            self.begun[k, j] = later
-        return self.begun[k, j]
+    def _add_order(self) -> None:
+        """``begun[k, j]``: whether transfer k has begun when j begins, for every two transfers; an order with ties.
+
+        Totality and transitivity follow from the starts, but said with times alone they would be found out a unit of
+        time after the other.
+        """
+        count = range(self.problem.transfers)
+        self.begun = {(k, j): self.model.new_bool_var(f"begun_{k}_{j}") for k, j in permutations(count, 2)}
+        for (k, j), begun in self.begun.items():
+            self.model.add(self.starts[k] <= self.starts[j]).only_enforce_if(begun)
+            self.model.add(self.starts[k] >= self.starts[j] + 1).only_enforce_if(~begun)
+            self.model.add_bool_or(begun, self.begun[j, k])
+        for k, j, i in permutations(count, 3):
+            self.model.add_bool_or(~self.begun[k, j], ~self.begun[j, i], self.begun[k, i])
 
     def _ended(self, k: int, j: int) -> cp_model.IntVar:
         """Whether transfer k has ended when j begins: 1 only if it has."""
         if (k, j) not in self.ended:
             over = self.model.new_bool_var(f"ended_{k}_{j}")
             self.model.add(self.starts[k] + int(self.length[k]) <= self.starts[j]).only_enforce_if(over)
+            self.model.add_implication(over, self.begun[k, j])
             self.ended[k, j] = over
         return self.ended[k, j]
 
