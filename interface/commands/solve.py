@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from keyshift.catalogue import find_method
 from keyshift.commands import common, options, showing
 from keyshift.models import InputError
 
@@ -30,7 +31,7 @@ def solve(
     from keyshift.solving import solve as answer
 
     posed = common.read_problem(path, problem, context.args)
-    chosen = common.read_settings(settings)
+    chosen = find_method(posed, method).checked(common.read_settings(settings))
     if repair and chosen:
         raise InputError("--set: with --repair a method takes no options")
     with common.progress(f"{posed.name}: {method or 'solving'}") as watch:
