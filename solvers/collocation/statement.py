@@ -156,7 +156,11 @@ def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) ->
     if result.termination == "infeasible":
         result = highs.minimise(program, budget, seed=seed, relax=True, options=DOUBTED)
     if result.termination == "infeasible":
-        return Answer(None, termination="infeasible", message="no assignment meets all limits, not even one that may divide a key group")
+        return Answer(
+            None,
+            termination="infeasible",
+            message="no assignment meets all limits, not even with divisible key groups",
+        )
     bound = None if result.row_duals is None else max(0.0, dual_bound(program, result.row_duals))
     return Answer(None, bound, "completed" if result.termination == "optimal" else result.termination)
 
