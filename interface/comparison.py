@@ -13,6 +13,7 @@ from keyshift.catalogue import methods as methods_of
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import Progress
 from keyshift.models.arrays import real, whole
+from keyshift.models.solution import percent
 from keyshift.solving import answered, interruptible, make_ready
 
 if TYPE_CHECKING:
@@ -95,13 +96,13 @@ class Comparison:
         table.add_column("status", no_wrap=True)
         shown = [m for m in SHOWN_METRICS if any(m in s.metrics for s in self.solutions)][: 1 if narrow else None]
         above = [] if narrow else ["above best bound"]
-        for heading in ("objective", "bound", "gap", *above, *(m.replace("_", " ") for m in shown), "seconds"):
+        gap, digits = ("gap %", 5) if narrow else ("gap (% of objective)", 6)
+        for heading in ("objective", "bound", gap, *above, *(m.replace("_", " ") for m in shown), "seconds"):
             table.add_column(heading, justify="right", no_wrap=heading not in ("state moved", "average imbalance"))
-        digits = 5 if narrow else 6
         for s in self.solutions:
             best = [] if narrow else [self._above_best_bound(s)]
-            figures = [s.objective, s.bound, s.gap_abs, *best]
-            cells = [number(value, digits, self.problem.scale) for value in figures]
+            cells = [number(value, digits, self.problem.scale) for value in (s.objective, s.bound)]
+            cells += [percent(s.gap), *(number(value, digits, self.problem.scale) for value in best)]
             cells += [number(s.metrics.get(m), digits) for m in shown]
             table.add_row(s.method, s.status, *cells, f"{s.seconds:.2f}")
         return table
