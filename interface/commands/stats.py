@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -64,12 +64,14 @@ def stats(
     with (
         claim(out),
         local_session("keyshift stats", master=master, conf=settings) as spark,
-        _progress(spark),
+        _progress(spark) as say,
         in_one_sentence(),
     ):
+        say("reading the log")
         if stream:
             events = read_log_stream(spark, log, format=format_, schema=schema)
             running = StatsStream(events, described, out, watermark=watermark, **gather)
+            say("counting tuples, window by window")
             running.start().awaitTermination()
             if finish:
                 running.finish()
@@ -77,8 +79,11 @@ def stats(
         else:
             events = read_log(spark, log, format=format_, schema=schema)
             with collect(events, described, **gather) as found:
+                say("counting tuples")
+                rejected = found.rejected_counts()
                 if strict:
-                    refuse(found.rejected_counts())
+                    refuse(rejected)
+                say("writing the tables")
                 found.write(out, nodes=nodes, placement=placement)
     _report(out, as_json)
 
@@ -129,15 +134,15 @@ def _settings(conf: list[str] | None) -> dict[str, str]:
 
 
 @contextmanager
-def _progress(spark: SparkSession) -> Iterator[None]:
-    """Show the tasks of Spark's running stages, on a terminal."""
+def _progress(spark: SparkSession) -> Iterator[Callable[[str], None]]:
+    """Show what is being done, and how many of Spark's tasks are, on a terminal; gives a function that says what."""
     if not sys.stderr.isatty():
-        yield
+        yield lambda doing: None
         return
     tracker, done = spark.sparkContext.statusTracker(), threading.Event()
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} tasks"))
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("Spark", total=None)
+        task = bar.add_task("starting Spark", total=None)
 
         def watch() -> None:
             while not done.wait(0.5):
@@ -145,12 +150,12 @@ def _progress(spark: SparkSession) -> Iterator[None]:
                 active = [stage for stage in stages if stage is not None]
                 if active:
                     completed, total = (sum(getattr(s, n) for s in active) for n in ("numCompletedTasks", "numTasks"))
-                    bar.update(task, description=active[0].name.split(" at ")[0], completed=completed, total=total)
+                    bar.update(task, completed=completed, total=total)
 
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         try:
-            yield
+            yield lambda doing: bar.update(task, description=doing, completed=0, total=None)
         finally:
             done.set()
             watcher.join()
