@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property, reduce
 from pathlib import Path
@@ -19,7 +19,7 @@ from keyshift.spark_stats import exact_sums, output
 from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of
 from keyshift.spark_stats.facts import Facts
 from keyshift.spark_stats.failures import in_one_sentence
-from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.keys import KeyLog, Keys, rows_of
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
 from keyshift.spark_stats.topology import Topology
@@ -226,6 +226,7 @@ class Stats:
         nodes: int | ArrayLike,
         *,
         current: ArrayLike | None = None,
+        draining: Sequence[int] = (),
         placement: str = "ranges",
         traffic: str = "tuples",
         last: int | None = None,
@@ -242,6 +243,8 @@ class Stats:
             Number of nodes, or their capacities. Every operator's key groups are spread over all of them.
         current : array_like of int, shape (p,), optional
             Where the key groups run now. Default: where the placement puts them.
+        draining : sequence of int, optional
+            Nodes that are to go.
         placement : {"ranges", "modulo", "consistent"}, default "ranges"
             Key group -> node, the same for every operator, see `keyshift.models.placement`: Flink's even ranges,
             ``key_group * nodes // key_groups``, or another. It also is the workload's `home`.
@@ -272,6 +275,7 @@ class Stats:
             operators=[asdict(operator) for operator in self.topology.operators],
             nodes=nodes,
             current=current,
+            draining=draining,
             placement=placement,
             traffic=traffic,
             max_rows=max_rows,
@@ -304,8 +308,33 @@ class Stats:
             raise InputError("these statistics are of a stream that has gone by: single keys need the log")
         return self.log().keys(operator, number)
 
+    def key_table(self, operators: Sequence[str]) -> DataFrame:
+        """window, operator, key, key_group, tuples, load, state_added: of single keys, written as texts."""
+        if self.log is None:
+            raise InputError("these statistics are of a stream that has gone by: single keys need the log")
+        log, parts = self.log(), []
+        for name in operators:
+            o = self.topology.number(name)
+            text = label(F.col("key"), log.kind(o)).cast("string")
+            rows = log.keys(name, self.seen[-1]).by_window
+            parts.append(rows.withColumns({"key": text, "operator": F.lit(o)}))
+        columns = ("window", "operator", "key", "key_group", "tuples", "load", "state_added")
+        return (
+            reduce(DataFrame.union, [part.select(*columns) for part in parts])
+            .repartition(F.col("window"))
+            .sortWithinPartitions("window", "operator", "key")
+        )
+
     @in_one_sentence()
-    def write(self, path: str | Path, *, nodes: int | None = None, placement: str | None = None) -> None:
+    def write(
+        self,
+        path: str | Path,
+        *,
+        nodes: int | None = None,
+        placement: str | None = None,
+        cluster: dict[str, Any] | None = None,
+        keys: Sequence[str] = (),
+    ) -> None:
         """Write the statistics to a directory, whole or not at all; see `keyshift.models.files.statistics`.
 
         Windows that the directory holds already are replaced, others stay: a window written twice is one window.
@@ -316,8 +345,14 @@ class Stats:
             A new directory, or one of statistics of the same topology, windows and key groups.
         nodes, placement : optional
             What `keyshift.read_workload` shall take when it reads the directory.
+        cluster : dict, optional
+            See `keyshift.spark_stats.cluster.read_cluster`.
+        keys : sequence of str, optional
+            Operators whose single keys are written as well: the table ``keys``, with window_start, operator, key, key_group,
+            tuples, load and state_added.
         """
-        output.write(self, Path(path), nodes=nodes, placement=placement)
+        options = {"nodes": nodes, "placement": placement, "cluster": cluster}
+        output.write(self, Path(path), options=options, keys=keys)
 
     def close(self) -> None:
         """Free what Spark keeps in memory; the tables can still be read, at the price of a new pass."""

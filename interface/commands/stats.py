@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -35,6 +36,22 @@ def stats(
     hash_: Annotated[str, typer.Option("--hash", help="xxhash64, flink, kafka, storm or java.")] = "xxhash64",
     nodes: Annotated[int | None, typer.Option(help="Nodes, so that the output can be solved as it is.")] = None,
     placement: Annotated[str, typer.Option(help="Key group to node: ranges, modulo or consistent.")] = "ranges",
+    capacities: Annotated[
+        str | None, typer.Option(help="Capacity of each node, such as 1,1,2; instead of --nodes.")
+    ] = None,
+    current: Annotated[
+        Path | None, typer.Option(help="CSV of operator, key_group, node: where they run now. Default: the placement.")
+    ] = None,
+    draining: Annotated[str | None, typer.Option(help="Nodes that are to go, such as 3,4.")] = None,
+    keys: Annotated[
+        list[str] | None, typer.Option(help="Operator whose single keys are written too; repeatable.")
+    ] = None,
+    transitions: Annotated[
+        float | None,
+        typer.Option(
+            help="Target utilisation: write transitions.json, how node counts follow each other (needs --nodes)."
+        ),
+    ] = None,
     format_: Annotated[str | None, typer.Option("--format", help="parquet, csv, json or words.")] = None,
     schema: Annotated[str | None, typer.Option(help='Columns of CSV and JSON: "ts timestamp, k string".')] = None,
     stream: Annotated[bool, typer.Option("--stream", help="Read the folder as a stream, to its end.")] = False,
@@ -47,17 +64,27 @@ def stats(
 ) -> None:
     """Gather load, state and traffic of a topology from a log of tuples."""
     from keyshift.spark_stats import StatsStream, Topology, collect, local_session, read_log, read_log_stream
+    from keyshift.spark_stats.cluster import read_cluster
     from keyshift.spark_stats.collect import refuse
     from keyshift.spark_stats.directory import claim
     from keyshift.spark_stats.failures import in_one_sentence
-    from keyshift.spark_stats.output import commit, with_defaults
+    from keyshift.spark_stats.output import commit, replace_file, with_defaults
 
     described = Topology.from_yaml(topology)
     if stream and (time is None or window is None):
         raise InputError("--stream needs --time and --window")
     if stream and strict:
         raise InputError("--strict needs the whole log: it does not go with --stream")
+    for name in keys or []:
+        described.number(name)
+    if stream and (keys or transitions is not None):
+        raise InputError("--keys and --transitions need the whole log: they do not go with --stream")
     _refuse_early(log, format_, schema, time, key_groups, nodes, placement)
+    nodes, cluster = read_cluster(
+        described.names, key_groups, nodes, placement, current=current, capacities=capacities, draining=draining
+    )
+    if transitions is not None and nodes is None:
+        raise InputError("--transitions needs --nodes, the most there may be")
     gather: dict[str, Any] = {"time": time, "window": window, "origin": origin}
     gather |= {"key_groups": key_groups, "hash": hash_}
     settings = _settings(conf)
@@ -75,7 +102,7 @@ def stats(
             running.start().awaitTermination()
             if finish:
                 running.finish()
-            commit(out, with_defaults(read_manifest(out), nodes, placement))
+            commit(out, with_defaults(read_manifest(out), nodes=nodes, placement=placement, cluster=cluster))
         else:
             events = read_log(spark, log, format=format_, schema=schema)
             with collect(events, described, **gather) as found:
@@ -84,7 +111,10 @@ def stats(
                 if strict:
                     refuse(rejected)
                 say("writing the tables")
-                found.write(out, nodes=nodes, placement=placement)
+                found.write(out, nodes=nodes, placement=placement, cluster=cluster, keys=keys or ())
+                if transitions is not None:
+                    matrix = found.transitions(transitions, most=nodes)
+                    replace_file(out / "transitions.json", json.dumps(matrix) + "\n")
     _report(out, as_json)
 
 
