@@ -64,7 +64,7 @@ class RunPart(Part):
     checks: dict[str, dict[str, dict[str, Annotated[float, Field(allow_inf_nan=False)]]]] | None = None
 
 
-class ClusterPart(Part):
+class NodesPart(Part):
     """What is known of the nodes: their capacities, those that are to go, and where each key group runs now."""
 
     capacities: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] | None = None
@@ -90,7 +90,7 @@ class StatisticsManifest(FileFormat):
     runs: Annotated[dict[FileName, RunPart], Field(description="Folders under runs/")]
     nodes: Annotated[int, Field(ge=1, le=MOST_NODES)] | None = None
     placement: str | None = None
-    cluster: ClusterPart | None = None
+    cluster: NodesPart | None = None
 
 
 def read_manifest(source: Path) -> dict[str, Any]:
