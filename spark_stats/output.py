@@ -28,7 +28,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.files.statistics_manifest import FORMAT, MANIFEST, read_manifest
 from keyshift.spark_stats import directory
 from keyshift.spark_stats.acceptance import counts_by_kind
-from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.tallies import LATE
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
@@ -112,11 +112,26 @@ def write_tables(stats: Stats, folder: Path, keys: Sequence[str] = ()) -> dict[s
     if stats.topology.edges:
         tables["traffic"] = stats.pairs
     if keys:
-        tables["keys"] = stats.key_table(keys)
+        tables["keys"] = key_table(stats, keys)
     for name, table in tables.items():  # a window lies in one partition: one file for each window and table
         columns = [column for column in table.columns if column != "window"]
         table.select("window", start, *columns).write.partitionBy("window").parquet(str(folder / name))
     return checks(tables)
+
+
+def key_table(stats: Stats, operators: Sequence[str]) -> DataFrame:
+    """window, operator, key, key_group, tuples, load, state_added: of single keys, written as texts."""
+    if stats.log is None:
+        raise InputError("these statistics are of a stream that has gone by: single keys need the log")
+    log, parts = stats.log(), []
+    for name in operators:
+        o = stats.topology.number(name)
+        text = label(F.col("key"), log.kind(o)).cast("string")
+        rows = log.keys(name, stats.seen[-1]).by_window
+        parts.append(rows.withColumns({"key": text, "operator": F.lit(o)}))
+    columns = ("window", "operator", "key", "key_group", "tuples", "load", "state_added")
+    whole = reduce(DataFrame.union, [part.select(*columns) for part in parts])
+    return whole.repartition(F.col("window")).sortWithinPartitions("window", "operator", "key")
 
 
 def checks(tables: dict[str, DataFrame]) -> dict[str, dict[str, dict[str, Any]]]:

@@ -19,7 +19,7 @@ from keyshift.spark_stats import exact_sums, output
 from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of
 from keyshift.spark_stats.facts import Facts
 from keyshift.spark_stats.failures import in_one_sentence
-from keyshift.spark_stats.key_groups import KeyGroups, label
+from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.keys import KeyLog, Keys, rows_of
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
 from keyshift.spark_stats.topology import Topology
@@ -307,23 +307,6 @@ class Stats:
         if self.log is None:
             raise InputError("these statistics are of a stream that has gone by: single keys need the log")
         return self.log().keys(operator, number)
-
-    def key_table(self, operators: Sequence[str]) -> DataFrame:
-        """window, operator, key, key_group, tuples, load, state_added: of single keys, written as texts."""
-        if self.log is None:
-            raise InputError("these statistics are of a stream that has gone by: single keys need the log")
-        log, parts = self.log(), []
-        for name in operators:
-            o = self.topology.number(name)
-            text = label(F.col("key"), log.kind(o)).cast("string")
-            rows = log.keys(name, self.seen[-1]).by_window
-            parts.append(rows.withColumns({"key": text, "operator": F.lit(o)}))
-        columns = ("window", "operator", "key", "key_group", "tuples", "load", "state_added")
-        return (
-            reduce(DataFrame.union, [part.select(*columns) for part in parts])
-            .repartition(F.col("window"))
-            .sortWithinPartitions("window", "operator", "key")
-        )
 
     @in_one_sentence()
     def write(
