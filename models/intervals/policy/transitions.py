@@ -47,7 +47,9 @@ def read_transitions(given: Any) -> Transitions:
 
 def _count(name: str, value: Any) -> int:
     number = value.item() if isinstance(value, np.generic) else value
-    if isinstance(number, str) and number.strip().isdigit():  # JSON and CSV headers know only text
+    if (
+        isinstance(number, str) and number.strip().isdecimal() and len(number) < 20
+    ):  # JSON and CSV headers know only text
         number = int(number)
     return arrays.whole(name, number, least=1, optional=False) or 0
 

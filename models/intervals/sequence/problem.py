@@ -169,4 +169,4 @@ class MigrationSequence(Problem):
 def _number(stated: Any) -> Any:
     """A plain number where a shell or NumPy hands over something else that means one."""
     value = stated.item() if isinstance(stated, np.generic) else stated
-    return int(value) if isinstance(value, str) and value.strip().isdigit() else value
+    return int(value) if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20 else value
