@@ -144,8 +144,8 @@ class Stats:
     @cached_property
     def state(self) -> DataFrame:
         value = exact_sums.joined_three(*map(F.col, STATE))
-        held = self._named(held(self.added, self.topology, self.seen)).withColumn("state", value)
-        return held.select("operator", "key_group", "window_start", "state").where("state > 0")
+        rows = self._named(held(self.added, self.topology, self.seen)).withColumn("state", value)
+        return rows.select("operator", "key_group", "window_start", "state").where("state > 0")
 
     @cached_property
     def traffic(self) -> DataFrame:
