@@ -13,6 +13,7 @@ from keyshift.catalogue import methods as methods_of
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import Progress
 from keyshift.models.arrays import real, whole
+from keyshift.models.solution import percent
 from keyshift.solving import answered, interruptible, make_ready
 
 if TYPE_CHECKING:
@@ -87,15 +88,16 @@ class Comparison:
         for heading in (
             "objective",
             "bound",
-            "gap",
+            "gap (% of objective)",
             "above best bound",
             *(m.replace("_", " ") for m in shown),
             "seconds",
         ):
             table.add_column(heading, justify="right")
         for s in self.solutions:
-            figures = [s.objective, s.bound, s.gap_abs, self._above_best_bound(s), *(s.metrics.get(m) for m in shown)]
-            table.add_row(s.method, s.status, *map(number, figures), f"{s.seconds:.2f}")
+            figures = [self._above_best_bound(s), *(s.metrics.get(m) for m in shown)]
+            values = [number(s.objective), number(s.bound), percent(s.gap), *map(number, figures)]
+            table.add_row(s.method, s.status, *values, f"{s.seconds:.2f}")
         return table
 
     def plot(self, path: str | Path | None = None) -> Figure:
