@@ -48,7 +48,8 @@ def solve_milp(
     Last, moves that neither stage needs are undone, and moves left over empty draining nodes
     (`keyshift.solvers.allocation.tidy`).
 
-    Every phase ends early when objective and bound meet. No Pyomo model is built.
+    Every phase ends early when objective and bound meet. A Pyomo model is built only
+    for HiGHS, when CP-SAT has not proven the answer.
 
     Parameters
     ----------
@@ -188,7 +189,7 @@ class _Portfolio(Incumbent):
             self.best = other
 
     def answer(self) -> Answer:
-        """What the run is worth."""
+        """The best assignment and bound found, and why the run ended."""
         if self.infeasible and self.best is None:
             return Answer(None, termination="infeasible", message=self.infeasible)
         ended = self.budget.why if self.budget.expired else "completed"

@@ -180,7 +180,11 @@ def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> A
         return Answer(None, 0.0, budget.why)
     bound, termination = highs.relaxation_bound(compiled[0], budget, seed)
     if termination == "infeasible":
-        said = Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
+        said = Answer(
+            None,
+            termination="infeasible",
+            message="no assignment meets all limits, not even with divisible key groups",
+        )
         other = _second_opinion(problem, budget, seed, 1, said)
         return said if other.termination == "infeasible" else Answer(None, 0.0, budget.why)
     least = 0.0 if bound is None else max(0.0, bound - problem.rounding)

@@ -95,7 +95,9 @@ def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
     """
     dual = maximise(Relaxation(problem, compact(problem.workload)), budget, seed)
     if dual.excludes_everything(problem):
-        return Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
+        return Answer(
+            None, termination="infeasible", message="no assignment meets all limits, not even with divisible keys"
+        )
     ended: Termination = budget.why if budget.expired else "completed"
     return Answer(
         None, on_grid(problem, dual.bound), ended, details={"rounds": dual.rounds, "converged": dual.converged}
@@ -121,7 +123,11 @@ class _OpenKeys:
         dual = maximise(self.relaxation, self.budget, self.seed)
         self.details |= {"lagrangian_bound": dual.bound, "rounds": dual.rounds}
         if dual.excludes_everything(self.problem):
-            return Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
+            return Answer(
+                None,
+                termination="infeasible",
+                message="no assignment meets all limits, not even with divisible keys",
+            )
         bound = on_grid(self.problem, dual.bound)
         for pairs in CORES:
             if self._proven(bound) or self.budget.expired:
