@@ -129,7 +129,6 @@ def problem_parameters() -> Iterator[Case]:
             "please",
             "-x",
             "--workload=w.json",
-            "--",
             "--=3",
             "---alpha=1",
             "--alpha\u0000=2",
