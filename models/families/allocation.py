@@ -1,4 +1,4 @@
-"""Synthetic workloads as paper 2, section 5.1, describes them."""
+"""Synthetic workloads as [Madsen2016], section 5.1, describes them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def synthetic_workload(
 
     Notes
     -----
-    Source: Madsen, Zhou, Cao 2016, section 5.1. The paper says "a randomly selected set of key groups on a node";
+    Source: [Madsen2016], section 5.1. The paper says "a randomly selected set of key groups on a node";
     here that set is half of them.
     """
     nodes = whole("nodes", nodes, least=1, most=MOST_NODES, optional=False) or 1
