@@ -83,12 +83,14 @@ class FrontCheckpoint:
         if self.file is None:
             yield
             return
+        if self.file.is_dir():
+            raise InputError(f"{self.file} is a folder, not a file for checkpoints")
         if not self.file.absolute().parent.is_dir():
             raise InputError(f"{self.file}: the folder {self.file.absolute().parent} does not exist")
         with only_writer(self.file.with_name(f".{self.file.name}.lock"), str(self.file)):
             for left in self.file.absolute().parent.glob(f".{glob.escape(self.file.name)}-*.part"):
                 left.unlink(missing_ok=True)  # of a killed run
-            if self.file.exists():
+            if self.file.exists() or self.file.is_symlink():
                 self.points = [self._read(record) for record in self._records(self.file)]
             yield
 
