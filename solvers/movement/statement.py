@@ -10,6 +10,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.movement.problem import MovementWithinLimits
+from keyshift.models.ranges import Threads
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import better_of, until_checked, within
 
@@ -22,7 +23,12 @@ SMALLER = 1 / 8
 
 
 def solve_milp(
-    problem: MovementWithinLimits, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+    problem: MovementWithinLimits,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: Threads = 1,
 ) -> Answer:
     """The mixed-integer program by HiGHS; its word that there is no placement is held against CP-SAT's."""
     from keyshift.models.movement.movement_models import MovementPyomo
@@ -45,7 +51,12 @@ def solve_milp(
 
 
 def solve_cpsat(
-    problem: MovementWithinLimits, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: int = 1
+    problem: MovementWithinLimits,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    threads: Threads = 1,
 ) -> Answer:
     """The same in whole numbers by CP-SAT."""
     from keyshift.models.movement.movement_models import MovementCpSat
