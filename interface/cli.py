@@ -9,14 +9,32 @@ from collections.abc import Sequence
 import typer
 from rich.console import Console
 
-from keyshift.commands import check, compare, demo, generate, methods, pareto, replay, solve, stats
+from keyshift.commands import (
+    check,
+    compare,
+    demo,
+    diff,
+    explain,
+    generate,
+    methods,
+    pareto,
+    plan,
+    remedies,
+    replay,
+    solve,
+    stats,
+)
+from keyshift.commands.options import ProblemCommand
 from keyshift.models.errors import BoundError, InputError, KeyshiftError
 from keyshift.version import __version__
 
 TRACEBACK = "KEYSHIFT_TRACEBACK"
 """Name of the environment's variable that lets a defect through with its traceback; the tests set it."""
 
-USAGE = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+MOST_SAID = 600
+"""Characters of the longest sentence: a value that is refused may be very long."""
+
+USAGE: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 """What Typer raises for a line that it cannot read; recent versions bring a Click of their own."""
 
 app = typer.Typer(
@@ -33,11 +51,15 @@ PROBLEM_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command("demo")(demo.demo)
 app.command("generate", context_settings=PROBLEM_OPTIONS)(generate.generate)
 app.command("stats")(stats.stats)
-app.command("solve", context_settings=PROBLEM_OPTIONS)(solve.solve)
-app.command("compare", context_settings=PROBLEM_OPTIONS)(compare.compare)
-app.command("pareto", context_settings=PROBLEM_OPTIONS)(pareto.pareto)
-app.command("replay", context_settings=PROBLEM_OPTIONS)(replay.replay)
-app.command("check", context_settings=PROBLEM_OPTIONS)(check.check)
+app.command("solve", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(solve.solve)
+app.command("compare", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(compare.compare)
+app.command("plan", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(plan.plan)
+app.command("explain", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(explain.explain)
+app.command("diff")(diff.diff)
+app.command("remedies", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(remedies.remedies)
+app.command("pareto", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(pareto.pareto)
+app.command("replay", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(replay.replay)
+app.command("check", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(check.check)
 app.command("methods")(methods.methods)
 
 
@@ -93,9 +115,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()  # a full disk is heard here, not at the interpreter's end
     except USAGE as error:
         if type(error).__name__ == "NoArgsIsHelpError":
-            error.show()
+            error.show()  # type: ignore[attr-defined]
             return 2
-        return _said(" ".join(error.format_message().split()), 2)
+        said: str = error.format_message()  # type: ignore[attr-defined]
+        return _said(" ".join(said.split()), 2)
     except (typer.Abort, KeyboardInterrupt):
         return _said("interrupted", 1)
     except SystemExit as exit_:
@@ -104,6 +127,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _said(sentence: str, code: int) -> int:
+    sentence = sentence if len(sentence) <= MOST_SAID else sentence[:MOST_SAID] + " ..."
     Console(stderr=True, soft_wrap=True).print(f"[bold red]keyshift:[/] {_escaped(sentence)}", highlight=False)
     return code
 

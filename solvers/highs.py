@@ -156,7 +156,7 @@ def minimise(
     threads: int = 1,
     relax: bool = False,
     report: Callable[[float, float], None] | None = None,
-    options: Mapping[str, float] | None = None,
+    options: Mapping[str, float | str] | None = None,
 ) -> HighsResult:
     """Run HiGHS, in units that suit its tolerances, until it proves an optimum or the budget ends.
 
@@ -191,6 +191,13 @@ def minimise(
     is_mip = not relax and bool(program.integer.any())
     run = _Run(highs, budget, report, units.objective)
     result = run.result(is_mip) if run.to_the_end() else run.left_behind()
+    settled = options is not None and "presolve" in options
+    if result.termination == "infeasible" and start is not None and not settled and not budget.expired:
+        # A start was known, so it errs: its presolve does on coefficients as small as 1e-12.
+        again = {**(options or {}), "presolve": "off"}
+        return minimise(
+            program, budget, seed=seed, start=start, threads=threads, relax=relax, report=report, options=again
+        )
     if result.values is not None:
         result.values = units.values(result.values)
     if result.row_duals is not None:
@@ -213,7 +220,7 @@ def _safe(program: LinearProgram, made: LinearProgram, units: Units, proven: flo
 
 def _whole_objective(program: LinearProgram) -> Scaled | None:
     """The objective's coefficients in the largest unit that divides them; None unless integer columns carry it all."""
-    priced = program.cost != 0
+    priced = (program.cost != 0) & ((program.column_lower != 0) | (program.column_upper != 0))
     if not priced.any() or not program.integer[priced].all():
         return None
     coefficients = scaled(np.unique(np.abs(program.cost[priced])), bits=52)

@@ -1,4 +1,4 @@
-"""The non-integrated scale-in that paper 2 compares with: drain the nodes first, balance afterwards."""
+"""The non-integrated scale-in that [Madsen2016] compares with: drain the nodes first, balance afterwards."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from keyshift.heuristics.allocation.flux import Moves
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.answer import Termination
 
 
 def drain_first(
@@ -28,7 +29,7 @@ def drain_first(
 
     Notes
     -----
-    Source: paper 2, section 5.1, "a non-integrated approach, which first performs scale-in as an independent process
+    Source: [Madsen2016], section 5.1, "a non-integrated approach, which first performs scale-in as an independent process
     and then tries to move the key groups from the to-be-removed nodes to the other nodes evenly".
     """
     w, state = problem.workload, Moves(problem)
@@ -43,8 +44,13 @@ def drain_first(
                 break
     details = {"drained": drained, "left": int(leaving.size) - drained}
     if details["left"] or budget.expired:
-        return Answer(state.assignment, termination="completed", details=details)
-    return Answer(_balanced(problem, state, budget, seed), termination="completed", details=details)
+        return Answer(state.assignment, termination=_ended(budget), details=details)
+    balanced = _balanced(problem, state, budget, seed)
+    return Answer(balanced, termination=_ended(budget), details=details)
+
+
+def _ended(budget: Budget) -> Termination:
+    return budget.why if budget.expired else "completed"
 
 
 def _balanced(problem: KeyGroupAllocation, state: Moves, budget: Budget, seed: int) -> np.ndarray:

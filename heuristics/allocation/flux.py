@@ -1,4 +1,4 @@
-"""Flux (Shah et al., ICDE 2003), as paper 2 describes and compares it."""
+"""Flux ([Shah2003]), as [Madsen2016] describes and compares it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ def flux(
     start : ndarray, optional
         Unused: Flux starts from the current nodes.
     rounds : int, optional
-        At most so many rounds; None repeats. The paper's figures use one round a period.
+        At most so many rounds; None repeats, as the paper's experiments must: they move up to 13 key groups a period on
+        20 nodes (section 5.2.1), where one round moves at most 10.
 
     Notes
     -----
-    Source: paper 2, section 2.2, after Shah et al., *Flux*, 2003. Departures: a draining node may only give; a
+    Source: [Madsen2016], section 2.2, after [Shah2003]. Departures: a draining node may only give; a
     move that would break the migration limit or a capacity is passed over for the next smaller key group.
     """
     state = Moves(problem)

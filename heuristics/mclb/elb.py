@@ -1,4 +1,4 @@
-"""ELB, eager load balancing (paper 1, section 3, Algorithm 1)."""
+"""ELB, eager load balancing ([Guo2018], section 3, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from keyshift.models.ranges import NonNegative
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 Threshold = Literal["mean", "upper"]
+HAIR = 1e-12
+"""What the default limits are wider by, relatively: more than u - v can lose in rounding, less than a load shows."""
 
 
 def elb(
@@ -38,13 +40,13 @@ def elb(
         Unused: ELB draws no random numbers; ties go to the lower index.
     lower, upper : float, optional
         The limits v and u on a node's load. By default the mean, less and plus the larger of a tenth of it and the
-        largest key group, so that the assumption y <= (u - v) / 2 holds.
+        largest key group - and a hair more, so that the assumption y <= (u - v) / 2 survives rounding.
     overloaded_above : {"mean", "upper"}
         What makes a node overloaded: a load above the mean (so that phase three makes sense as printed) or above u.
 
     Notes
     -----
-    Source: paper 1, Algorithm 1. It sees one window, the last, and knows no budget: an answer over the budget is
+    Source: [Guo2018], Algorithm 1. It sees one window, the last, and knows no budget: an answer over the budget is
     dropped. Departures: the number of nodes is the problem's, whatever v and u ask for (see
     `MovementWithinLimits` for ELB with nodes added and removed); draining nodes are the set R; a key group that no
     underloaded node can hold goes to the least loaded one.
@@ -52,7 +54,7 @@ def elb(
     core, w = problem.core, problem.workload
     load = w.last_load
     mean = float(load.sum()) / core.nodes
-    width = max(0.1 * mean, float(load.max()))
+    width = max(0.1 * mean, float(load.max())) * (1 + HAIR)
     limits = read_limits(mean - width if lower is None else lower, mean + width if upper is None else upper)
     placed = rebalance(load, w.current, w.kept, limits, overloaded_above)
     return Answer(placed, message=broken_assumption(load, limits))
@@ -75,7 +77,7 @@ def elb_within_limits(
 
     Notes
     -----
-    Source: paper 1, Algorithm 1. Only the last window counts.
+    Source: [Guo2018], Algorithm 1. Only the last window counts.
     """
     w = problem.workload
     load = w.last_load
