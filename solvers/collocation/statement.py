@@ -179,10 +179,9 @@ def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) ->
 
     compiled = within(budget, lambda: _compiled(CollocationPyomo(problem).model))
     if compiled is None:
-<<<<<<< HEAD
         return Answer(None, 0.0, budget.why)
     program, _ = compiled
-    said = Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
+    said = Answer(None, termination="infeasible", message="not even the linear relaxation meets all limits")
     result = None
     for options in (TOLERANCES, DOUBTED):
         if program is not None and (result is None or result.termination == "infeasible"):
@@ -191,18 +190,4 @@ def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) ->
         other = second_opinion(problem, budget, seed, 1, said)
         return said if other.termination == "infeasible" else Answer(None, 0.0, budget.why)
     bound = 0.0 if program is None or result.row_duals is None else max(0.0, dual_bound(program, result.row_duals))
-=======
-        return Answer(None, termination="infeasible", message=f"arithmetic proves that {NO_ASSIGNMENT}")
-    program, _ = compiled
-    result = highs.minimise(program, budget, seed=seed, relax=True, options=TOLERANCES)
-    if result.termination == "infeasible":
-        result = highs.minimise(program, budget, seed=seed, relax=True, options=DOUBTED)
-    if result.termination == "infeasible":
-        return Answer(
-            None,
-            termination="infeasible",
-            message="no assignment meets all limits, not even with divisible key groups",
-        )
-    bound = None if result.row_duals is None else max(0.0, dual_bound(program, result.row_duals))
->>>>>>> main
     return Answer(None, bound, "completed" if result.termination == "optimal" else result.termination)
