@@ -15,7 +15,8 @@ from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import better_of, until_checked, within
 
 if TYPE_CHECKING:
-    from keyshift.models.movement.movement_models import MovementCpSat, MovementPyomo
+    from keyshift.models.movement.cpsat_model import MovementCpSat
+    from keyshift.models.movement.pyomo_model import MovementPyomo
 
 NO_PLACEMENT = "no placement keeps within the limits"
 SMALLER = 1 / 8
@@ -31,7 +32,7 @@ def solve_milp(
     threads: Threads = 1,
 ) -> Answer:
     """The mixed-integer program by HiGHS; its word that there is no placement is held against CP-SAT's."""
-    from keyshift.models.movement.movement_models import MovementPyomo
+    from keyshift.models.movement.pyomo_model import MovementPyomo
 
     def run(statement: MovementPyomo, known: np.ndarray | None) -> Answer:
         return highs.solve(
@@ -59,7 +60,7 @@ def solve_cpsat(
     threads: Threads = 1,
 ) -> Answer:
     """The same in whole numbers by CP-SAT."""
-    from keyshift.models.movement.movement_models import MovementCpSat
+    from keyshift.models.movement.cpsat_model import MovementCpSat
 
     def run(statement: MovementCpSat, known: np.ndarray | None) -> Answer:
         return cpsat.solve(
