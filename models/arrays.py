@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.errors import InputError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -74,6 +76,8 @@ def flags(name: str, values: ArrayLike | None, *, length: int) -> NDArray[np.boo
 
 def traffic(name: str, values: Any, key_groups: int) -> sp.csr_array:
     """A square sparse matrix of finite numbers >= 0, duplicates summed, explicit zeros dropped."""
+    import scipy.sparse as sp  # a third of a second, which most runs can save
+
     if sp.issparse(values):
         matrix = sp.csr_array(values, dtype=np.float64, copy=True)
     else:

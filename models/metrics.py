@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import scipy.sparse as sp
 
 from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray, IntArray, Workload
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 
 def node_loads(workload: Workload, assignment: IntArray) -> FloatArray:

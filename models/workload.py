@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 # What the elements are is said here and not to the type checker: NumPy's functions return platform-dependent types.
 FloatArray = NDArray[Any]

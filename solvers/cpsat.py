@@ -106,7 +106,7 @@ def solve(
     start : ndarray, optional
         The assignment to begin from, and to hand back where CP-SAT finds none.
     bound : callable
-        Turns CP-SAT's bound on the integer objective into a safe one on the problem's.
+        Turns CP-SAT's bound on the integer objective, a `whole_bound`, into a safe one on the problem's.
     infeasible : str
         What CP-SAT proves when it finds the model infeasible.
     **settings
@@ -119,8 +119,17 @@ def solve(
         return Answer(None, termination="infeasible", message=f"CP-SAT proves that {infeasible}")
     solver = outcome.solver
     found = statement.assignment(solver.value) if outcome.found else start
-    proven = bound(solver.best_objective_bound)
+    proven = bound(whole_bound(solver.best_objective_bound))
     return Answer(found, proven, outcome.termination, details={"branches": solver.num_branches})
+
+
+def whole_bound(proven: float) -> int:
+    """The whole number that CP-SAT's bound on a whole objective stands for.
+
+    CP-SAT works on the objective over its divisor and hands it back as a float, a few last places off: 225000000000
+    may read 225000000000.00006, which is no proof of 225000000001.
+    """
+    return math.ceil(proven - max(1e-6, abs(proven) * 2.0**-48))
 
 
 def minimise(

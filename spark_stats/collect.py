@@ -11,6 +11,7 @@ from keyshift.models.errors import InputError
 from keyshift.spark_stats.acceptance import read_tuples
 from keyshift.spark_stats.facts import gather
 from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.keys import KeyLog
 from keyshift.spark_stats.session import refuse_connect_frame
 from keyshift.spark_stats.statistics import Stats
 from keyshift.spark_stats.topology import Topology
@@ -69,6 +70,7 @@ def collect(
     groups = KeyGroups(key_groups, hash)
     tuples = read_tuples(events, topology, time, windows, groups)
     stats = Stats(gather(tuples, topology), topology, windows, groups)
+    stats.log = lambda: KeyLog.of(events, topology, time, windows, groups)
     if strict:
         refuse(stats.rejected_counts())
     return stats

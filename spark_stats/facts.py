@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 
 from keyshift.spark_stats import tallies
 from keyshift.spark_stats.acceptance import Measure, Tuples
+from keyshift.spark_stats.session import workers_python
 from keyshift.spark_stats.tallies import TallyPlan
 from keyshift.spark_stats.topology import Topology
 
@@ -34,7 +36,7 @@ class Facts:
         """Unpack those for which a condition on window and kind holds: window, kind, a, b, tuples, and so many sums."""
         schema = "window bigint, kind int, a bigint, b int, tuples bigint"
         schema += "".join(f", sum_{i} bigint" for i in range(sums))
-        return self.frame.where(condition).mapInArrow(partial(tallies.unpack, width=sums), schema)
+        return in_arrow(self.frame.where(condition), partial(tallies.unpack, width=sums), schema)
 
     def sums(self, operator: int, name: str) -> list[str]:
         """Columns that hold the sums of a measure; none where every tuple counts 1."""
@@ -58,11 +60,17 @@ def plan_of(topology: Topology, measures: dict[tuple[int, str], Measure]) -> Tal
 def gather(tuples: Tuples, topology: Topology) -> Facts:
     """Aggregate the tuples into facts."""
     plan = plan_of(topology, tuples.measures)
-    tallied = tuples.frame.mapInArrow(partial(tallies.count, plan=plan), tallies.PACKED)
+    tallied = in_arrow(tuples.frame, partial(tallies.count, plan=plan), tallies.PACKED)
     return Facts(merged(tallied), tuples.measures, plan.width)
 
 
 def merged(tallied: DataFrame) -> DataFrame:
     """Bring packed tallies together by window, and add them up."""
     parts = 2 * tallied.sparkSession.sparkContext.defaultParallelism
-    return tallied.repartition(parts, "window").mapInArrow(tallies.merge, tallies.PACKED)
+    return in_arrow(tallied.repartition(parts, "window"), tallies.merge, tallies.PACKED)
+
+
+def in_arrow(frame: DataFrame, function: Any, schema: str) -> DataFrame:
+    """Run a function over the Arrow batches of each task, in a Python on the workers that can."""
+    with workers_python(frame.sparkSession):
+        return frame.mapInArrow(function, schema)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pandas as pd
 import pyarrow as pa
 from pyspark import cloudpickle
-from pyspark.sql import Column
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import hashing
+from keyshift.spark_stats.session import workers_python
 
 cloudpickle.register_pickle_by_value(hashing)
 
@@ -60,4 +62,17 @@ class KeyGroups:
 
         # A null key is refused before its group matters, and would turn whole numbers into floats on the way.
         nothing = F.lit("" if isinstance(kind, T.StringType) else 0).cast(kind)
-        return F.pandas_udf(group, "int")(F.coalesce(key, nothing))
+        session = SparkSession.getActiveSession()
+        with workers_python(session) if session is not None else nullcontext():
+            return F.pandas_udf(group, "int")(F.coalesce(key, nothing))
+
+
+def label(key: Column, kind: T.DataType) -> Column:
+    """Return a key as what names it outside Spark: a whole number, a text, or the JSON text of a composite key."""
+    if isinstance(kind, T.StringType):
+        return key
+    if isinstance(kind, T.IntegralType):
+        return key.cast("long")
+    if isinstance(kind, T.StructType | T.ArrayType | T.MapType):
+        return F.to_json(key, {"ignoreNullFields": "false"})
+    return key.cast("string")

@@ -1,56 +1,206 @@
 """Statistics of single keys: for mixed routing and key splitting, with millions of them.
 
-Keys stay in Spark. What comes to the driver - the hottest keys, the compact records - is limited in rows, and asking
-for more is an error that names the limit.
+Keys stay in Spark. What comes to the driver - the hottest keys, the compact records, the entries of a problem - is
+limited in rows, and asking for more is an error that names the limit.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS
 from keyshift.models.placement import placement as place
-from keyshift.models.routing import hlhe_step
-from keyshift.spark_stats import discretisation, exact_sums
-from keyshift.spark_stats.acceptance import read_tuples
-from keyshift.spark_stats.key_groups import KeyGroups
-from keyshift.spark_stats.statistics import rows_of
+from keyshift.spark_stats import exact_sums, heavy_pairs
+from keyshift.spark_stats.acceptance import Log, Measure, read_tuples
+from keyshift.spark_stats.discretisation import discretised
+from keyshift.spark_stats.facts import in_arrow
+from keyshift.spark_stats.failures import in_one_sentence
+from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
 if TYPE_CHECKING:
     import pandas as pd
 
-for shipped in (discretisation, hlhe_step):
-    cloudpickle.register_pickle_by_value(shipped)
-_KEY = "__keyshift_key"
+    from keyshift.models.routing import MixedRouting
+    from keyshift.models.splitting import KeyPlacement, KeySplitting
+    from keyshift.models.workload import Workload
+
+cloudpickle.register_pickle_by_value(heavy_pairs)
 
 
 @dataclass(frozen=True)
+class KeyLog:
+    """The log with window, key and key group of every operator, evaluated row by row and never collected.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        What `read_tuples` gives, and the columns key_0, key_1, ...: each operator's key.
+    """
+
+    frame: DataFrame
+    measures: dict[tuple[int, str], Measure]
+    topology: Topology
+    windows: Windows
+    key_groups: KeyGroups
+
+    @classmethod
+    def of(cls, events: DataFrame, topology: Topology, time: str | None, windows: Windows, groups: KeyGroups) -> KeyLog:
+        """Evaluate the topology on a log, keys included."""
+        read_tuples(events, topology, time, windows, groups)  # refuses what does not fit, by the log's own columns
+        log = Log(events, topology.trust)
+        names = [f"__keyshift_key_{o}" for o in range(len(topology.operators))]
+        keys = {n: log.column("key", op.key) for n, op in zip(names, topology.operators, strict=True)}
+        tuples = read_tuples(events.withColumns(keys), topology, time, windows, groups, keep=names)
+        frame = tuples.frame.withColumnsRenamed({name: f"key_{o}" for o, name in enumerate(names)})
+        return cls(frame, tuples.measures, topology, windows, groups)
+
+    def accepted(self, o: int) -> DataFrame:
+        """The tuples that pass an operator."""
+        return self.frame.where(F.col(f"group_{o}") >= 0)
+
+    def sums(self, o: int, name: str, where: Column | None = None) -> list[Column]:
+        """Sums of the whole numbers of a measure, over the tuples for which a condition holds."""
+        values = [F.col(column) for column in self.measures[o, name].columns] or [F.lit(1)]
+        return [F.sum(value if where is None else value * where.cast("long")) for value in values]
+
+    def kind(self, o: int) -> T.DataType:
+        """Type of an operator's keys."""
+        return self.frame.schema[f"key_{o}"].dataType
+
+    def keys(self, operator: str | None, number: int | None) -> Keys:
+        """The keys of one operator in one window, by default the last in which it accepts a tuple."""
+        if operator is None and len(self.topology.operators) > 1:
+            raise InputError(f"whose keys? give one of {', '.join(self.topology.names)}")
+        o = 0 if operator is None else self.topology.number(operator)
+        if number is None:
+            number = self.accepted(o).agg(F.max("window")).collect()[0][0]
+        if number is None:
+            raise InputError(f"operator {self.topology.names[o]!r} accepts no tuple of the log")
+        return Keys(self, o, int(number))
+
+
 class Keys:
-    """Load and state of every key of one operator, in one window.
+    """Load and state of every key of one operator in one window, and its traffic; lazy Spark tables.
 
     Attributes
     ----------
     frame : DataFrame
         key, key_group, tuples, load (in the window), state (what the operator's last `windows` windows add).
+    number : int
+        The window's number.
     """
 
-    frame: DataFrame
-    key_groups: int
+    def __init__(self, log: KeyLog, operator: int, number: int) -> None:
+        self.log, self.operator, self.number = log, operator, number
+        self.key_groups = log.key_groups.count
 
+    @property
+    def name(self) -> str:
+        """The operator's name."""
+        return self.log.topology.names[self.operator]
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        o, key = self.operator, F.col(f"key_{self.operator}").alias("key")
+        inside = F.col("window") == self.number
+        reach = self.log.topology.operators[o].windows
+        recent = self.log.accepted(o).where((F.col("window") <= self.number) & (F.col("window") > self.number - reach))
+        return recent.groupBy(key, F.col(f"group_{o}").alias("key_group")).agg(
+            F.sum(inside.cast("long")).alias("tuples"),
+            exact_sums.joined(self.log.sums(o, "cost", inside)).alias("load"),
+            exact_sums.joined(self.log.sums(o, "state")).alias("state"),
+        )
+
+    @cached_property
+    def series(self) -> DataFrame:
+        """window_start, key, key_group, tuples, load, and what the window adds to the state: every window of the log."""
+        o, start = self.operator, self.log.windows.start(F.col("window")).alias("window_start")
+        found = self.log.accepted(o).groupBy("window", f"key_{o}", f"group_{o}")
+        made = found.agg(
+            F.count(F.lit(1)).alias("tuples"),
+            exact_sums.joined(self.log.sums(o, "cost")).alias("load"),
+            exact_sums.joined(self.log.sums(o, "state")).alias("state_added"),
+        ).withColumnsRenamed({f"key_{o}": "key", f"group_{o}": "key_group"})
+        return made.select(start, "key", "key_group", "tuples", "load", "state_added")
+
+    def traffic(self, to: str | None = None) -> DataFrame:
+        """Tuples of the window from each key to each key of a downstream operator: src_key, dst_key, tuples, bytes.
+
+        One tuple that passes both ends counts once; bytes is null unless the operator has `bytes`. Exact; where the
+        pairs are hundreds of millions, see `heavy_traffic`.
+        """
+        pairs = self._pairs(to)
+        size = F.lit(None).cast("double")
+        if (self.operator, "bytes") in self.log.measures:
+            size = exact_sums.joined(self.log.sums(self.operator, "bytes"))
+        return pairs.groupBy("src_key", "dst_key").agg(F.count(F.lit(1)).alias("tuples"), size.alias("bytes"))
+
+    def heavy_traffic(
+        self, to: str | None = None, *, capacity: int = 10_000, max_rows: int = DRIVER_ROWS
+    ) -> tuple[pd.DataFrame, int]:
+        """The heaviest pairs in the memory of `capacity` pairs a task, and how much their counts may be low.
+
+        Returns
+        -------
+        pandas.DataFrame
+            src_key, dst_key, tuples: at most `capacity` pairs, heaviest first. No count is above the true one.
+        int
+            What a count, or a pair that is not there, may lack: at most N / (capacity + 1), for N tuples.
+        """
+        arrays.whole("capacity", capacity, least=1, optional=False)
+        if capacity > max_rows:
+            raise InputError(f"capacity = {capacity} pairs are more than max_rows = {max_rows} rows")
+        pairs = self._pairs(to).select(*(label(F.col(n), self._type(n, to)).alias(n) for n in ("src_key", "dst_key")))
+        types = [f"{name} {pairs.schema[name].dataType.simpleString()}" for name in ("src_key", "dst_key")]
+        schema = ", ".join([*types, "tuples bigint", "final boolean"])
+        task = partial(heavy_pairs.summarise, capacity=capacity)
+        with in_one_sentence():
+            found = in_arrow(in_arrow(pairs, task, schema).coalesce(1), task, schema).toPandas()
+        least = int(found.loc[found["final"].astype(bool), "tuples"].sum())
+        table = found[~found["final"].astype(bool)].drop(columns="final")
+        order = ["tuples", "src_key", "dst_key"]
+        return table.sort_values(order, ascending=[False, True, True], ignore_index=True), least
+
+    def _type(self, side: str, to: str | None) -> T.DataType:
+        return self.log.kind(self.operator if side == "src_key" else self._downstream(to))
+
+    def _pairs(self, to: str | None) -> DataFrame:
+        o, d = self.operator, self._downstream(to)
+        both = (F.col(f"group_{o}") >= 0) & (F.col(f"group_{d}") >= 0) & (F.col("window") == self.number)
+        keys = F.col(f"key_{o}").alias("src_key"), F.col(f"key_{d}").alias("dst_key")
+        sizes = self.log.measures[o, "bytes"].columns if (o, "bytes") in self.log.measures else ()
+        return self.log.frame.where(both).select(*keys, *sizes)
+
+    def _downstream(self, to: str | None) -> int:
+        follow = [d for s, d in self.log.topology.numbered_edges if s == self.operator]
+        if to is None and len(follow) == 1:
+            return follow[0]
+        number = None if to is None else self.log.topology.number(to)
+        if number not in follow:
+            known = ", ".join(self.log.topology.names[d] for d in follow) or "nobody"
+            raise InputError(f"operator {self.name!r} sends to {known}" + ("" if to is None else f", not to {to!r}"))
+        return number
+
+    # To the driver -----------------------------------------------------------------------------------------------
+
+    @in_one_sentence()
     def distinct(self) -> int:
         """Number of distinct keys that hold state or came in the window."""
         return self.frame.count()
 
+    @in_one_sentence()
     def top(self, count: int = 20, *, max_rows: int = DRIVER_ROWS) -> pd.DataFrame:
         """Return the keys with the most load, exactly, heaviest first; ties in the order of the keys."""
         count = arrays.whole("count", count, least=1, optional=False) or 1
@@ -58,6 +208,7 @@ class Keys:
             raise InputError(f"top {count} keys are more than max_rows = {max_rows} rows")
         return self.frame.orderBy(F.desc("load"), "key").limit(count).toPandas()
 
+    @in_one_sentence()
     def compact(
         self, nodes: int, *, degree: int = 1, placement: str = "ranges", max_rows: int = DRIVER_ROWS
     ) -> pd.DataFrame:
@@ -65,45 +216,84 @@ class Keys:
 
         Keys on the same node with the same home, load and state are one record. Nothing has moved yet: d' = d = h.
         Load and state are discretised by HLHE with the given degree R (1: whole numbers as they are), over the whole
-        operator, in Spark; see `discretised`.
+        operator, in Spark; see `keyshift.spark_stats.discretisation`.
 
         Raises
         ------
         InputError
             More records than `max_rows`: take a larger degree.
         """
-        homes = F.array(*(F.lit(home) for home in place(placement, self.key_groups, nodes).tolist()))
-        keyed = self.frame.select("key", F.element_at(homes, F.col("key_group") + 1).alias("home"), "load", "state")
-        for name in ("load", "state"):
-            keyed = discretised(keyed, name, degree)
-        records = keyed.groupBy("home", "load", "state").agg(F.count(F.lit(1)).alias("count"))
-        made = rows_of(records, max_rows).sort_values(["home", "load", "state"], ascending=[True, False, False])
+        records = self.classed(nodes, degree, placement, "load", "state").groupBy("home", "load", "state")
+        made = rows_of(records.agg(F.count(F.lit(1)).alias("count")), max_rows)
+        made = made.sort_values(["home", "load", "state"], ascending=[True, False, False])
         made.insert(0, "node", made["home"])
         made.insert(0, "planned", made["home"])
         return made.reset_index(drop=True)
 
+    def classed(self, nodes: int, degree: int, placement: str, load: str, state: str) -> DataFrame:
+        """The keys with their home, and the representatives of load and state in columns of these names."""
+        homes = F.array(*(F.lit(home) for home in place(placement, self.key_groups, nodes).tolist()))
+        keyed = self.frame.withColumn("home", F.element_at(homes, F.col("key_group") + 1))
+        return discretised(discretised(keyed, "load", degree, into=load), "state", degree, into=state)
 
-def discretised(frame: DataFrame, name: str, degree: int) -> DataFrame:
-    """Replace a column by its HLHE representatives; the rows pass one executor, sorted, a batch at a time."""
-    if degree < 1 or degree & (degree - 1):
-        raise InputError(f"the degree of discretisation R = {degree} must be a power of two")
-    positive = F.when(F.col(name) > 0, F.col(name))
-    unit, largest = frame.agg(F.min(positive), F.max(name)).collect()[0]
-    if unit is None:
-        return frame
-    ordered = frame.repartition(1).sortWithinPartitions(F.desc(name), "key")
-    task = partial(discretisation.discretise, name=name, degree=degree, unit=unit, largest=largest / unit)
-    return ordered.mapInArrow(task, frame.schema)
+    def persist(self) -> Keys:
+        """Keep the keys in Spark's memory and disks, for several questions; `close` frees them."""
+        self.frame.persist()
+        return self
+
+    def close(self) -> None:
+        """Free what `persist` keeps."""
+        self.frame.unpersist()
+
+    def __enter__(self) -> Keys:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Into the models ---------------------------------------------------------------------------------------------
+
+    def mixed_routing(self, nodes: int, theta_max: float, **options: Any) -> MixedRouting:
+        """Pose mixed routing for these keys; see `keyshift.spark_stats.key_problems.mixed_routing`."""
+        from keyshift.spark_stats.key_problems import mixed_routing
+
+        return mixed_routing(self, nodes, theta_max, **options)
+
+    def key_splitting(self, workers: Any, **options: Any) -> KeySplitting:
+        """Pose key splitting for these keys; see `keyshift.spark_stats.key_problems.key_splitting`."""
+        from keyshift.spark_stats.key_problems import key_splitting
+
+        return key_splitting(self, workers, **options)
+
+    def key_placement(self, workers: Any, **options: Any) -> KeyPlacement:
+        """Pose key placement for these keys; see `keyshift.spark_stats.key_problems.key_placement`."""
+        from keyshift.spark_stats.key_problems import key_placement
+
+        return key_placement(self, workers, **options)
+
+    def workload(self, nodes: Any, **options: Any) -> Workload:
+        """Return a workload with a key group for each key; see `keyshift.spark_stats.key_problems.workload`."""
+        from keyshift.spark_stats.key_problems import workload
+
+        return workload(self, nodes, **options)
+
+
+def rows_of(table: DataFrame, max_rows: int) -> pd.DataFrame:
+    """Bring a table to the driver, unless it has more than `max_rows` rows."""
+    rows: pd.DataFrame = table.limit(max_rows + 1).toPandas()
+    if len(rows) > max_rows:
+        raise InputError(f"more than max_rows = {max_rows} rows would come to the driver: raise it, or ask for less")
+    return rows
 
 
 def collect_keys(
     events: DataFrame,
     topology: Topology,
-    operator: str,
+    operator: str | None = None,
     *,
     time: str | None = None,
-    window: str | None = None,
-    origin: str | None = None,
+    window: str | timedelta | None = None,
+    origin: str | datetime | None = None,
     key_groups: int = 128,
     hash: str = "xxhash64",
     number: int | None = None,
@@ -112,32 +302,10 @@ def collect_keys(
 
     Parameters
     ----------
-    operator : str
-        Its name.
+    operator : str, optional
+        Its name; needed if there are several.
     number : int, optional
         Number of the window; default: the last in which it accepts a tuple.
     """
-    o, windows = topology.number(operator), Windows.of(window, origin)
-    described = topology.operators[o]
-    groups = KeyGroups(key_groups, hash)
-    read_tuples(events, topology, time, windows, groups)  # refuses what does not fit, by the log's own columns
-    keyed = events.withColumn(_KEY, F.expr(described.key))
-    tuples = read_tuples(keyed, topology, time, windows, groups, keep=[_KEY])
-    own = tuples.frame.where(F.col(f"group_{o}") >= 0)
-    if number is None:
-        number = own.agg(F.max("window")).collect()[0][0]
-    if number is None:
-        raise InputError(f"operator {operator!r} accepts no tuple of the log")
-    inside = F.col("window") == number
-    recent = own.where((F.col("window") <= number) & (F.col("window") > number - described.windows))
-    cost, state = (tuples.measures[o, name].columns for name in ("cost", "state"))
-    per_key = recent.groupBy(F.col(_KEY).alias("key"), F.col(f"group_{o}").alias("key_group")).agg(
-        F.sum(inside.cast("long")).alias("tuples"),
-        exact_sums.joined([F.sum(v * inside.cast("long")) for v in _columns(cost)]).alias("load"),
-        exact_sums.joined([F.sum(v) for v in _columns(state)]).alias("state"),
-    )
-    return Keys(per_key, key_groups)
-
-
-def _columns(names: tuple[str, ...]) -> list[Column]:
-    return [F.col(name) for name in names] or [F.lit(1)]
+    log = KeyLog.of(events, topology, time, Windows.of(window, origin), KeyGroups(key_groups, hash))
+    return log.keys(operator, number)

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import FORMAT, MANIFEST, read_manifest
+from keyshift.models.files.statistics_manifest import FORMAT, MANIFEST, read_manifest
 from keyshift.spark_stats import directory
 from keyshift.spark_stats.acceptance import counts_by_kind
 from keyshift.spark_stats.key_groups import KeyGroups

@@ -12,8 +12,9 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keyshift.models.errors import InputError, MissingDependencyError
 
@@ -105,6 +106,45 @@ def _log_file() -> Iterator[dict[str, str]]:
         raise
     else:
         file.unlink(missing_ok=True)
+
+
+NEEDED = ("numpy", "pandas", "pyarrow")
+"""What Python on the workers must have: our functions travel with the job, these packages do not."""
+
+
+@contextmanager
+def workers_python(spark: SparkSession) -> Iterator[None]:
+    """Let functions that are made within the block run in a Python that has what they need.
+
+    In a session that the caller started, Spark's workers run the ``python3`` of the PATH unless PYSPARK_PYTHON says
+    otherwise: in a virtual environment that is not activated, the system's. On this machine (a local master) the Python
+    of the driver does instead, where the other lacks a package or is another version; on a cluster nothing is known
+    here, and a failure says what to set.
+    """
+    context: Any = spark.sparkContext
+    before = context.pythonExec
+    if not str(context.master).startswith("local") or _fit(before):
+        yield
+        return
+    context.pythonExec = sys.executable
+    try:
+        yield
+    finally:
+        context.pythonExec = before
+
+
+@lru_cache(maxsize=8)
+def _fit(python: str) -> bool:
+    """Whether a Python of this machine has the packages, and is of the driver's version."""
+    path = shutil.which(python)
+    if path is not None and Path(path).absolute() == Path(sys.executable).absolute():
+        return True
+    asked = f"import sys, {', '.join(NEEDED)}; print('%d.%d' % sys.version_info[:2])"
+    try:
+        told = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return told.returncode == 0 and told.stdout.strip() == ".".join(map(str, sys.version_info[:2]))
 
 
 def refuse_connect(master: str | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import cached_property, reduce
 from pathlib import Path
@@ -20,6 +20,7 @@ from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of
 from keyshift.spark_stats.facts import Facts
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.keys import KeyLog, Keys, rows_of
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
@@ -57,6 +58,8 @@ class Stats:
     def __init__(self, facts: Facts, topology: Topology, windows: Windows, key_groups: KeyGroups) -> None:
         self.topology, self.windows, self.key_groups = topology, windows, key_groups
         self._facts = facts
+        self.log: Callable[[], KeyLog] | None = None
+        """The log again, for single keys; None where it has gone by."""
         facts.frame.persist()
 
     # What the tables are made of: numbers instead of names -------------------------------------------------------
@@ -274,6 +277,33 @@ class Stats:
             max_rows=max_rows,
         )
 
+    def workloads(self, nodes: int | ArrayLike, **options: Any) -> Iterator[Workload]:
+        """One workload for each window, as `keyshift.replay` takes them; see `keyshift.spark_stats.periods`."""
+        from keyshift.spark_stats.periods import workloads
+
+        return workloads(self, nodes, **options)
+
+    def transitions(self, target_utilisation: float, **options: Any) -> dict[int, dict[int, float]]:
+        """Probabilities of the next number of nodes, for `MigrationPolicy`; see `keyshift.spark_stats.periods`."""
+        from keyshift.spark_stats.periods import transitions
+
+        return transitions(self, target_utilisation, **options)
+
+    @in_one_sentence()
+    def keys(self, operator: str | None = None, *, number: int | None = None) -> Keys:
+        """Return load, state and traffic of the single keys of an operator; this reads the log once more.
+
+        Parameters
+        ----------
+        operator : str, optional
+            Its name; needed if there are several.
+        number : int, optional
+            Number of the window; default: the last in which it accepts a tuple.
+        """
+        if self.log is None:
+            raise InputError("these statistics are of a stream that has gone by: single keys need the log")
+        return self.log().keys(operator, number)
+
     @in_one_sentence()
     def write(self, path: str | Path, *, nodes: int | None = None, placement: str | None = None) -> None:
         """Write the statistics to a directory, whole or not at all; see `keyshift.models.files.statistics`.
@@ -298,14 +328,6 @@ class Stats:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def rows_of(table: DataFrame, max_rows: int) -> pd.DataFrame:
-    """Bring a table to the driver, unless it has more than `max_rows` rows."""
-    rows: pd.DataFrame = table.limit(max_rows + 1).toPandas()
-    if len(rows) > max_rows:
-        raise InputError(f"more than max_rows = {max_rows} rows would come to the driver: raise it, or ask for less")
-    return rows
 
 
 def _choose(number: Column, values: Mapping[int, Column]) -> Column:

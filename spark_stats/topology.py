@@ -151,9 +151,9 @@ class Topology:
     @classmethod
     def from_yaml(cls, path: str | Path, *, trust: bool = False) -> Topology:
         """Read a topology from a YAML file of the form that `from_dict` takes; `trust` as for the class."""
-        from keyshift.spark_stats.topology_file import read_yaml
+        from keyshift.models.files.yaml_text import read_yaml
 
-        return cls.from_dict(read_yaml(Path(path)), trust=trust)
+        return cls.from_dict(read_yaml(path), trust=trust)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description that `from_dict` takes."""

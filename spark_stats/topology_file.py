@@ -1,4 +1,4 @@
-"""Topologies in files: the schema of the description, and YAML read with a limit on what it may grow to.
+"""Topologies in files: the schema of the description.
 
 `keyshift.spark_stats.topology` imports this module when a file or a dictionary is read, so that pydantic loads then
 only.
@@ -6,18 +6,11 @@ only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from keyshift.models.errors import InputError
-
-LARGEST = 1_000_000
-"""Bytes in a topology's file."""
-MOST_VALUES = 50_000
-"""Values in a topology, counted as often as they are referred to: YAML's aliases can stand for billions."""
 
 
 def _as_text(value: Any) -> Any:
@@ -66,52 +59,12 @@ def described(description: Any) -> dict[str, Any]:
     """
     if not isinstance(description, dict):
         raise InputError(f"a topology is a mapping with operators and edges, not a {type(description).__name__}")
-    _refuse_growth(description)
     present = {name: value for name, value in description.items() if value is not None}
     try:
         checked = TopologyDescription.model_validate({"operators": [], **present})
     except ValidationError as error:
         raise InputError(_sentence(error, description)) from None
     return checked.model_dump()
-
-
-def read_yaml(path: Path) -> Any:
-    """Read a YAML file of limited size; `described` limits what its aliases stand for."""
-    import yaml
-
-    try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise InputError(f"the topology {path} has more than {LARGEST} bytes")
-        return yaml.safe_load(content.decode("utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read the topology {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise InputError(f"the topology {path} is no YAML: {' '.join(str(error).split())[:300]}") from None
-
-
-def _refuse_growth(description: Any) -> None:
-    """Count the values that a structure stands for, each shared part once; refuse too many, and one within itself."""
-    sizes: dict[int, int | None] = {}
-
-    def size(value: Any) -> int:
-        if not isinstance(value, dict | list):
-            return 1
-        if id(value) not in sizes:
-            sizes[id(value)] = None
-            inner: Iterable[Any] = value.values() if isinstance(value, dict) else value
-            sizes[id(value)] = 1 + sum(size(part) for part in inner)
-        known = sizes[id(value)]
-        if known is None:
-            raise InputError("the topology holds itself")
-        return known
-
-    try:
-        if size(description) > MOST_VALUES:
-            raise InputError(f"the topology stands for more than {MOST_VALUES} values")
-    except RecursionError:
-        raise InputError("the topology is nested too deeply") from None
 
 
 def _sentence(error: ValidationError, description: Any) -> str:

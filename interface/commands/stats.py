@@ -17,7 +17,7 @@ from rich.table import Table
 from keyshift.commands import common
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import read_manifest, windows_of
+from keyshift.models.files.statistics_manifest import read_manifest, windows_of
 from keyshift.models.placement import placement as place
 
 if TYPE_CHECKING:

@@ -9,10 +9,22 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
 
 from keyshift.models import Answer, InputError, Problem
-from keyshift.models.files.schema import Count, FileFormat, FileModel, Whole, Wholes, read_file
+from keyshift.models.files.schema import (
+    Count,
+    FileFormat,
+    FileModel,
+    Whole,
+    Wholes,
+    digest,
+    read_json,
+    shown,
+    validated,
+)
 from keyshift.models.files.writing import only_writer, write_text
 from keyshift.replays.checkpoint import fingerprint
 
@@ -48,6 +60,7 @@ class FrontFile(FileFormat):
     version: int
     about: AboutPart
     points: list[PointPart]
+    digest: Annotated[str | None, Field(description="SHA-256 of the points; version 1 had none")] = None
 
 
 class FrontCheckpoint:
@@ -80,7 +93,12 @@ class FrontCheckpoint:
             yield
 
     def _records(self, file: Path) -> list[PointPart]:
-        content = read_file(file, FrontFile)
+        held = read_json(file)
+        if not isinstance(held, dict):
+            raise InputError(f"{file} must hold one JSON object, not {shown(held)}")
+        content = validated(FrontFile, FrontFile.unstamped(held, file), str(file))
+        if content.digest != digest(held["points"]) and not (content.version == 1 and content.digest is None):
+            raise InputError(f"{file} is damaged: its points are not those that its digest was made of")
         for name, mine in self.about.items():
             theirs = getattr(content.about, name)
             if theirs != mine and not (name == "seed" and theirs is None):  # version 1 did not say it
@@ -116,5 +134,5 @@ class FrontCheckpoint:
                 }
                 for p in self.points
             ]
-            content = {**FrontFile.stamp(), "about": self.about, "points": records}
+            content = {**FrontFile.stamp(), "about": self.about, "points": records, "digest": digest(records)}
             write_text(self.file, json.dumps(content, allow_nan=False))

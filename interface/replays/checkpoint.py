@@ -20,6 +20,7 @@ from keyshift.models.files.schema import (
     FileModel,
     Whole,
     Wholes,
+    digest,
     read_file,
     read_json,
     shown,
@@ -79,7 +80,7 @@ class RowPart(FileModel):
     load_index: Figure
     load_index_same_input: Figure
     total_load: Figure
-    migrations: Figure
+    migrations: Whole
     state_moved: Figure
     remote_traffic: Figure | None = None
     collocation_factor: Figure | None = None
@@ -104,6 +105,7 @@ class PeriodFile(FileFormat):
     statistics: Annotated[str, Field(description="SHA-256 of the period's workload")]
     rows: list[RowPart]
     clusters: dict[str, ClusterPart]
+    digest: Annotated[str | None, Field(description="SHA-256 of rows and clusters; version 1 had none")] = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,10 @@ class Checkpoint:
         if not isinstance(held, dict):
             raise InputError(f"{file} must hold one JSON object, not {shown(held)}")
         content = validated(PeriodFile, PeriodFile.unstamped(held, file), str(file))
+        if content.digest != digest([held["rows"], held["clusters"]]) and not (
+            content.version == 1 and content.digest is None
+        ):
+            raise InputError(f"{file} is damaged: its rows or clusters are not those that its digest was made of")
         if content.statistics != fingerprint(statistics):
             raise InputError(f"{file} belongs to other statistics than period {period} has now")
         planned = [row.method for row in content.rows]
@@ -170,14 +176,18 @@ class Checkpoint:
             raise InputError(f"{file} holds rows of another period")
         for name, cluster in content.clusters.items():
             _refuse_torn(cluster, statistics.key_groups, f"{file}: clusters.{name}")
-        # The rows as they were written: the same numbers give the same bytes in the end.
-        return {"rows": held["rows"], "clusters": {n: c.model_dump() for n, c in content.clusters.items()}}
+        # In the order in which they were written: the same rows give the same bytes in the end.
+        rows = [
+            {name: getattr(part, name) for name in row} for part, row in zip(content.rows, held["rows"], strict=True)
+        ]
+        return {"rows": rows, "clusters": {n: c.model_dump() for n, c in content.clusters.items()}}
 
     def write(
         self, period: int, statistics: Workload, rows: list[dict[str, Any]], clusters: Mapping[str, Mapping[str, Any]]
     ) -> None:
         """Put down what is known of a period: wholly or not at all."""
         content = {"statistics": fingerprint(statistics), "rows": rows, "clusters": clusters}
+        content["digest"] = digest([rows, clusters])
         write_text(self._file(period), json.dumps({**PeriodFile.stamp(), **content}, allow_nan=False))
 
     def finish(self, rows: list[dict[str, Any]]) -> None:

@@ -6,15 +6,17 @@ import importlib
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Problem
 from keyshift.models.splitting.stream import Stream
 from keyshift.models.workload import Workload
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 FORMULATIONS = {
     "key-group-allocation": ("allocation", "KeyGroupAllocation"),
@@ -72,6 +74,8 @@ def problem_of(record: Any) -> Problem:
 
 def encode(value: Any) -> Any:
     """A value as JSON; what JSON lacks stands in a mapping whose one word says what it is."""
+    import scipy.sparse as sp
+
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, np.generic):
@@ -123,6 +127,8 @@ def decode(value: Any) -> Any:
 
 
 def _sparse(content: Any) -> sp.csr_array:
+    import scipy.sparse as sp
+
     shape, row, col, data = content
     return sp.csr_array(
         (np.array(data, dtype=float), (np.array(row, dtype=int), np.array(col, dtype=int))), shape=shape

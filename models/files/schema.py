@@ -6,6 +6,7 @@ finite - the class that is read checks itself, as for data that come from Python
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import stat
@@ -32,8 +33,8 @@ def _whole_floats(value: Any) -> Any:
     return int(value) if type(value) is float and value.is_integer() and abs(value) <= LARGEST else value
 
 
-Whole = Annotated[int, BeforeValidator(_whole_floats), Field(ge=0, le=LARGEST)]
-Count = Annotated[int, BeforeValidator(_whole_floats), Field(ge=1, le=LARGEST)]
+Whole = Annotated[int, Field(ge=0, le=LARGEST), BeforeValidator(_whole_floats)]
+Count = Annotated[int, Field(ge=1, le=LARGEST), BeforeValidator(_whole_floats)]
 Wholes = Annotated[list[Annotated[int, Field(ge=0, le=LARGEST)]], BeforeValidator(_whole_floats)]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=200)]
 """A name inside the file's own folder: no path leads out of it."""
@@ -69,7 +70,7 @@ class FileFormat(FileModel):
         if cls.legacy in fields and not {"format", "version"} & set(fields):
             fields = {"format": cls.kind, "version": fields.pop(cls.legacy), **fields}
         elif cls.bare and not {"format", "version"} & set(fields):
-            fields = {**cls.stamp(), **fields}
+            fields = {"format": cls.kind, "version": 1, **fields}
         version = fields.get("version")
         known = isinstance(version, int) and not isinstance(version, bool) and 1 <= version <= cls.newest
         if fields.get("format") != cls.kind or not known:
@@ -139,6 +140,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for position, name in enumerate(names) if name in names[:position])
         raise InputError(f"names the field {shown(twice)} twice in one object")
     return made
+
+
+def digest(content: Any) -> str:
+    """SHA-256 of a JSON value, whatever the order of its fields: what a file that nobody edits is verified by."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_text(file: Path, most: int) -> str:

@@ -21,10 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from keyshift.models import arrays
@@ -35,6 +34,9 @@ from keyshift.models.files.statistics_manifest import read_manifest, read_rows
 from keyshift.models.files.statistics_manifest import windows_of as windows_of
 from keyshift.models.placement import placement as place
 from keyshift.models.workload import MOST_NODES, FloatArray, IntArray, Workload
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 HIGH, LOW = 2.0**10, 2.0**44
 """Scales of the whole numbers that a fractional sum is kept in."""
@@ -211,6 +213,8 @@ def _held(
 def _matrix(
     pairs: Mapping[str, Any], key_groups: int, p: int, unit: str, operators: Sequence[Mapping[str, Any]]
 ) -> sp.csr_array:
+    import scipy.sparse as sp
+
     if unit not in ("tuples", "bytes"):
         raise InputError(f"traffic = {unit!r} must be 'tuples' or 'bytes'")
     values = np.asarray(pairs[unit], dtype=float)

@@ -20,10 +20,9 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from keyshift.models.errors import InputError
@@ -36,6 +35,9 @@ from keyshift.models.files.tables import MOST_NUMBERS
 from keyshift.models.files.workload_tables import create_tables, read_tables, replace_tables, sparse
 from keyshift.models.files.writing import reason, write_text
 from keyshift.models.workload import Workload
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 _ONE = {"type": "array", "items": {"type": "number", "minimum": 0}}
 

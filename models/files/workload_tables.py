@@ -8,10 +8,9 @@ import shutil
 import tempfile
 import uuid
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from pydantic import Field
 
 from keyshift.models.errors import InputError
@@ -19,6 +18,9 @@ from keyshift.models.files.schema import Count, FileFormat, FileModel, FileName,
 from keyshift.models.files.tables import Columns, read_table
 from keyshift.models.files.writing import only_writer, reason, write_file, write_text
 from keyshift.models.workload import Workload
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 MANIFEST = "workload.json"
 _RESOURCE = "resource."
@@ -234,6 +236,8 @@ def _verify_sums(file: Path, columns: dict[str, np.ndarray], sums: dict[str, flo
 
 def sparse(src: np.ndarray, dst: np.ndarray, tuples: np.ndarray, key_groups: int) -> sp.csr_array:
     """Traffic as a matrix; `InputError` for an end that is no key group."""
+    import scipy.sparse as sp
+
     for name, side in (("src", src), ("dst", dst)):
         wrong = (side < 0) | (side >= key_groups)
         if wrong.any():

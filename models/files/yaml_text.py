@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +87,20 @@ def parse_yaml(text: str, of: str) -> Any:
     """
     if len(text) > MOST_YAML:
         raise InputError(f"{of} has {len(text):,} characters; at most {MOST_YAML:,} are read")
+    if _depth(text) > MOST_DEPTH:
+        raise InputError(f"{of} is no readable YAML: it is nested more than {MOST_DEPTH} deep")
     try:
         return yaml.load(text, Loader=_Loader)
     except RecursionError:
         raise InputError(f"{of} is no readable YAML: it is nested too deeply") from None
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise InputError(f"{of} is no readable YAML: {' '.join(str(error).split())[:200]}") from None
+
+
+def _depth(text: str) -> int:
+    """Open brackets at most, those in quotes too: PyYAML looks ahead of each of them for the colon of a key."""
+    steps = [1 if c in "[{" else -1 for c in text if c in "[]{}"]
+    return max(accumulate(steps), default=0)
 
 
 def read_yaml(file: str | Path, most: int = MOST_YAML) -> Any:

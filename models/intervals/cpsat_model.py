@@ -85,10 +85,10 @@ class IntervalCpSat:
         """
         sums = self.problem.prefix.sums
         for t, (_, limit) in enumerate(self.steps):
-            if self.problem.prefix.total <= LARGEST:
+            if (total := self.problem.prefix.total) <= LARGEST:
                 load = np.diff(np.asarray(sums)).tolist()
                 for i in self.nodes:
-                    self.model.add(sum(load[k] * self.x[t, i, k] for k in self.tasks) <= limit)
+                    self.model.add(sum(load[k] * self.x[t, i, k] for k in self.tasks) <= min(limit, total))
                 continue
             for end, start in enumerate(self.problem.prefix.starts(limit).tolist()):
                 for i in self.nodes if start > 0 else ():
@@ -143,4 +143,4 @@ class FreeCpSat(IntervalCpSat):
         load = [(b - a) >> spare for a, b in pairwise(sums)]
         for t, (_, limit) in enumerate(self.steps):
             for i in self.nodes:
-                self.model.add(sum(load[k] * self.x[t, i, k] for k in self.tasks) <= -(-limit >> spare))
+                self.model.add(sum(load[k] * self.x[t, i, k] for k in self.tasks) <= min(-(-limit >> spare), sum(load)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import scipy.sparse as sp
 
 from keyshift.models.plans.way import Way
 from keyshift.models.workload import FloatArray, IntArray, Workload
@@ -65,6 +64,8 @@ def _imbalance(workload: Workload, current: IntArray, target: IntArray, moving: 
 
 
 def _remote_traffic(workload: Workload, current: IntArray, target: IntArray, moving: IntArray) -> FloatArray:
+    import scipy.sparse as sp
+
     both = sp.csr_array(workload.traffic + workload.traffic.T)  # type: ignore[union-attr]
     both = both - sp.diags_array(both.diagonal())
     found = np.empty(moving.size)

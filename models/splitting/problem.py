@@ -124,6 +124,8 @@ class KeySplitting(Problem):
         put("stream", Stream.of(self.stream, None if isinstance(self.stream, Stream) else self.column))
         if self.weights is not None:
             put("weights", arrays.non_negative("weights", self.weights, length=self.messages, of="messages"))
+            if not np.isfinite(self.total_weight):
+                raise InputError("weights sum to more than a float can hold")
         if self.source_keys is not None:
             if self.feed != "key":
                 raise InputError("source_keys are given, but feed = 'shuffle' does not look at them")
@@ -210,8 +212,8 @@ class KeySplitting(Problem):
         return min(super().tolerance, 0.5) if self.counts else super().tolerance
 
     def tolerance_of(self, objective: float) -> float:
-        """A millionth of the largest load, which is never below the mean; below one message where loads count them."""
-        return min(1e-6 * objective, 0.5) if self.counts else 1e-6 * objective
+        """A millionth of the largest load, which is never below the mean; `tolerance` where loads count messages."""
+        return self.tolerance if self.counts else 1e-6 * objective
 
     def canonical(self, assignment: Any) -> np.ndarray:
         if isinstance(assignment, np.memmap) and assignment.dtype == np.int32 and assignment.shape == (self.messages,):

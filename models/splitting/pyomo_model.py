@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import pyomo.environ as pyo
 
 from keyshift.models.splitting.items import Items
 from keyshift.models.workload import IntArray
+
+ROUNDING = 1e-9
+"""Limits of the model give way by this: nothing that keeps them in exact arithmetic may fall out by rounding."""
 
 
 class SplittingPyomo:
@@ -16,35 +22,44 @@ class SplittingPyomo:
     ----------
     items : Items
         `Items.of_messages` states `KeySplitting`, `Items.of_keys` states `KeyPlacement`.
-    least : float, default 0
-        A known lower limit on the largest load.
+    least, most : float
+        Known limits on the largest load; loads are in units of the power of two below `most`, so that all numbers are
+        near 1 or below. An item that alone exceeds `most` on a worker never goes there.
+    tick : callable, optional
+        Called for every row; what it raises leaves the model unfinished.
 
     Attributes
     ----------
     model : pyomo.environ.ConcreteModel
         Variables ``x[group, position]``, how many items of a group go to its candidate at that position, and
-        ``largest``, the largest load.
+        ``largest``, the largest load, in units.
+    unit : float
+        What a unit of load is worth.
     """
 
-    def __init__(self, items: Items, least: float = 0.0) -> None:
-        self.items = items
-        self.speeds = items.problem.speeds
+    def __init__(self, items: Items, least: float, most: float, tick: Callable[[], None] = lambda: None) -> None:
+        self.items, self.tick = items, tick
+        self.unit = math.ldexp(0.5, math.frexp(most)[1]) if most > 0 else 1.0
         group, at = items.pairs
-        self.pairs = list(zip(group.tolist(), at.tolist(), strict=True))
+        # Shares of a unit that an item of the group fills at its candidate.
+        self.filled = np.where(
+            items.options >= 0, items.weight[:, None] / items.problem.speeds[items.options] / self.unit, 0.0
+        )
+        fits = self.filled[group, at] <= most / self.unit * (1 + ROUNDING)
+        self.pairs = list(zip(group[fits].tolist(), at[fits].tolist(), strict=True))
         self.model = pyo.ConcreteModel(name=items.problem.name)
-        self.variables(least)
+        self.variables(min(least, most), most)
         self.every_item_once()
         self.worker_loads()
         self.model.objective = pyo.Objective(expr=self.model.largest)
 
-    def variables(self, least: float) -> None:
+    def variables(self, least: float, most: float) -> None:
         """x, which exists only for candidates - that is (2) -, and for whole keys counts them - that is (4); and L."""
         m, count = self.model, self.items.count.tolist()
         m.pairs = pyo.Set(initialize=self.pairs, dimen=2)
         m.x = pyo.Var(m.pairs, domain=pyo.NonNegativeIntegers, bounds=lambda m, g, at: (0, count[g]))
-        # All on the slowest worker is the worst there is: a finite box makes safe dual bounds possible.
-        most = float(self.items.total.sum() / self.speeds.min())
-        m.largest = pyo.Var(bounds=(min(least, most), max(least, most)))
+        # A finite box makes safe dual bounds possible.
+        m.largest = pyo.Var(bounds=(least / self.unit * (1 - ROUNDING), most / self.unit * (1 + ROUNDING)))
 
     def every_item_once(self) -> None:
         """(1) All items of a group go to its candidates."""
@@ -52,21 +67,24 @@ class SplittingPyomo:
         for g, at in self.pairs:
             positions.setdefault(g, []).append(at)
         count = self.items.count.tolist()
-        self.model.once = pyo.Constraint(
-            range(len(count)), rule=lambda m, g: sum(m.x[g, at] for at in positions[g]) == count[g]
-        )
+
+        def once(m: pyo.ConcreteModel, g: int) -> object:
+            self.tick()
+            return sum(m.x[g, at] for at in positions[g]) == count[g]
+
+        self.model.once = pyo.Constraint(range(len(count)), rule=once)
 
     def worker_loads(self) -> None:
         """(3) No worker's load per unit of speed exceeds the largest."""
-        weight, options = self.items.weight.tolist(), self.items.options.tolist()
+        filled, options = self.filled.tolist(), self.items.options.tolist()
         terms: list[list[object]] = [[] for _ in range(self.items.problem.workers)]
         for g, at in self.pairs:
-            if weight[g] > 0:
-                terms[options[g][at]].append(weight[g] * self.model.x[g, at])
-        speeds = self.speeds.tolist()
+            self.tick()
+            if filled[g][at] > 0:
+                terms[options[g][at]].append(filled[g][at] * self.model.x[g, at])
         self.model.worker_load = pyo.Constraint(
             range(len(terms)),
-            rule=lambda m, i: pyo.quicksum(terms[i]) <= speeds[i] * m.largest if terms[i] else pyo.Constraint.Skip,
+            rule=lambda m, i: pyo.quicksum(terms[i]) <= m.largest if terms[i] else pyo.Constraint.Skip,
         )
 
     def set_start(self, assignment: np.ndarray) -> None:
@@ -74,7 +92,7 @@ class SplittingPyomo:
         share = self.items.share(assignment)
         for g, at in self.pairs:
             self.model.x[g, at].value = int(share[g, at])
-        self.model.largest.value = float(self.items.loads(share).max())
+        self.model.largest.value = float(self.items.loads(share).max()) / self.unit
 
     def assignment(self) -> np.ndarray:
         """Read the worker of each message from the variables' values."""

@@ -35,13 +35,13 @@ def compile_kernels(method: Callable[..., Answer]) -> None:
     pairs = planner.pairs(target, np.random.default_rng(0))
     if pairs is not None:
         planner.realise(pairs, target, 10, 1)
-    price_bound(problem, budget=Budget())
+    price_bound(_small(nodes=3, key_groups=12, max_migrations=3), budget=Budget())
     search = Search(instance, seed=0)
     search.begin(instance.current, 0)
     search.run(10, 1.0, 0.1, math.inf)
     method(problem, budget=Budget(0.1))
 
 
-def _small(max_migrations: int | None = 6) -> KeyGroupAllocation:
+def _small(nodes: int = 4, key_groups: int = 100, max_migrations: int | None = 6) -> KeyGroupAllocation:
     """With so many moves as are counted exactly, or with more."""
-    return KeyGroupAllocation(synthetic_workload(4, 100, varies=0.6), max_migrations=max_migrations)
+    return KeyGroupAllocation(synthetic_workload(nodes, key_groups, varies=0.6), max_migrations=max_migrations)

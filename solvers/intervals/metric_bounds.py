@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
+
 from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
+from keyshift.models.intervals.policy import macqueen
+from keyshift.models.workload import FloatArray
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
 from keyshift.solvers.intervals.step.ssm import keepable, moved_at_least
 
@@ -34,17 +40,20 @@ def policy_bound(problem: MigrationPolicy) -> float:
     p, gamma = problem, problem.discount
     least = {n: least_moved(p.first_step(n)) for n in p.reachable}
     levels = sorted({0.0, *least.values()})
-    value = {(n, r): 0.0 for n in p.reachable for r in levels}
+    states = [(n, r) for n in p.reachable for r in levels]
+    number = {state: i for i, state in enumerate(states)}
 
-    def ahead(row: dict[int, float], r: float) -> float:
-        return sum(
-            chance * ((1 - gamma) * max(r, least[n]) + gamma * value[n, max(r, least[n])]) for n, chance in row.items()
-        )
+    def step(row: Mapping[int, float], r: float) -> tuple[float, FloatArray]:
+        """What the next step adds at least, and the probabilities of where it leads."""
+        added, towards = 0.0, np.zeros(len(states))
+        for n, chance in row.items():
+            added += chance * (1 - gamma) * max(r, least[n])
+            towards[number[n, max(r, least[n])]] += chance
+        return added, towards
 
-    for _ in range(10_000):  # from 0 upwards: every iterate is a lower bound
-        better = {(n, r): ahead(dict(p.transitions[n]), r) for n, r in value}
-        change = max(better[key] - value[key] for key in value)
-        value = better
-        if change <= 1e-12 * p.scale:
-            break
-    return max(0.0, ahead(p.first_row, 0.0) - 1e-12 * p.scale)
+    added, towards = (np.array(part) for part in zip(*(step(p.transitions[n], r) for n, r in states), strict=True))
+    value = np.linalg.solve(np.eye(len(states)) - gamma * towards, added)
+    better = added + gamma * (towards @ value)
+    below, _ = macqueen.interval([better - value], gamma)  # the system is solved to rounding, the bound holds anyway
+    now, ahead = step(p.first_row, 0.0)
+    return max(0.0, now + gamma * float(ahead @ (better + below)) - 1e-12 * p.scale)

@@ -70,11 +70,11 @@ def solve_cpsat(
     from keyshift.models.intervals.cpsat_model import IntervalCpSat
 
     def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
-        whole = weights(state, bits=BITS)
+        whole = weights(state, bits=BITS).coarsest()
         statement = IntervalCpSat(problem, whole.values, budget.tick)
 
         def bound(proven: float) -> float:
-            return whole.lower(max(0, math.ceil(proven - 1e-6)))
+            return whole.lower(max(0, math.ceil(proven)))
 
         return cpsat.solve(statement, budget, best, bound=bound, infeasible=NO_ASSIGNMENT, seed=seed)
 
@@ -115,7 +115,7 @@ def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, sec
 
     if refused := _too_large(problem, None, budget):
         return refused
-    state = weights(problem.workload.state, bits=BITS)
+    state = weights(problem.workload.state, bits=BITS).coarsest()
     try:
         statement = FreeCpSat(problem, state.values, budget.tick)
     except LimitReached:
@@ -124,7 +124,7 @@ def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, sec
     own = Budget(seconds) if math.isinf(budget.remaining) else budget.part(share)
 
     def bound(proven: float) -> float:
-        return state.lower(max(0, math.ceil(proven - 1e-6)))
+        return state.lower(max(0, math.ceil(proven)))
 
     answer = cpsat.solve(statement, own, bound=bound, infeasible="no assignment keeps the load limit", seed=seed)
     if answer.termination != "infeasible":

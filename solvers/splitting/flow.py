@@ -22,6 +22,8 @@ from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Groups, Items
 from keyshift.models.workload import FloatArray, IntArray
 
+MOST_ITEMS = 2.0**52
+"""Room for more makes no difference, and past 64 bits nonsense."""
 DOUBT = 1e-12
 """Relative rounding taken off a bound that is a quotient of sums of floats."""
 
@@ -110,7 +112,7 @@ def whole_flow(items: Groups, budget: Budget) -> Flow:
 
 def room_below(level: float, weight: float, speeds: FloatArray) -> IntArray:
     """The most items n on each worker with n * weight / speed <= level, in the very arithmetic of the objective."""
-    room = np.floor(level * speeds / weight).astype(np.int64)
+    room = np.floor(np.minimum(level * speeds / weight, MOST_ITEMS)).astype(np.int64)
     room -= room * weight / speeds > level
     room += (room + 1) * weight / speeds <= level
     return room
@@ -142,7 +144,7 @@ def fractional_flow(items: Groups, budget: Budget) -> Flow:
     rounds = 0
     while not budget.expired:
         rounds += 1
-        room = np.ceil(level * speeds * unit * (1 + DOUBT)).astype(np.int64) + spare
+        room = np.ceil(np.minimum(level * speeds * unit * (1 + DOUBT), everything)).astype(np.int64) + spare
         if network.fill(room) == everything:
             return Flow(level * (1 - DOUBT), network.share() / unit, binding, rounds)
         crowded = network.crowded()
@@ -166,10 +168,16 @@ def flow_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answe
 
 
 def next_possible_load(items: Groups, bound: float) -> float:
-    """The bound, rounded up to a load that can occur: on equal workers, a multiple of what divides all weights."""
-    weights = scaled(np.unique(items.weight))
-    divisor = int(np.gcd.reduce(weights.values))
-    if not weights.exact or divisor == 0 or (items.speeds != 1.0).any():
+    """The bound, rounded up to a load that can occur: on some worker, a multiple of what divides all weights.
+
+    Weights that are decimals and not quite multiples of one are taken as such, less what that can make of all items.
+    """
+    weights = scaled(np.unique(items.weight), bits=52).coarsest()
+    doubt = 0 if weights.exact else Fraction(weights.error) * int(items.count.sum())
+    if weights.total == 0 or 4 * doubt * weights.scale > 1 or not math.isfinite(bound):
         return bound
-    unit = Fraction(divisor) / weights.scale
-    return float(math.ceil(Fraction(bound) / unit) * unit)
+    possible = []
+    for speed in np.unique(items.speeds):
+        whole = math.ceil((Fraction(bound) * Fraction(float(speed)) - doubt) * weights.scale)
+        possible.append((whole / weights.scale - doubt) / Fraction(float(speed)))
+    return max(bound, float(min(possible)))

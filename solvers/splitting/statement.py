@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import Termination
+from keyshift.models.answer import LimitReached, Termination
 from keyshift.models.ranges import Threads
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Items
 from keyshift.solvers import highs
 from keyshift.solvers.splitting.flow import DOUBT, fractional_flow, next_possible_load, whole_flow
+from keyshift.solvers.splitting.rounding import even, rounded
 
+FINE = {"small_matrix_value": 1e-12}
+"""A message may weigh a billionth of another, and there may be many of it."""
+MOST_ONE_BY_ONE = 100_000
 PAIRS_PER_SECOND = 10_000
 """So many variables the model must be able to take up in the time left, or it is not begun."""
 
@@ -45,7 +49,7 @@ def solve_milp(
     if problem.one_place and not budget.expired:
         messages = Items.of_messages(problem)
         least = (whole_flow if problem.weights is None else fractional_flow)(messages, budget.part(0.3)).bound
-        if start is not None and problem.objective(start) - least <= problem.tolerance:
+        if start is not None and (value := problem.objective(start)) - least <= problem.tolerance_of(value):
             return Answer(start, least, "optimal")
     return search(items_of(problem), start, least, budget, seed, threads)
 
@@ -54,23 +58,33 @@ def search(
     items: Items, start: np.ndarray | None, least: float, budget: Budget, seed: int = 0, threads: int = 1
 ) -> Answer:
     """Run HiGHS on the model of some items, knowing a feasible assignment and a lower bound."""
+    problem = items.problem
+    if start is None:
+        start = greedy(items)
+    value = problem.objective(start)
     if budget.expired or items.pairs[0].size > PAIRS_PER_SECOND * budget.remaining:
-        return Answer(start, least, budget.why)
+        said = "" if budget.expired else "the model would take longer to write down than the limit allows"
+        return Answer(start, least, budget.why, said)
     from keyshift.models.splitting.pyomo_model import SplittingPyomo
 
-    problem = items.problem
+    try:
+        with highs.written_in_time():
+            statement = SplittingPyomo(items, least, value, budget.tick)
+    except LimitReached:
+        return Answer(start, least, budget.why, "the limit came while the model was written down")
 
     def bound(proven: float) -> float:
-        return max(least, next_possible_load(items, proven) if math.isfinite(proven) else proven)
+        return max(least, next_possible_load(items, proven * statement.unit) if math.isfinite(proven) else 0.0)
 
-    settings: dict[str, Any] = {"seed": seed, "threads": threads, "report": budget.report}
-    answer = highs.solve(
-        SplittingPyomo(items, least), budget, start, bound=bound, infeasible="a message has no candidate", **settings
-    )
+    def report(primal: float, dual: float) -> None:
+        budget.report(primal * statement.unit, dual * statement.unit)
+
+    settings: dict[str, Any] = {"seed": seed, "threads": threads, "report": report, "options": FINE}
+    answer = highs.solve(statement, budget, start, bound=bound, infeasible="a message has no candidate", **settings)
     if answer.termination == "infeasible":
         return Answer(start, least, "gap", f"{answer.message}, and errs")
     found = answer.assignment
-    if start is not None and found is not None and problem.objective(start) < problem.objective(found):
+    if found is None or value <= problem.objective(found):
         answer.assignment = start
     return answer
 
@@ -80,12 +94,26 @@ def lp_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
     from keyshift.models.splitting.pyomo_model import SplittingPyomo
 
     items = Items.of_messages(problem)
-    program, _ = highs.compile_model(SplittingPyomo(items).model)
+    trivial = universal_bound(problem, budget=budget).bound or 0.0
+    if items.pairs[0].size > PAIRS_PER_SECOND * budget.remaining:
+        return Answer(None, trivial, budget.why, "the model would take longer to write down than the limit allows")
+    try:
+        with highs.written_in_time():
+            statement = SplittingPyomo(items, 0.0, problem.objective(greedy(items)), budget.tick)
+    except LimitReached:
+        return Answer(None, trivial, budget.why, "the limit came while the model was written down")
+    program, _ = highs.compile_model(statement.model)
     bound, termination = highs.relaxation_bound(program, budget, seed)
     if bound is None:
-        return Answer(None, None, budget.why)
+        return Answer(None, trivial, budget.why)
     ended: Termination = "completed" if termination == "optimal" else budget.why
-    return Answer(None, next_possible_load(items, max(0.0, bound)), ended)
+    return Answer(None, max(trivial, next_possible_load(items, max(0.0, bound * statement.unit))), ended)
+
+
+def greedy(items: Items) -> np.ndarray:
+    """Items one by one to the least loaded of their options, or groups in equal parts where items are many."""
+    many = int(items.count.sum()) > MOST_ONE_BY_ONE
+    return items.assignment(even(items) if many else rounded(items, np.zeros(items.options.shape)))
 
 
 def universal_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:

@@ -41,17 +41,8 @@ LEGAL = {
     },
     "assignment": {"*": whole(N), "assignment.*": whole(N)},
     "replay": {"version": whole(3, 1)},
-    "period": {
-        "version": whole(3, 1), "clusters.*.left.*": whole(), "clusters.*.left_at.*": lambda v: type(v) is int,
-        "clusters.*.place.*": whole(N), "clusters.*.first_place.*": whole(), "clusters.*.capacity.*": lambda v: number(v) and v > 0,
-        "clusters.*.names.*": whole(), "clusters.*.next_name": whole(), "clusters.*.start_load": lambda v: v is None or number(v),
-        "clusters.*.draining.*": lambda v: type(v) is bool,
-    },
-    "front": {
-        "version": whole(3, 1), "about.seed": only(None), "about.keyshift_pareto": lambda v: v is None or type(v) is int,
-        "points.*.seconds": lambda v: type(v) in (int, float),
-        "points.*.termination": lambda v: type(v) is str, "points": only([]),
-    },
+    "period": {"version": whole(3, 1)},
+    "front": {"version": whole(3, 1), "about.seed": only(None), "about.keyshift_pareto": lambda v: v is None or type(v) is int},
     "table": {
         "version": whole(3, 1), "entries": only([]), "entries.*.node": whole(2**53), "entries.*.key": whole(2**53),
         "entries.*.label": lambda v: v is None or type(v) in (str, int),
@@ -74,7 +65,7 @@ MAY_GO = {
     ("workload", n)
     for n in ("draining", "traffic", "operator", "home", "resources", "keys", "resources.memory", "traffic.*", "load.*")
 }
-MAY_GO |= {("front", "points.*"), ("front", "about.seed"), ("table", "entries.*"), ("table", "entries.*.label")}
+MAY_GO |= {("front", "about.seed"), ("table", "entries.*"), ("table", "entries.*.label")}
 MAY_GO |= {
     ("statistics", n)
     for n in (
@@ -86,10 +77,6 @@ MAY_GO |= {
         "topology.operators.*.key",
         "topology.operators.*.cost",
     )
-}
-MAY_GO |= {("period", f"rows.*.{n}") for n in ("remote_traffic", "collocation_factor")} | {
-    ("period", "clusters.*.start_load"),
-    ("period", "rows.*"),
 }
 MAY_GO |= {
     ("manifest", f"tables.{t}.{x}") for t in ("load", "traffic", "key_groups", "nodes") for x in ("rows", "sums")

@@ -79,8 +79,15 @@ class Truth(e.Truth):
         self.open_to = {k: self._candidates(k, o["choices"], o["hash_seed"]) for k in set(self.keys)}
         self.scale = sum(self.weight) / sum(self.speed) or Fraction(1)
         self.unit = self.scale
-        if o.get("weights") is None and all(v == 1 for v in self.speed):
+        self.counts = o.get("weights") is None and all(v == 1 for v in self.speed)
+        if self.counts:
             self.scale = min(self.scale, Fraction(10**6, 2))  # a tolerance of less than a message
+
+    def find(self) -> None:
+        """Also the scale: a tolerance is a millionth of the largest load, which is never below the mean."""
+        super().find()
+        if self.best is not None and not self.counts:
+            self.scale = max(self.scale, self.best)
 
     def _candidates(self, key: int | str, choices: int | None, seed: int) -> list[int]:
         if choices is None:

@@ -270,7 +270,7 @@ def test_value_iteration_hears_a_limit():
     problem = battery()["twelve"]
     stopped = ks.solve(problem, "value-iteration", time_limit=0.0)
     assert stopped.termination == "time_limit"
-    assert stopped.bound <= ks.solve(problem).objective <= stopped.objective + 1e-9
+    assert 0 < stopped.bound <= ks.solve(problem).objective
     assert ks.solve(problem, "ssm", time_limit=0.0).status == "none"
     assert ks.solve(problem, "mtm-restricted", time_limit=0.0, partitions=3).bound is not None
 

@@ -136,8 +136,8 @@ def test_no_time_at_all():
     assert weighted.status == "feasible"
     placed = placement.battery()["too many workers"]
     assert ks.solve(placed, "flow", time_limit=0.0).bound == late.bound
-    assert ks.solve(placed, "lp", time_limit=0.0).bound is None
-    assert ks.solve(placed, "milp", time_limit=0.0).status == "none"
+    assert ks.solve(placed, "lp", time_limit=0.0).bound == ks.solve(placed, "universal").bound
+    assert ks.solve(placed, "milp", time_limit=0.0).status == "feasible"  # keys one by one, without a model
 
 
 def test_a_start_that_is_optimal_already_is_the_answer():
@@ -199,6 +199,6 @@ def test_loads_that_can_occur():
     assert flow.next_possible_load(items, 2.0 - 1e-12) == 2.0
     assert flow.next_possible_load(items, 2.1) == 2.5
     uneven = Items.of_messages(ks.KeySplitting([1, 2, 3], workers=[1.0, 2.0], weights=[0.5, 1.5, 2.0]))
-    assert flow.next_possible_load(uneven, 2.1) == 2.1
+    assert flow.next_possible_load(uneven, 2.1) == 2.25  # 4.5 on the worker of speed 2
     odd = Items.of_messages(ks.KeySplitting([1, 2, 3], workers=2, weights=[0.1, 0.3, 0.7]))
-    assert flow.next_possible_load(odd, 0.55) == 0.55  # tenths are no exact floats: no rounding up
+    assert 0.6 - 1e-14 <= flow.next_possible_load(odd, 0.55) < 0.6  # tenths are no exact floats

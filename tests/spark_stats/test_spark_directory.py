@@ -114,7 +114,7 @@ def test_billions_of_aliases_are_refused_at_once(tmp_path, capsys):
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
     (tmp_path / "t.yaml").write_text("\n".join([*lines, "operators: *a11"]))
     assert main(["stats", str(tmp_path), "--topology", str(tmp_path / "t.yaml"), "-o", str(tmp_path / "out")]) == 2
-    assert "stands for more than 50000 values" in " ".join(capsys.readouterr().err.split())
+    assert "stands for more than 200,000 values" in " ".join(capsys.readouterr().err.split())
 
 
 WORDS = {

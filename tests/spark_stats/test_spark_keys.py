@@ -1,16 +1,83 @@
-"""Statistics of single keys, compact records, and transition matrices."""
+"""Statistics of single keys against a recomputation in pandas, and the problems they become."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+import keyshift as ks
 from keyshift.models import InputError
 from keyshift.models.placement import placement
 from keyshift.models.routing.hlhe import hlhe
-from keyshift.spark_stats import Operator, Topology, collect_keys, node_counts, transition_matrix
+from keyshift.spark_stats import Operator, Topology, collect, collect_keys, node_counts, transition_matrix
+
+CHAIN = Topology(
+    [Operator("user", key="user", cost="size", state="size", windows=2), Operator("page", key="page", bytes="size")],
+    [("user", "page")],
+)
+KEYS = st.one_of(st.none(), st.text(max_size=4), st.sampled_from(["a", "b,c", "d\ne", "é"]))
+ROWS = st.lists(st.tuples(st.integers(0, 3), KEYS, st.integers(0, 6), st.integers(0, 9)), min_size=1, max_size=60)
+
+
+def frame_of(rows):
+    table = pd.DataFrame(rows, columns=["hour", "user", "page", "size"])
+    return table.astype({"user": object}).where(table.notna(), None)
+
+
+def check(spark, rows):
+    """Load, state and traffic of every key, in pandas."""
+    table = frame_of(rows)
+    events = spark.createDataFrame(
+        [(h, u, p, s) for h, u, p, s in table.itertuples(index=False)], "hour int, user string, page long, size int"
+    )
+    accepted = table[table["user"].notna()]
+    with collect(events, CHAIN, time="timestamp_seconds(3600 * hour)", window="1 hour", key_groups=4) as stats:
+        if accepted.empty:
+            with pytest.raises(InputError, match="accepts no tuple"):
+                stats.keys("user")
+            return
+        keys = stats.keys("user")
+        last = accepted["hour"].max()
+        assert keys.number == last
+        recent = accepted[accepted["hour"] > last - 2]
+        inside = recent[recent["hour"] == last]
+        found = keys.frame.toPandas().set_index("key")
+        assert found["state"].to_dict() == recent.groupby("user")["size"].sum().to_dict()
+        assert found.loc[found["tuples"] > 0, "load"].to_dict() == inside.groupby("user")["size"].sum().to_dict()
+        series = keys.series.toPandas()
+        hour = (pd.to_datetime(series["window_start"], utc=True) - pd.Timestamp(0, tz="UTC")) // pd.Timedelta(hours=1)
+        assert Counter(zip(hour, series["key"], series["tuples"], strict=True)) == Counter(
+            (h, u, n) for (h, u), n in accepted.groupby(["hour", "user"]).size().items()
+        )
+        pairs = inside.groupby(["user", "page"])["size"].agg(["size", "sum"])
+        got = keys.traffic().toPandas().set_index(["src_key", "dst_key"])
+        assert got["tuples"].to_dict() == pairs["size"].to_dict()
+
+
+@pytest.mark.spark
+def test_keys_agree_with_the_recomputation(spark):
+    rng = np.random.default_rng(5)
+    users = ["a", "b,c", "d\ne", "é", None]
+    check(
+        spark,
+        [(int(rng.integers(4)), users[rng.integers(5)], int(rng.integers(7)), int(rng.integers(9))) for _ in range(80)],
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_keys_agree_with_the_recomputation_on_random_logs(spark):
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
+    @given(ROWS)
+    def run(rows):
+        check(spark, rows)
+
+    run()
 
 
 @pytest.mark.spark
@@ -18,7 +85,7 @@ def test_keys_and_compact_records(spark):
     rng = np.random.default_rng(3)
     words = [f"w{int(40 * rng.random() ** 3)}" for _ in range(400)]
     log = spark.createDataFrame([(w, 3) for w in words], "word string, size int")
-    keys = collect_keys(log, Topology([Operator("count", key="word", state="size")]), "count", key_groups=8)
+    keys = collect_keys(log, Topology([Operator("count", key="word", state="size")]), "count", key_groups=8).persist()
     counts = Counter(words)
     assert keys.distinct() == len(counts)
     top = keys.top(5)
@@ -39,6 +106,54 @@ def test_keys_and_compact_records(spark):
         keys.compact(nodes=3, max_rows=2)
     with pytest.raises(InputError, match="R = 3 must be a power of two"):
         keys.compact(nodes=3, degree=3)
+
+    # The same keys as problems.
+    routing = keys.mixed_routing(3, 0.2, degree=4, movable=3, exceptions={"w0": (homes[groups["w0"]] + 1) % 3})
+    w = routing.workload
+    rests = sum(str(key).startswith("(the other keys") for key in w.keys)
+    assert w.key_groups - rests < len(counts)
+    home_load = np.bincount(w.home, weights=w.load[-1], minlength=3)
+    true = np.zeros(3)
+    for word, n in counts.items():
+        true[homes[groups[word]]] += n
+    np.testing.assert_allclose(home_load, true)
+    at = w.keys.index("w0")
+    assert w.current[at] == (w.home[at] + 1) % 3
+    with pytest.raises(InputError, match="rows would come to the driver, more than max_rows = 5"):
+        keys.mixed_routing(3, 0.2, max_rows=5)
+
+    splitting = keys.key_splitting(4)
+    assert (splitting.messages, splitting.workers) == (400, 4)
+    assert splitting.histogram.messages.sum() == 400
+    direct = ks.KeySplitting(np.array(words), workers=4)
+    assert sorted(splitting.histogram.messages) == sorted(direct.histogram.messages)
+    assert keys.key_placement(4).total_weight == 400
+    workload = keys.workload(3)
+    assert dict(zip(workload.keys, workload.load[0], strict=True)) == counts
+    keys.close()
+
+
+@pytest.mark.spark
+def test_windows_become_periods_and_transitions(spark):
+    rows = [(h, f"u{i % 7}", i % 3, 1) for h, n in enumerate([4, 8, 12, 0, 12]) for i in range(n)]
+    events = spark.createDataFrame(rows, "hour int, user string, page long, size int")
+    with collect(events, CHAIN, time="timestamp_seconds(3600 * hour)", window="1 hour", key_groups=4) as stats:
+        series = list(stats.workloads(nodes=3))
+        assert [w.load.sum() / 2 for w in series] == [4, 8, 12, 0, 12]
+        whole = stats.workload(nodes=3)
+        np.testing.assert_array_equal(series[-1].state, whole.state)
+        assert (series[-1].traffic != whole.traffic).nnz == 0
+        assert series[1].state[:4].sum() == 12  # the user operator keeps two windows
+        # 24 units at most, 4 nodes: 6 a node; loads 8, 16, 24, 0, 24 need 2, 3, 4, 1, 4 nodes
+        assert stats.transitions(1.0, most=4) == {1: {4: 1.0}, 2: {3: 1.0}, 3: {4: 1.0}, 4: {1: 1.0}}
+        assert stats.transitions(0.5, node_capacity=12) == {1: {4: 1.0}, 2: {3: 1.0}, 3: {4: 1.0}, 4: {1: 1.0}}
+        for wrong in ({"most": 2, "least": 3}, {}, {"node_capacity": 0.0}):
+            with pytest.raises(InputError):
+                stats.transitions(0.5, **wrong)
+        with pytest.raises(InputError, match="whose keys"):
+            stats.keys()
+        with pytest.raises(InputError, match="sends to nobody"):
+            stats.keys("page").traffic()
 
 
 def test_transitions_by_hand():

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyshift.models.routing.hlhe import hlhe
+from keyshift.models.routing.hlhe_kernel import discretise_counts
 from keyshift.spark_stats import tallies
-from keyshift.spark_stats.discretisation import discretise
 from keyshift.spark_stats.tallies import ARRIVED, LATE, REFUSED, TallyPlan, group_sum
 
 PLAN = TallyPlan(operators=2, edges=((0, 1),), sums=(("cost",), ("cost", "state"), ()))
@@ -109,21 +108,7 @@ def test_too_many_combinations_are_refused():
         group_sum(columns, [None])
 
 
-@given(
-    values=st.lists(st.integers(0, 60), min_size=1, max_size=40).filter(any),
-    degree=st.sampled_from([1, 2, 4, 8]),
-    batches=st.integers(1, 3),
-)
-def test_discretisation_equals_the_numpy_version(values, degree, batches):
-    ordered = np.sort(np.array(values, dtype=float))[::-1]
-    parts = [pa.record_batch({"x": pa.array(part)}) for part in np.array_split(ordered, batches)]
-    unit = ordered[ordered > 0].min()
-    made = discretise(parts, "x", degree, float(unit), float(ordered[0] / unit))
-    found = np.concatenate([batch.column(0).to_numpy() for batch in made])
-    np.testing.assert_array_equal(found, hlhe(ordered, degree))
-
-
 def test_the_papers_example_ends_with_deviation_0():
-    values = np.array([8, 6, 3, 2, 2, 1, 1, 1, 1, 1], dtype=float)
-    (batch,) = discretise([pa.record_batch({"x": pa.array(values)})], "x", 4, 1.0, 8.0)
-    assert batch.column(0).to_numpy().sum() == values.sum()
+    value, keys = np.array([8, 6, 3, 2, 1.0]), np.array([1, 1, 1, 2, 5])
+    low, high, upper = discretise_counts(value, keys, 4)
+    assert (low * (keys - upper) + high * upper).sum() == (value * keys).sum()

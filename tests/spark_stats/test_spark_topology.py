@@ -60,7 +60,7 @@ def test_a_bad_topology_is_refused(description, message):
         Topology.from_dict(description)
 
 
-@pytest.mark.parametrize(("text", "message"), [(None, "cannot read the topology"), ("a: [", "is no YAML")])
+@pytest.mark.parametrize(("text", "message"), [(None, "does not exist"), ("a: [", "is no readable YAML")])
 def test_a_bad_file_is_refused_at_the_shell(tmp_path, capsys, text, message):
     path = tmp_path / "t.yaml"
     if text is not None:

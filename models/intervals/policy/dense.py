@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -38,7 +38,7 @@ def state_kept(old: Cuts, new: Cuts, state: FloatArray) -> float:
 
 
 class DensePolicyModel:
-    """Partitions, costs and the Bellman operator (1) of a small problem.
+    """Partitions, costs and the Bellman operator (1) of a small problem; `tick` is called for every row of costs.
 
     Attributes
     ----------
@@ -50,15 +50,19 @@ class DensePolicyModel:
         State moved from now to every partition, for every next count with positive probability.
     """
 
-    def __init__(self, problem: MigrationPolicy) -> None:
+    def __init__(self, problem: MigrationPolicy, tick: Callable[[], None] = lambda: None) -> None:
         self.problem = problem
+        self.problem = problem
+
+        def costs(before: Cuts, after: int) -> list[float]:
+            tick()
+            return [total - state_kept(before, q, w.state) for q in self.partitions[after]]
+
         w = problem.workload
         total = float(w.state.sum())
         self.partitions = {n: list(all_partitions(problem.starts(n), n)) for n in problem.reachable}
         self.cost = {
-            (n, after): np.array(
-                [[total - state_kept(p, q, w.state) for q in self.partitions[after]] for p in self.partitions[n]]
-            )
+            (n, after): np.array([costs(p, after) for p in self.partitions[n]])
             for n, row in problem.reachable.items()
             for after in row
         }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyomo.environ as pyo
 
@@ -10,11 +12,13 @@ from keyshift.models.workload import FloatArray
 
 
 class PolicyPyomo:
-    """Values of all partitions as the largest ones that no decision undercuts.
+    """Values of all partitions as the largest ones that no decision undercuts, in units of all the state.
 
     Parameters
     ----------
     data : DensePolicyModel
+    tick : callable, optional
+        Called for every decision; what it raises leaves the model unfinished.
 
     Attributes
     ----------
@@ -22,7 +26,8 @@ class PolicyPyomo:
         Variables ``V[n, i]`` and ``Q[n, i, n']``, i numbering the partitions of class n.
     """
 
-    def __init__(self, data: DensePolicyModel) -> None:
+    def __init__(self, data: DensePolicyModel, tick: Callable[[], None] = lambda: None) -> None:
+        self.tick = tick
         self.data = data
         self.problem = data.problem
         self.model = pyo.ConcreteModel(name=self.problem.name)
@@ -34,7 +39,7 @@ class PolicyPyomo:
     def variables(self) -> None:
         """V and Q; no value exceeds what moving all the state at every step costs."""
         m = self.model
-        most = self.problem.scale / (1 - self.problem.discount)
+        most = 1 / (1 - self.problem.discount)
         m.states = pyo.Set(initialize=[(n, i) for n, p in self.data.partitions.items() for i in range(len(p))], dimen=2)
         m.branches = pyo.Set(
             initialize=[(n, i, after) for n, i in m.states for after in self.problem.transitions[n]], dimen=3
@@ -61,9 +66,14 @@ class PolicyPyomo:
         m, gamma = self.model, self.problem.discount
         m.decision = pyo.ConstraintList()
         for n, i, after in m.branches:
-            for j, cost in enumerate(self.data.cost[n, after][i].tolist()):
+            self.tick()
+            for j, cost in enumerate((self.data.cost[n, after][i] / self.problem.scale).tolist()):
                 m.decision.add(m.Q[n, i, after] - gamma * m.V[after, j] <= cost)
 
     def values(self) -> dict[int, FloatArray]:
         """Read V, one array for each class."""
-        return {n: np.array([self.model.V[n, i].value for i in range(len(p))]) for n, p in self.data.partitions.items()}
+        unit = self.problem.scale
+        return {
+            n: unit * np.array([self.model.V[n, i].value for i in range(len(p))])
+            for n, p in self.data.partitions.items()
+        }

@@ -114,7 +114,7 @@ class MigrationSequence(Problem):
 
     def tolerance_of(self, objective: float) -> float:
         """A millionth of the objective itself: its methods count in whole units, fine enough for any answer."""
-        return 1e-6 * objective
+        return 1e-6 * min(objective, self.scale)
 
     def canonical(self, assignment: Any) -> np.ndarray:
         rows = np.asarray(assignment)

@@ -129,7 +129,7 @@ class IntervalMigration(Problem):
 
     def tolerance_of(self, objective: float) -> float:
         """A millionth of the objective itself: its methods count in whole units, fine enough for any answer."""
-        return 1e-6 * objective
+        return 1e-6 * min(objective, self.scale)
 
     def canonical(self, assignment: Any) -> np.ndarray:
         return read_assignment(assignment, self.workload.key_groups, self.node_numbers)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached
+from keyshift.models.answer import LimitReached, Termination
 from keyshift.models.files.policy import read_progress, write_progress
 from keyshift.models.files.writing import only_writer
 from keyshift.models.intervals import MigrationPolicy
@@ -195,6 +195,14 @@ def first_costs(problem: MigrationPolicy, policy: Policy, nodes_after: int) -> F
     return policy.costs(cuts_of(w.current), nodes_after, np.concatenate(([0], np.cumsum(whole))))
 
 
+def proven(problem: MigrationPolicy, answer: Answer) -> Termination:
+    """Whether the certified interval is narrow enough to call the answer optimal."""
+    if answer.assignment is None or answer.bound is None:
+        return "gap"
+    value = problem.objective(problem.canonical(answer.assignment))
+    return "optimal" if value - answer.bound <= problem.tolerance_of(value) else "gap"
+
+
 def answer_of(problem: MigrationPolicy, policy: Policy, budget: Budget, error: float, most_states: int) -> Answer:
     """The closed table of a policy, and the certified lower bound on the expected discounted state moved."""
     best: dict[int, IntArray] = {}
@@ -279,5 +287,5 @@ def answer_of_iteration(
     if iteration.gap > tolerance * problem.scale:
         answer.termination = budget.why if budget.expired else "gap"
     elif answer.assignment is not None:
-        answer.termination = "optimal"
+        answer.termination = proven(problem, answer)
     return answer

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.policy.dense import DensePolicyModel
 from keyshift.solvers import highs
-from keyshift.solvers.intervals.policy.written_out import answer_from_values, too_large
+from keyshift.solvers.intervals.metric_bounds import policy_bound
+from keyshift.solvers.intervals.policy.mtm import proven
+from keyshift.solvers.intervals.policy.written_out import answer_from_values, evaluated, too_large
 
 
 def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answer:
@@ -14,18 +17,23 @@ def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answ
 
     Notes
     -----
-    Source: Puterman, *Markov Decision Processes*, section 6.9. The bound does not trust HiGHS: one more application of
-    the Bellman operator to its values gives an interval that holds for any values.
+    Source: Puterman, *Markov Decision Processes*, section 6.9. Neither values nor bound trust HiGHS: of its values only
+    the greedy policy is taken, whose own values come from a linear system; one more application of the Bellman
+    operator gives an interval that holds for any values.
     """
     from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
 
     if refused := too_large(problem):
         return refused
-    data = DensePolicyModel(problem)
-    statement = PolicyPyomo(data)
+    try:
+        with highs.written_in_time():
+            data = DensePolicyModel(problem, budget.tick)
+            statement = PolicyPyomo(data, budget.tick)
+    except LimitReached:
+        return Answer(None, policy_bound(problem), budget.why, "the limit came while the model was written down")
     result = highs.minimise_model(statement.model, budget, seed=seed, relax=True)
     if result.values is None:
         return Answer(None, None, budget.why)
-    answer = answer_from_values(data, statement.values(), budget)
-    answer.termination = "optimal" if result.termination == "optimal" else budget.why
+    answer = answer_from_values(data, evaluated(data, statement.values()), budget)
+    answer.termination = proven(problem, answer) if result.termination == "optimal" else budget.why
     return answer

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.policy import macqueen
 from keyshift.models.intervals.policy.dense import DensePolicyModel
 from keyshift.models.ranges import Positive, Whole
+from keyshift.solvers.intervals.metric_bounds import policy_bound
+from keyshift.solvers.intervals.policy.mtm import proven
 from keyshift.solvers.intervals.policy.written_out import answer_from_values, too_large
 
 
@@ -23,7 +26,10 @@ def value_iteration(
     """
     if refused := too_large(problem):
         return refused
-    data = DensePolicyModel(problem)
+    try:
+        data = DensePolicyModel(problem, budget.tick)
+    except LimitReached:
+        return Answer(None, policy_bound(problem), budget.why, "the limit came while costs were written out")
     value = {n: np.zeros(len(p)) for n, p in data.partitions.items()}
     done = 0
     while done < rounds:
@@ -38,6 +44,6 @@ def value_iteration(
             answer.termination = budget.why
             return answer
     answer = answer_from_values(data, value, budget)
-    answer.termination = "optimal"
+    answer.termination = proven(problem, answer)
     answer.details["rounds"] = done
     return answer

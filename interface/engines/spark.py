@@ -1,0 +1,229 @@
+"""Spark: routing the rows of a DataFrame by a plan, and the state that a streaming query holds.
+
+Nothing here runs Python row by row on the workers, but for a `Partitioner`, whose decisions depend on all rows before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from keyshift.heuristics.splitting.partitioner import Partitioner
+from keyshift.models import Solution, arrays
+from keyshift.models.errors import InputError, MissingDependencyError
+from keyshift.models.placement import placement as place
+from keyshift.models.routing import MixedRouting, RoutingTable
+
+try:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+except ModuleNotFoundError as error:
+    if (error.name or "").split(".")[0] != "pyspark":
+        raise
+    raise MissingDependencyError("keyshift.engines.spark needs PySpark: pip install 'keyshift[spark]'") from None
+
+from keyshift.engines.spark_partitioner import assign
+from keyshift.spark_stats.failures import in_one_sentence
+from keyshift.spark_stats.key_groups import KeyGroups, label
+from keyshift.spark_stats.key_problems import is_rest
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+NODE = "node"
+_LABEL, _EXCEPTION = "__keyshift_label", "__keyshift_exception"
+
+
+def route(
+    df: DataFrame,
+    plan: RoutingTable | Partitioner | Solution | ArrayLike,
+    *,
+    key: str,
+    nodes: int,
+    labels: Sequence[Hashable] | None = None,
+    key_groups: int = 128,
+    hash: str = "xxhash64",
+    placement: str = "ranges",
+) -> DataFrame:
+    """Add a column `node`: the node that each row goes to under a plan.
+
+    A key's *home* is the node of its key group, as in `keyshift.spark_stats`: ``placement(hash(key) % key_groups)``.
+
+    ====================  ==========================================================================================
+    plan                  node of a row
+    ====================  ==========================================================================================
+    `RoutingTable`        the table's node if the key has an entry, else its home: equal to `RoutingTable.lookup`
+    `Solution`            of mixed routing: its table; of any problem on key groups: its assignment
+    array of int          of shape (key_groups,): the node of the key's group
+    `Partitioner`         what it decides, row by row in each Spark partition, each with a copy of its own: a source
+    ====================  ==========================================================================================
+
+    All but the last are native columns: a join with a broadcast table, or a look-up in a literal. A partitioner runs in
+    Python on Arrow batches, and needs keyshift on the workers.
+
+    Parameters
+    ----------
+    df : DataFrame
+    plan : RoutingTable, Partitioner, Solution or array_like
+    key : str
+        The column of keys. A null has no entry in any table and goes to the home of the null.
+    nodes : int
+        Number of nodes.
+    labels : sequence, optional
+        For a table: the key at each position of the workload it is for (`workload.keys`). Default: the positions
+        themselves, for keys that are whole numbers. For composite keys: their JSON text, as in
+        `keyshift.spark_stats.key_groups.label`.
+    key_groups, hash, placement
+        As for `keyshift.spark_stats.collect` and `Stats.workload`.
+
+    Raises
+    ------
+    InputError
+        A column that is not there or has the name `node`; a node, key group or label that does not fit; a plan that
+        moves what stands for many keys at once.
+    """
+    arrays.whole("nodes", nodes, least=1, optional=False)
+    for name, there in ((key, True), (NODE, False)):
+        if (name in df.columns) != there:
+            raise InputError(f"the DataFrame has {'no' if there else 'already a'} column {name!r}")
+    groups = KeyGroups(key_groups, hash)
+    if isinstance(plan, Partitioner):
+        return _by_partitioner(df, plan, key, nodes)
+    if isinstance(plan, Solution):
+        plan, known = _plan_of(plan)
+        labels = known if labels is None else labels
+    kind = df.schema[key].dataType
+    group = groups.column(F.col(_quoted(key)), kind)
+    if isinstance(plan, RoutingTable):
+        return _by_table(df, plan, key, nodes, labels, _node_of(group, place(placement, key_groups, nodes)))
+    return df.withColumn(NODE, _node_of(group, _assignment(plan, key_groups, nodes)))
+
+
+def _plan_of(solution: Solution) -> tuple[RoutingTable | np.ndarray, Sequence[Hashable] | None]:
+    """The table of a solution of mixed routing, and its keys; else the assignment."""
+    problem = solution.problem
+    if solution.assignment is None:
+        raise InputError(f"the solution of {problem.name} has no assignment to route by")
+    if isinstance(problem, MixedRouting):
+        return RoutingTable.of(problem, solution.assignment), problem.workload.keys
+    return solution.assignment, None
+
+
+def _assignment(plan: ArrayLike, key_groups: int, nodes: int) -> np.ndarray:
+    given = arrays.indices("plan", plan, length=key_groups, what="node")
+    if given.max(initial=0) >= nodes:
+        raise InputError(
+            f"plan[{int(np.argmax(given))}] = {given.max()} is no node: they are numbered 0 to {nodes - 1}"
+        )
+    return given
+
+
+def _node_of(group: Column, node: np.ndarray) -> Column:
+    """The node of a key group, looked up in a literal array."""
+    return F.element_at(F.array(*(F.lit(int(i)) for i in node)), group + 1)
+
+
+def _by_table(
+    df: DataFrame, table: RoutingTable, key: str, nodes: int, labels: Sequence[Hashable] | None, home: Column
+) -> DataFrame:
+    """Join the exceptions to the rows: a left join with a broadcast table of one row a key, so rows stay as they are."""
+    if table.size == 0:
+        return df.withColumn(NODE, home)
+    if table.nodes.max() >= nodes:
+        raise InputError(f"the table names node {table.nodes.max()}: there are nodes 0 to {nodes - 1}")
+    named = table.keys.tolist() if labels is None else _named(table, labels)
+    kind = df.schema[key].dataType
+    text = not isinstance(kind, T.IntegralType)
+    if labels is None and text:
+        raise InputError(f"column {key!r} holds {kind.simpleString()}, and a table knows positions: give labels")
+    wrong = next((name for name in named if isinstance(name, str) != text), None)
+    if wrong is not None:
+        raise InputError(f"the table's key {wrong!r} does not fit column {key!r} of type {kind.simpleString()}")
+    entries = pd.DataFrame({_LABEL: named, _EXCEPTION: table.nodes.astype(np.int32)})
+    schema = T.StructType(
+        [T.StructField(_LABEL, T.StringType() if text else T.LongType()), T.StructField(_EXCEPTION, T.IntegerType())]
+    )
+    exceptions = F.broadcast(df.sparkSession.createDataFrame(entries, schema))
+    labelled = df.withColumn(_LABEL, label(F.col(_quoted(key)), kind)).withColumn(NODE, home)
+    joined = labelled.join(exceptions, _LABEL, "left")
+    node = F.coalesce(F.col(_EXCEPTION), F.col(NODE))
+    return joined.select(*(F.col(_quoted(name)) for name in df.columns), node.alias(NODE))
+
+
+def _named(table: RoutingTable, labels: Sequence[Hashable]) -> list[Any]:
+    if table.keys.max(initial=0) >= len(labels):
+        raise InputError(f"the table has key {table.keys.max()}, there are {len(labels)} labels")
+    named = [labels[position] for position in table.keys.tolist()]
+    many = next((name for name in named if is_rest(name)), None)
+    if many is not None:
+        raise InputError(f"the plan moves {many} at once, which no table can: pose the problem with a larger `movable`")
+    return named
+
+
+def _by_partitioner(df: DataFrame, partitioner: Partitioner, key: str, nodes: int) -> DataFrame:
+    if partitioner.workers != nodes:
+        raise InputError(f"the partitioner has {partitioner.workers} workers, nodes = {nodes}")
+    schema = T.StructType([*df.schema.fields, T.StructField(NODE, T.IntegerType())])
+    return df.mapInArrow(partial(assign, partitioner=partitioner, key=key), schema)
+
+
+def partition_by_node(df: DataFrame, nodes: int, *, node: str = NODE) -> DataFrame:
+    """Shuffle rows so that node i's are Spark's partition i: what runs next runs as the plan says.
+
+    Spark places a row by ``pmod(hash(columns), nodes)``. For each node a number is sought whose hash falls on it, and
+    that number is what the rows are partitioned by.
+    """
+    numbers = _numbers(df.sparkSession, nodes)
+    salt = F.element_at(F.array(*(F.lit(number) for number in numbers)), F.col(_quoted(node)) + 1)
+    column = "__keyshift_salt"
+    return df.withColumn(column, salt).repartition(nodes, column).drop(column)
+
+
+def _numbers(spark: SparkSession, nodes: int) -> list[int]:
+    """For each node the first whole number that Spark's hash partitioning sends to it."""
+    tried = max(64, 40 * nodes)
+    rows = spark.range(tried).select("id", F.pmod(F.hash(F.col("id").cast("int")), F.lit(nodes)).alias("to"))
+    first = rows.groupBy("to").agg(F.min("id").alias("id")).toPandas().set_index("to")["id"]
+    missing = [i for i in range(nodes) if i not in first.index]
+    if missing:
+        raise InputError(f"no number below {tried} falls on node {missing[0]}: too many nodes")
+    return [int(first[i]) for i in range(nodes)]
+
+
+@in_one_sentence()
+def read_state(checkpoint: str, *, spark: SparkSession | None = None, operator: int = 0) -> pd.DataFrame:
+    """Read the sizes of a streaming query's state, partition by partition, from its checkpoint.
+
+    Parameters
+    ----------
+    checkpoint : str
+        The query's checkpoint location.
+    spark : SparkSession, optional
+        Default: the active one.
+    operator : int, default 0
+        Number of the stateful operator in the query.
+
+    Returns
+    -------
+    pandas.DataFrame
+        partition, rows, bytes: keys held, and the bytes of keys and values written as JSON, which is what there is to
+        compare partitions by (the store packs them otherwise). Every partition that holds a key.
+    """
+    session = spark or SparkSession.getActiveSession()
+    if session is None:
+        raise InputError("no Spark session is active: give one")
+    store = session.read.format("statestore").option("operatorId", operator).load(checkpoint)
+    size = F.octet_length(F.to_json(F.struct("key", "value")))
+    grouped = store.groupBy(F.col("partition_id").alias("partition"))
+    found = grouped.agg(F.count(F.lit(1)).alias("rows"), F.sum(size).alias("bytes")).toPandas()
+    return found.sort_values("partition", ignore_index=True)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

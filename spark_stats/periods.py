@@ -1,0 +1,126 @@
+"""From statistics window by window to what is decided period by period: workloads to replay, node counts to expect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keyshift.models import arrays
+from keyshift.models.errors import InputError
+from keyshift.models.files.statistics import DRIVER_ROWS, assemble
+from keyshift.models.intervals.policy.transitions import transition_matrix
+from keyshift.spark_stats.failures import in_one_sentence
+from keyshift.spark_stats.keys import rows_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from keyshift.models.workload import FloatArray, Workload
+    from keyshift.spark_stats.statistics import Stats
+
+STATE = ("state_whole", "state_high", "state_low")
+
+
+def workloads(
+    stats: Stats,
+    nodes: int | ArrayLike,
+    *,
+    current: ArrayLike | None = None,
+    placement: str = "ranges",
+    traffic: str = "tuples",
+    max_rows: int = DRIVER_ROWS,
+) -> Iterator[Workload]:
+    """Give one workload for each window from the first to the last, those in which nothing came included.
+
+    Load and traffic are the window's, the state is what each operator holds at its end. The parameters are those of
+    `Stats.workload`; `max_rows` limits the rows of all windows together, which come to the driver at once.
+    """
+    with in_one_sentence():
+        first, end = stats.span
+        columns = ("window", "operator", "key_group", "load", *STATE)
+        added = rows_of(stats.added.select(*columns), max_rows).sort_values(["window", "operator", "key_group"])
+        pairs = rows_of(stats.pairs, max_rows) if stats.topology.edges else None
+    reach = max(operator.windows for operator in stats.topology.operators)
+    operators = [asdict(operator) for operator in stats.topology.operators]
+
+    def one(window: int) -> Workload:
+        near = added[(added["window"] > window - reach) & (added["window"] <= window)]
+        return assemble(
+            dict(near),
+            None if pairs is None else dict(pairs[pairs["window"] == window]),
+            span=(window, window),
+            key_groups=stats.key_groups.count,
+            operators=operators,
+            nodes=nodes,
+            current=current,
+            placement=placement,
+            traffic=traffic,
+            max_rows=max_rows,
+        )
+
+    return map(one, range(first, end + 1))
+
+
+@in_one_sentence()
+def total_loads(stats: Stats) -> FloatArray:
+    """Load of all operators together in each window, from the first to the last, shape (windows,)."""
+    first, end = stats.span
+    rows: pd.DataFrame = rows_of(stats.added.groupBy("window").agg({"load": "sum"}), DRIVER_ROWS)
+    loads = np.zeros(end - first + 1)
+    loads[rows["window"].to_numpy(dtype=np.int64) - first] = rows["sum(load)"].to_numpy(dtype=float)
+    return loads
+
+
+def transitions(
+    stats: Stats,
+    target_utilisation: float,
+    *,
+    node_capacity: float | None = None,
+    least: int = 1,
+    most: int | None = None,
+    smoothing: float = 0.0,
+    changes_only: bool = True,
+) -> dict[int, dict[int, float]]:
+    r"""Return how likely each number of nodes follows another, {n: {n': probability}}, for `MigrationPolicy`.
+
+    A window of load L needs :math:`n = \lceil L / (u\,C) \rceil` nodes at the target utilisation u of their capacity C,
+    kept within `least` and `most`; the transitions are counted over consecutive windows, see
+    `keyshift.spark_stats.transition_matrix`.
+
+    Parameters
+    ----------
+    target_utilisation : float
+        u, in (0, 1].
+    node_capacity : float, optional
+        C, the load that one node can take in a window. Default: the largest load of a window divided by `most`, so that
+        the busiest window needs all of them at full use; `most` must then be given.
+    least, most : int
+        Bounds on the number of nodes.
+    smoothing, changes_only
+        As for `transition_matrix`.
+
+    Raises
+    ------
+    InputError
+        Fewer than two windows; a utilisation outside (0, 1]; neither a capacity nor `most`.
+    """
+    use = arrays.real("target_utilisation", target_utilisation, optional=False) or 0.0
+    if not 0 < use <= 1:
+        raise InputError(f"target_utilisation = {use:g} must be above 0 and at most 1")
+    arrays.whole("least", least, least=1, optional=False)
+    arrays.whole("most", most, least=least)
+    loads = total_loads(stats)
+    if node_capacity is None:
+        if most is None:
+            raise InputError("transitions need node_capacity, the load a node can take in a window, or most")
+        node_capacity = float(loads.max()) / most or 1.0
+    capacity = arrays.real("node_capacity", node_capacity, optional=False) or 0.0
+    if capacity <= 0:
+        raise InputError(f"node_capacity = {capacity:g} must be above 0")
+    needed = np.ceil(loads / (use * capacity) * (1 - 1e-12))
+    counts = np.clip(needed, least, needed.max() if most is None else most).astype(np.int64)
+    return transition_matrix(np.maximum(counts, least), smoothing=smoothing, changes_only=changes_only)

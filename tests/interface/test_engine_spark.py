@@ -1,0 +1,123 @@
+"""A plan applied in Spark: the native column is the table's look-up on every key, and rows land where it says."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import keyshift as ks
+from keyshift.models.placement import placement
+from keyshift.spark_stats import Operator, Topology, collect_keys
+
+pytest.importorskip("pyspark")
+spark_engine = pytest.importorskip("keyshift.engines.spark")
+
+pytestmark = pytest.mark.spark
+ODD = ["a,b", "c\nd", 'e"f', "", "é", "`g`", None, *[f"w{i}" for i in range(60)]]
+
+
+def homes_of(spark, keys, groups, nodes):
+    """Home of each key, by Spark's hash; checked against the oracle in test_spark_collect."""
+    from pyspark.sql import functions as F
+
+    rows = spark.createDataFrame([(k,) for k in keys], "k string").select(F.pmod(F.xxhash64("k"), F.lit(groups)))
+    return placement("ranges", groups, nodes)[[row[0] for row in rows.collect()]]
+
+
+def test_route_is_the_tables_lookup_on_odd_keys(spark):
+    labels = [key for key in ODD if key is not None]
+    home = homes_of(spark, ODD, 16, 5)
+    table = ks.RoutingTable(np.arange(0, len(labels), 3), (home[[ODD.index(k) for k in labels[::3]]] + 1) % 5)
+    events = spark.createDataFrame([(i, key) for i, key in enumerate(ODD)], "id int, `odd key` string")
+    routed = spark_engine.route(events, table, key="odd key", nodes=5, labels=labels, key_groups=16)
+    position = {key: i for i, key in enumerate(labels)}
+    expected = [
+        int(home[i]) if key is None else int(table.lookup([position[key]], [home[i]])[0]) for i, key in enumerate(ODD)
+    ]
+    assert [row["node"] for row in routed.orderBy("id").collect()] == expected
+    assert routed.columns == ["id", "odd key", "node"]
+    plan = routed._jdf.queryExecution().toString()
+    assert "Python" not in plan
+    assert "BroadcastHashJoin" in plan
+
+
+def test_numbers_assignments_and_solutions(spark):
+    events = spark.range(200).selectExpr("id % 50 as k")
+    home = placement("ranges", 8, 4)
+    group = {row["k"]: row["g"] for row in events.selectExpr("k", "pmod(xxhash64(k), 8) as g").distinct().collect()}
+    table = ks.RoutingTable([3, 49], [0, 2])
+    routed = {
+        row["k"]: row["node"] for row in spark_engine.route(events, table, key="k", nodes=4, key_groups=8).collect()
+    }
+    assert routed == {k: {3: 0, 49: 2}.get(k, home[g]) for k, g in group.items()}
+    plan = (home + 1) % 4
+    routed = {
+        row["k"]: row["node"] for row in spark_engine.route(events, plan, key="k", nodes=4, key_groups=8).collect()
+    }
+    assert routed == {k: plan[g] for k, g in group.items()}
+
+    keys = collect_keys(events.where("k < 9 or id % 3 = 0"), Topology([Operator("a", key="k")]), key_groups=8)
+    problem = keys.mixed_routing(4, 0.15, movable=50)
+    solution = ks.solve(problem, "mixed")
+    assert solution.assignment is not None
+    frame = events.where("k < 9 or id % 3 = 0")
+    routed = spark_engine.route(frame, solution, key="k", nodes=4, key_groups=8)
+    loads = Counter(row["node"] for row in routed.collect())
+    expected = np.bincount(solution.assignment, weights=problem.workload.load[-1], minlength=4)
+    assert [loads[i] for i in range(4)] == expected.tolist()
+    assert max(loads.values()) <= problem.upper.max() + 1e-6
+
+
+def test_a_partitioner_decides_as_it_does_outside(spark):
+    keys = np.random.default_rng(1).integers(0, 20, 500)
+    events = spark.createDataFrame([(int(k),) for k in keys], "k bigint").coalesce(1)
+    routed = spark_engine.route(events, ks.Partitioner("pkg", 5), key="k", nodes=5)
+    expected = ks.Partitioner("pkg", 5).feed(keys)
+    assert [row["node"] for row in routed.collect()] == expected.tolist()
+
+
+def test_a_node_is_a_partition(spark):
+    from pyspark.sql import functions as F
+
+    events = spark.range(300).selectExpr("cast(id % 7 as int) as node")
+    placed = spark_engine.partition_by_node(events, 7)
+    pairs = placed.select("node", F.spark_partition_id().alias("p")).distinct().collect()
+    assert {(row["node"], row["p"]) for row in pairs} == {(i, i) for i in range(7)}
+
+
+WRONG = {
+    "no column": ({"key": "x"}, "no column 'x'"),
+    "a node too many": ({"plan": ks.RoutingTable([1], [4])}, "names node 4"),
+    "no label": ({"plan": ks.RoutingTable([9], [1]), "labels": [1, 2]}, "there are 2 labels"),
+    "labels of another type": ({"plan": ks.RoutingTable([0], [1]), "labels": ["a"]}, "does not fit column"),
+    "a rest": ({"plan": ks.RoutingTable([0], [1]), "labels": ["(the other keys of node 3)"]}, "larger `movable`"),
+    "a short plan": ({"plan": [0, 1]}, "plan"),
+    "a node in a plan": ({"plan": [0, 1, 2, 3, 0, 1, 2, 4]}, "is no node"),
+    "no nodes": ({"nodes": 0}, "nodes = 0"),
+    "workers": ({"plan": ks.Partitioner("pkg", 3)}, "has 3 workers, nodes = 4"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), WRONG.values(), ids=WRONG)
+def test_what_does_not_fit_is_refused(spark, changes, message):
+    given = {"plan": ks.RoutingTable([1], [1]), "key": "id", "nodes": 4, "key_groups": 8, **changes}
+    plan = given.pop("plan")
+    with pytest.raises(ks.InputError, match=message):
+        spark_engine.route(spark.range(5), plan, **given)
+
+
+@pytest.mark.slow
+def test_the_state_of_a_streaming_query(spark, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text("\n".join(f'{{"k": "key{i % 40}"}}' for i in range(200)))
+    stream = spark.readStream.schema("k string").json(str(tmp_path / "in")).groupBy("k").count()
+    writer = stream.writeStream.outputMode("complete").format("noop").option("checkpointLocation", str(tmp_path / "c"))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    sizes = spark_engine.read_state(str(tmp_path / "c"), spark=spark)
+    assert sizes["rows"].sum() == 40
+    assert (sizes["bytes"] > 0).all()
+    assert sizes["partition"].is_monotonic_increasing
+    with pytest.raises(ks.InputError):
+        spark_engine.read_state(str(tmp_path / "nowhere"), spark=spark)
