@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from keyshift.models.plans.plan import Plan
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
+    from keyshift.plans.explaining import Explanation, explain
     from keyshift.plans.making import plan
+    from keyshift.plans.remedying import Remedy, remedies
+    from keyshift.plans.repairing import repair
     from keyshift.replays.adaptation import Replay, replay
     from keyshift.replays.planner import Planner
     from keyshift.replays.scaling import Planned, Scaling, TargetUtilisation
@@ -51,6 +54,7 @@ _LAZY = {
     "CollocatedAllocation": "keyshift.models.collocation",
     "Comparison": "keyshift.comparison",
     "Distance": "keyshift.fronts.front",
+    "Explanation": "keyshift.plans.explaining",
     "Front": "keyshift.fronts.front",
     "IntervalMigration": "keyshift.models.intervals",
     "KeyGroupAllocation": "keyshift.models.allocation",
@@ -67,6 +71,7 @@ _LAZY = {
     "Plan": "keyshift.models.plans.plan",
     "Planned": "keyshift.replays.scaling",
     "Planner": "keyshift.replays.planner",
+    "Remedy": "keyshift.plans.remedying",
     "Replay": "keyshift.replays.adaptation",
     "RoutingTable": "keyshift.models.routing",
     "Scaling": "keyshift.replays.scaling",
@@ -74,12 +79,15 @@ _LAZY = {
     "check": "keyshift.solving",
     "choose_splitting": "keyshift.heuristics.splitting.chooser",
     "compare": "keyshift.comparison",
+    "explain": "keyshift.plans.explaining",
     "methods": "keyshift.catalogue",
     "pareto": "keyshift.fronts.front",
     "plan": "keyshift.plans.making",
     "read_plan": "keyshift.models.files.plan",
     "read_solution": "keyshift.models.files.solution",
     "read_workload": "keyshift.models.files.workload",
+    "remedies": "keyshift.plans.remedying",
+    "repair": "keyshift.plans.repairing",
     "replay": "keyshift.replays.adaptation",
     "solve": "keyshift.solving",
     "write_workload": "keyshift.models.files.workload",
@@ -93,6 +101,7 @@ __all__ = [
     "CollocatedAllocation",
     "Comparison",
     "Distance",
+    "Explanation",
     "Front",
     "InputError",
     "IntervalMigration",
@@ -113,6 +122,7 @@ __all__ = [
     "Planner",
     "Problem",
     "Progress",
+    "Remedy",
     "Replay",
     "RoutingTable",
     "Scaling",
@@ -123,12 +133,15 @@ __all__ = [
     "check",
     "choose_splitting",
     "compare",
+    "explain",
     "methods",
     "pareto",
     "plan",
     "read_plan",
     "read_solution",
     "read_workload",
+    "remedies",
+    "repair",
     "replay",
     "solve",
     "write_workload",

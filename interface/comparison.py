@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keyshift.catalogue import find_method
 from keyshift.catalogue import methods as methods_of
-from keyshift.models import Problem, Solution
+from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import Progress
-from keyshift.solving import solve
+from keyshift.models.arrays import real, whole
+from keyshift.solving import answered, interruptible, make_ready
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,11 +156,32 @@ def compare(
     Returns
     -------
     Comparison
+        Of the methods that were run: Ctrl-C ends the one that runs, whose best answer counts, and leaves out the rest.
+
+    Raises
+    ------
+    InputError
+        As `solve` does, before anything is run.
     """
     known = {m.name: m for m in methods_of(problem)}
-    names = list(known) if methods is None else list(methods)
-    solutions = []
-    for name in names:
-        own = {k: v for k, v in options.items() if name not in known or k in known[name].options}
-        solutions.append(solve(problem, name, time_limit=time_limit, seed=seed, watch=watch, **own))
+    chosen = [find_method(problem, name) for name in (known if methods is None else methods)]
+    for name in options:
+        if not any(name in method.options for method in chosen):
+            raise InputError(f"none of the methods {', '.join(m.name for m in chosen)} has an option {name!r}")
+    limit = real("time_limit", time_limit)
+    seed = whole("seed", seed, optional=False) or 0
+    solutions: list[Solution] = []
+    for method in chosen:
+        own = {k: v for k, v in options.items() if k in method.options}
+        try:
+            make_ready(problem, method, None)
+        except KeyboardInterrupt:
+            if not solutions:
+                raise
+            break
+        budget = Budget(limit, watch)
+        with interruptible(budget.interrupt):
+            solutions.append(answered(problem, method, budget, seed, None, own))
+        if budget.interrupted:
+            break
     return Comparison(problem, tuple(solutions))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -65,16 +64,27 @@ def solve(
     limit = real("time_limit", time_limit)
     seed = whole("seed", seed, most=MOST_SEED, optional=False) or 0
     known = _read_start(problem, start)
-    for used in (chosen, *(find_method(problem, name) for name in chosen.warm_start if known is None)):
-        used.make_ready()
-    began = time.perf_counter()
+    make_ready(problem, chosen, known)
     budget = Budget(limit, watch)
+    with interruptible(budget.interrupt):
+        return answered(problem, chosen, budget, seed, known, options)
+
+
+def answered(
+    problem: Problem, method: Method, budget: Budget, seed: int, start: np.ndarray | None, options: dict[str, Any]
+) -> Solution:
+    """Run a method within a budget that has just begun, and check its answer."""
     if conflicts := problem.conflicts():
         answer = Answer(None, termination="infeasible", message="; ".join(conflicts[:3]))
     else:
-        with interruptible(budget):
-            answer = _run(problem, chosen, budget, seed, known, options)
-    return Solution.of(problem, chosen.name, answer, time.perf_counter() - began)
+        answer = _run(problem, method, budget, seed, start, options)
+    return Solution.of(problem, method.name, answer, budget.elapsed)
+
+
+def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> None:
+    """Compile what a method needs, and what finds its start where none is given: the clock stands meanwhile."""
+    for used in (method, *(find_method(problem, name) for name in method.warm_start if start is None)):
+        used.make_ready()
 
 
 def check(problem: Problem, assignment: Any) -> CheckReport:
@@ -116,9 +126,16 @@ def _run(
     if start is not None:
         budget.report(objective=problem.objective(start), note="start")
     answer = method.function(problem, budget=budget, seed=seed, start=start, **options)
-    if answer.termination == "infeasible" and start is not None:
+    return answer if start is None else _with_start(problem, method, answer, start)
+
+
+def _with_start(problem: Problem, method: Method, answer: Answer, start: np.ndarray) -> Answer:
+    """The answer, never without an assignment where the start is one."""
+    if answer.termination == "infeasible":
         # A checked assignment disproves it: solvers do err. Neither their verdict nor their bound is worth keeping.
         return Answer(start, message=f"{method.name} found the problem infeasible, which its start disproves")
+    if answer.problem is None and (answer.assignment is None or not problem.check(answer.assignment).feasible):
+        answer.assignment = start
     return answer
 
 
@@ -145,15 +162,15 @@ def best_start(problem: Problem, names: tuple[str, ...], budget: Budget, seed: i
 
 
 @contextmanager
-def interruptible(budget: Budget) -> Iterator[None]:
-    """Let the first Ctrl-C end the budget and the second one the program; only the main thread may do so."""
+def interruptible(stop: Callable[[], None]) -> Iterator[None]:
+    """Let the first Ctrl-C call `stop` and the second one end the program; only the main thread may do so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def first(signum: int, frame: object) -> None:
-        budget.interrupt()
         signal.signal(signal.SIGINT, before)
+        stop()
 
     before = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGINT, first)

@@ -139,6 +139,8 @@ def scaled(numbers: FloatArray, bits: int = BITS, *, rounding: Rounding = "neare
     if decimals and rounding == "nearest" and (made := _decimal(numbers, total, room)) is not None:
         return made
     whole = _ROUND[rounding](np.ldexp(numbers, room))
+    if rounding == "up":
+        whole = np.where(numbers > 0, np.maximum(whole, 1.0), 0.0)  # shifting may make nothing of the least floats
     most = math.ldexp(0.5 if rounding == "nearest" else 1.0, -room)
     return Scaled(whole.astype(np.int64), Fraction(2) ** room, most, rounding == "down")
 

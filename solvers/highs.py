@@ -21,6 +21,7 @@ from keyshift.models.answer import LimitReached, Termination
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Scaled, scaled
 from keyshift.models.workload import IntArray
+from keyshift.solvers.checked import within
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 from keyshift.solvers.scaling import Units, in_units
 from keyshift.solvers.threads import until_limit
@@ -116,7 +117,10 @@ def written_in_time() -> Iterator[None]:
 
 def minimise_model(model: pyo.ConcreteModel, budget: Budget, *, warm: bool = False, **settings: Any) -> HighsResult:
     """Run HiGHS on a linear Pyomo model, `warm` from its variables' values, and leave in them what it finds."""
-    program, columns = compile_model(model)
+    compiled = within(budget, lambda: compile_model(model))
+    if compiled is None:
+        return HighsResult(None, -np.inf, budget.why, nodes=0)
+    program, columns = compiled
     held = np.array([v.value for v in columns], dtype=float)
     result = minimise(program, budget, start=held if warm and np.isfinite(held).all() else None, **settings)
     if result.values is not None:
@@ -152,7 +156,7 @@ def minimise(
     threads: int = 1,
     relax: bool = False,
     report: Callable[[float, float], None] | None = None,
-    options: Mapping[str, float] | None = None,
+    options: Mapping[str, float | str] | None = None,
 ) -> HighsResult:
     """Run HiGHS, in units that suit its tolerances, until it proves an optimum or the budget ends.
 
@@ -187,6 +191,13 @@ def minimise(
     is_mip = not relax and bool(program.integer.any())
     run = _Run(highs, budget, report, units.objective)
     result = run.result(is_mip) if run.to_the_end() else run.left_behind()
+    settled = options is not None and "presolve" in options
+    if result.termination == "infeasible" and start is not None and not settled and not budget.expired:
+        # A start was known, so it errs: its presolve does on coefficients as small as 1e-12.
+        again = {**(options or {}), "presolve": "off"}
+        return minimise(
+            program, budget, seed=seed, start=start, threads=threads, relax=relax, report=report, options=again
+        )
     if result.values is not None:
         result.values = units.values(result.values)
     if result.row_duals is not None:
@@ -209,7 +220,7 @@ def _safe(program: LinearProgram, made: LinearProgram, units: Units, proven: flo
 
 def _whole_objective(program: LinearProgram) -> Scaled | None:
     """The objective's coefficients in the largest unit that divides them; None unless integer columns carry it all."""
-    priced = program.cost != 0
+    priced = (program.cost != 0) & ((program.column_lower != 0) | (program.column_upper != 0))
     if not priced.any() or not program.integer[priced].all():
         return None
     coefficients = scaled(np.unique(np.abs(program.cost[priced])), bits=52)

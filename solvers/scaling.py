@@ -51,17 +51,24 @@ class Units:
 def in_units(program: LinearProgram) -> tuple[LinearProgram, Units]:
     """The same program with the largest coefficient of every row, and of the objective, near 1.
 
-    Rows are measured by their integer columns, whose unit is fixed, where they have any; then continuous columns by
-    the rows, then the objective by its columns.
+    Rows with integer columns, whose unit is fixed, are measured by these, and by their sides where other columns may
+    have to reach them; then continuous columns by such rows, rows of continuous columns alone by their columns, and
+    the objective by its own.
     """
     matrix = sp.csr_array(program.matrix, dtype=np.float64)
     size = abs(matrix)
     whole = program.integer.astype(bool)
     of_integers = _largest(size @ sp.diags_array(whole.astype(np.float64)), axis=1)
-    rows = _factor(np.where(of_integers > 0, of_integers, _largest(size, axis=1)))
-    scaled = sp.diags_array(rows) @ matrix
-    columns = np.where(whole, 1.0, _factor(_largest(abs(scaled), axis=0)))
+    mixed = (of_integers > 0) & (_largest(size @ sp.diags_array((~whole).astype(np.float64)), axis=1) > 0)
+    of_integers = np.where(mixed, np.maximum(of_integers, _sides(program)), of_integers)
+    anchored = of_integers > 0 if of_integers.any() else np.ones(of_integers.size, dtype=bool)
+    rows = _factor(np.where(of_integers > 0, of_integers, np.where(anchored, _largest(size, axis=1), 0.0)))
+    scaled = sp.csr_array(sp.diags_array(rows) @ matrix)
+    of_rows = _largest(abs(scaled[anchored]), axis=0)
+    columns = np.where(whole, 1.0, _factor(np.where(of_rows > 0, of_rows, _largest(abs(scaled), axis=0))))
     scaled = sp.csr_array(scaled @ sp.diags_array(columns))
+    last = np.where(anchored, 1.0, _factor(_largest(abs(scaled), axis=1)))
+    rows, scaled = rows * last, sp.csr_array(sp.diags_array(last) @ scaled)
     cost = program.cost * columns
     objective = float(_factor(np.array([np.abs(cost).max(initial=0.0)]))[0])
     made = replace(
@@ -79,6 +86,12 @@ def in_units(program: LinearProgram) -> tuple[LinearProgram, Units]:
 
 def _largest(size: sp.sparray, axis: int) -> np.ndarray:
     return np.asarray(size.max(axis=axis).todense()).ravel() if 0 not in size.shape else np.zeros(size.shape[1 - axis])
+
+
+def _sides(program: LinearProgram) -> np.ndarray:
+    """The larger finite side of every row."""
+    both = np.abs(np.array([program.row_lower, program.row_upper], dtype=np.float64))
+    return np.asarray(np.where(np.isfinite(both), both, 0.0).max(axis=0))
 
 
 def _factor(largest: np.ndarray) -> np.ndarray:

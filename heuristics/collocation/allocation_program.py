@@ -46,7 +46,7 @@ def _small(problem: KeyGroupAllocation, budget: Budget, seed: int) -> np.ndarray
 
     statement = AllocationCpSat(problem)
     outcome = cpsat.minimise(statement.model, budget, seed=seed, max_deterministic_time=SMALL_EFFORT)
-    return statement.assignment(outcome.solver.boolean_value) if outcome.found else None
+    return statement.assignment(outcome.solver.value) if outcome.found else None
 
 
 class _Quiet(Budget):

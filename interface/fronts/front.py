@@ -231,7 +231,7 @@ def pareto(
         for method in formulation_of(problem).methods:
             method.make_ready()
         budget = Budget(limit, watch)
-        with interruptible(budget):
+        with interruptible(budget.interrupt):
             made = load(entry)(
                 problem, points=points, budget=budget, seed=seed, workers=workers, known=known,
                 done=memory.points, keep=memory.keep,

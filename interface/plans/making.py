@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from keyshift.models.plans.way import Way
 from keyshift.models.plans.worth import gains
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.plans.targets import Target, read_target
+from keyshift.plans.thinning import thin
 from keyshift.solvers.plans.fast import Schedule, fast_schedule
 from keyshift.solvers.plans.steps import Order, cut, order_of
 
@@ -39,6 +40,7 @@ def plan(
     max_on_the_way: Mapping[str, float | ArrayLike] | None = None,
     step: int = 0,
     nodes_after: int | None = None,
+    min_gain: float | None = None,
     time_limit: float | None = 10.0,
     seed: int = 0,
 ) -> Plan:
@@ -66,6 +68,8 @@ def plan(
         For a migration sequence: which step to carry out.
     nodes_after : int, optional
         For a migration policy: the next node count.
+    min_gain : float, optional
+        Drop moves that are worth less than so much a unit of state, least worthy first; a note says what that costs.
     time_limit : float, optional
         Seconds for the exact schedules of small phases.
     seed : int, default 0
@@ -81,11 +85,13 @@ def plan(
     """
     limit = real("time_limit", time_limit)
     most = whole("phase_moves", phase_moves, least=1)
-    reached = read_target(problem, solution, step, nodes_after)
+    dropped = None if min_gain is None else thin(problem, solution, real("min_gain", min_gain, optional=False) or 0.0)
+    reached = read_target(problem, solution if dropped is None else dropped.solution, step, nodes_after)
     work = _Work.of(reached, bandwidth, whole("parallel", parallel, least=1, optional=False) or 1, max_on_the_way or {})
     order = order_of(work.problem, work.way, work.load)
     made = _schedule(work, order, most, Budget(limit), whole("seed", seed, optional=False) or 0)
-    return _assemble(problem, reached, work, order, made)
+    found = _assemble(problem, reached, work, order, made)
+    return found if dropped is None else replace(found, notes=(*found.notes, str(dropped)))
 
 
 @dataclass(frozen=True, eq=False)

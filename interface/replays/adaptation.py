@@ -285,7 +285,7 @@ class _Loop:
             return _Plan(workload.current, None, found.bound, "stay")
         posed = planner.balancing(workload, self.load_model)
         budget = Budget(self.time_limit)
-        with interruptible(budget):
+        with interruptible(budget.interrupt):
             balanced = allocate(posed, budget, seed, BALANCING_ROUNDS, 1e-3 * posed.scale)
         if budget.interrupted:
             return None

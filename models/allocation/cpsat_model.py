@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.allocation.problem import KeyGroupAllocation
-from keyshift.models.integers import scaled
+from keyshift.models.allocation.problem import SLACK, KeyGroupAllocation
+from keyshift.models.allocation.whole_distances import WholeDistances
+from keyshift.models.knapsack import Knapsack
 from keyshift.models.workload import IntArray
 
 
 class AllocationCpSat:
     """The model of paper 2, section 4.3.1, in whole numbers, one method for each family of constraints.
 
-    Loads and capacities become integers (`keyshift.models.integers`), and (3), (4) are multiplied by the kept
-    capacity, so that the mean - a quotient - needs no rounding. `bound` turns the solver's integer bound back
-    into one that holds for the original numbers.
+    Loads and the mean become whole numbers of a unit of load distance (`WholeDistances`), costs and uses of resources
+    such of their own (`Knapsack`). Where that rounds, it widens: the model admits whatever the check admits, and
+    `forbid` cuts off what it admits beyond that. `bound` turns the solver's integer bound back into one that holds for
+    the original numbers.
 
     Parameters
     ----------
@@ -41,15 +43,8 @@ class AllocationCpSat:
         max_distance: float | None = None,
     ) -> None:
         self.problem = problem
-        w = self.workload = problem.workload
-        self.unequal = bool((w.capacity != w.capacity[0]).any())
-        # Unequal capacities, or a rounded mean, make the integer distance a rounded one: keep its unit small.
-        exact = not self.unequal and problem.mean == "exact"
-        self.load = scaled(w.last_load) if exact else scaled(w.last_load).finer()
-        self.capacity = scaled(w.capacity, bits=16)
-        self.kept_capacity = int(self.capacity.values[w.kept].sum())
-        self.unit = self.load.scale * self.kept_capacity / self.capacity.scale  # integer distance per unit of load
-        self.mean = self._integer_mean()
+        self.workload = problem.workload
+        self.distances = WholeDistances.of(problem)
         self.model = cp_model.CpModel()
         self.variables()
         self.sides(max_distance)
@@ -61,108 +56,99 @@ class AllocationCpSat:
         self.resource_capacities()
         self.model.minimize(self.d if objective == "distance" else self.upper + self.lower)
 
-    def _integer_mean(self) -> int:
-        """The mean in units of the distance: exactly the total load, unless rounded up as printed."""
-        if self.problem.mean == "exact":
-            return int(self.load.values.sum())
-        return round(Fraction(self.problem.mean_load) * self.unit)
-
     def variables(self) -> None:
-        """X for the pairs that (6) allows, and the integer distance d."""
-        allowed = self.problem.allowed
-        self.x = {(int(k), int(i)): self.model.new_bool_var(f"x[{k},{i}]") for k, i in np.argwhere(allowed)}
-        everything_on_the_smallest = self.kept_capacity * int(self.load.values.sum()) // int(self.capacity.values.min())
-        self.d = self.model.new_int_var(0, max(everything_on_the_smallest, self.mean) + 1, "d")
+        """X for the pairs that (6), or (2) or (7) by themselves, allow, and the integer distance d."""
+        open_pairs = np.argwhere(self.problem.open_pairs).tolist()
+        self.x = {(k, i): self.model.new_bool_var(f"x[{k},{i}]") for k, i in open_pairs}
+        self.d = self.model.new_int_var(0, self.distances.most, "d")
 
     def sides(self, max_distance: float | None) -> None:
         """The two one-sided deviations d - d_u and d - d_l, neither above d; d no more than given, rounded up."""
-        largest = int(self.d.proto.domain[1]) if max_distance is None else self._units(max_distance)
+        largest = self.distances.most
+        if max_distance is not None:
+            largest = min(largest, self.distances.units(max_distance))
         self.model.add(self.d <= largest)
-        self.upper = self.model.new_int_var(-self.mean, largest, "upper")
+        self.upper = self.model.new_int_var(-self.distances.mean_high, largest, "upper")
         self.lower = self.model.new_int_var(-largest, largest, "lower")
         self.model.add(self.upper <= self.d)
         self.model.add(self.lower <= self.d)
 
-    def _units(self, distance: float) -> int:
-        """A load distance in units of d, rounded up, and what rounding the loads can have added."""
-        rounding = 2 * self.load.error * self.workload.key_groups / float(self.workload.capacity.min())
-        return math.ceil(Fraction(distance * (1 + 1e-12) + rounding) * self.unit) + self.unequal + 1
-
     def one_node_each(self) -> None:
         """(1) Every key group runs on exactly one node."""
-        for k, row in enumerate(self.problem.allowed):
+        for k, row in enumerate(self.problem.open_pairs):
             self.model.add_exactly_one(self.x[k, int(i)] for i in np.flatnonzero(row))
+
+    def leaves(self, k: int) -> Any:
+        """Whether key group k leaves its node: an expression, or 1 where it has to."""
+        here = self.x.get((k, int(self.workload.current[k])))
+        return 1 if here is None else 1 - here
 
     def migration_limits(self) -> None:
         """(2) The key groups that leave their node cost, and number, no more than allowed."""
-        leaves = [1 - self.x[k, int(i)] for k, i in enumerate(self.workload.current)]
-        if self.problem.max_migrations is not None:
-            self.model.add(sum(leaves) <= self.problem.max_migrations)
-        if self.problem.max_migration_cost is not None:
-            cost = scaled(self.problem.migration_cost)
-            limit = self._limit(self.problem.max_migration_cost, cost.scale, cost.error)
-            self.model.add(sum(int(c) * leave for c, leave in zip(cost.values, leaves, strict=True)) <= limit)
+        leaves = [self.leaves(k) for k in range(self.workload.key_groups)]
+        most = self.problem.max_migrations
+        if most is not None and most < len(leaves):
+            self.model.add(sum(leaves) <= most)
+        if self.problem.cost_limit is not None:
+            self.keep_within(self.problem.cost_limit, leaves)
 
-    def _limit(self, limit: float, scale: Fraction, error: float) -> int:
-        """A limit in scaled units, widened by what rounding the terms can have added to their sum."""
-        return math.floor(Fraction(limit) * scale) + math.ceil(error * float(scale) * self.workload.key_groups)
+    def keep_within(self, limit: Knapsack, chosen: list[Any]) -> None:
+        """Add a row for a limit on weights, given an expression for each item; None for items that cannot be chosen."""
+        if not limit.binds:
+            return
+        weights, most = limit.whole()
+        terms = [int(c) * item for c, item in zip(weights, chosen, strict=True) if c > 0 and item is not None]
+        self.model.add(sum(terms) <= most)
 
-    def node_load(self, i: int) -> cp_model.LinearExprT:
-        """Load of node i times the kept capacity, in the units of d times the capacity of i."""
-        return sum(
-            self.kept_capacity * int(y) * self.x[k, i]
-            for k, y in enumerate(self.load.values)
-            if y > 0 and (k, i) in self.x
-        )
+    def node_load(self, i: int, loads: list[int]) -> cp_model.LinearExprT:
+        """Load of node i, in whole units of distance."""
+        return sum(y * self.x[k, i] for k, y in enumerate(loads) if y > 0 and (k, i) in self.x)
 
     def upper_loads(self) -> None:
         """(3) No node lies more than d - d_u above the mean."""
-        for i, c in enumerate(self.capacity.values):
-            self.model.add(self.node_load(i) <= int(c) * (self.mean + self.upper))
+        for i, loads in enumerate(self.distances.high):
+            self.model.add(self.node_load(i, loads) <= self.distances.mean_high + self.upper)
 
     def lower_loads(self) -> None:
         """(4) No kept node lies more than d - d_l below the mean."""
-        for i in np.flatnonzero(self.workload.kept):
-            self.model.add(self.node_load(int(i)) >= int(self.capacity.values[i]) * (self.mean - self.lower))
+        for i in np.flatnonzero(self.workload.kept).tolist():
+            self.model.add(self.node_load(i, self.distances.low[i]) >= self.distances.mean_low - self.lower)
 
     def distance_floor(self) -> None:
         """(5) The load distance does not exceed the mean, as printed; off by default."""
         if self.problem.distance_floor:
-            self.model.add(self.d <= self.mean)
+            self.model.add(self.d <= self.distances.units(self.problem.mean_load + 2 * SLACK * self.problem.scale))
 
     def resource_capacities(self) -> None:
         """(7) No node uses more of a resource than it has."""
-        for name, limits in (self.problem.resource_capacity or {}).items():
-            use = scaled(self.problem.usage(name))
-            for i, limit in enumerate(np.asarray(limits)):
-                terms = [int(r) * self.x[k, i] for k, r in enumerate(use.values) if r > 0 and (k, i) in self.x]
-                if terms:
-                    self.model.add(sum(terms) <= self._limit(float(limit), use.scale, use.error))
+        for name in self.problem.resource_capacity or {}:
+            for i, room in enumerate(self.problem.rooms(name)):
+                self.keep_within(room, [self.x.get((k, i)) for k in range(self.workload.key_groups)])
+
+    def forbid(self, assignment: IntArray) -> None:
+        """Cut off an assignment that rounding let into the model and the check refused, and others by the same cause."""
+        cuts = 0
+        for items, node in self.problem.covers(assignment):
+            chosen = [self.leaves(k) if node is None else self.x[k, node] for k in items.tolist()]
+            self.model.add(sum(chosen) <= len(chosen) - 1)
+            cuts += 1
+        if cuts == 0:
+            self.model.add_bool_or(~self.x[k, int(i)] for k, i in enumerate(assignment))
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""
+        self.model.clear_hints()
         for (k, i), x in self.x.items():
             self.model.add_hint(x, int(assignment[k] == i))
 
-    def assignment(self, value: object) -> IntArray:
+    def assignment(self, value: Callable[[Any], int]) -> IntArray:
         """Read the assignment through ``value``, a function from a variable to its value."""
         chosen = np.zeros(self.workload.key_groups, dtype=np.int64)
         for (k, i), x in self.x.items():
-            if value(x):  # type: ignore[operator]
+            if value(x):
                 chosen[k] = i
         return chosen
 
     def bound(self, integer_bound: float) -> float:
-        """Turn a proven bound on the integer d into a safe one on the load distance.
-
-        What rounding can have added is taken off: half a unit for every load, on the node and in the mean; a unit
-        of d where unequal capacities made the solver round it up, another where the mean was rounded; and the
-        relative error of rounded capacities, which bears on a node's load and on the mean.
-        """
-        capacity = self.workload.capacity
-        whole = math.ceil(integer_bound - 1e-6) - self.unequal - (self.problem.mean != "exact")
-        value = float(Fraction(max(whole, 0)) / self.unit)
-        loads = 2 * self.load.error * self.workload.key_groups / float(capacity.min())
-        relative = 2 * self.capacity.error / float(capacity.min())
-        safe = (value * (1 - 1e-12) - loads - 2 * relative * self.problem.mean_load) / (1 + relative)
-        return max(0.0, safe)
+        """Turn a proven bound on the integer d into a safe one on the load distance."""
+        return self.distances.distance(math.ceil(integer_bound - 1e-6))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
@@ -13,11 +14,15 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import arrays, metrics
 from keyshift.models.errors import InputError
+from keyshift.models.knapsack import Knapsack
 from keyshift.models.problem import Problem, Violation, read_assignment
-from keyshift.models.workload import BoolArray, FloatArray, Workload
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 SLACK = 1e-9
 """Relative rounding allowed when a sum of floats is held against a limit."""
+EPSILON = 2.0**-52
+LARGEST = 1e150
+"""Sums of loads, costs and resources must be smaller: searches square them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +111,19 @@ class KeyGroupAllocation(Problem):
         if self.mean not in ("exact", "ceiling"):
             raise InputError(f"mean = {self.mean!r} must be 'exact' or 'ceiling'")
         put("resource_capacity", self._read_capacities(self.resource_capacity or {}))
+        self._refuse_what_no_float_holds()
+
+    def _refuse_what_no_float_holds(self) -> None:
+        w = self.workload
+        with np.errstate(over="ignore"):
+            sums = {
+                "load": w.last_load.sum() / w.capacity.min() * (w.capacity.sum() / w.capacity.max()),
+                "alpha * state": self.migration_cost.sum(),
+                **{name: self.usage(name).sum() for name in self.resource_capacity or {}},
+            }
+        for name, total in sums.items():
+            if not total < LARGEST:
+                raise InputError(f"{name}: its sum, per unit of the smallest capacity, must be below {LARGEST:g}")
 
     def _read_capacities(self, given: Mapping[str, ArrayLike]) -> Mapping[str, FloatArray]:
         known = {**self.workload.resources, "load": self.workload.last_load}
@@ -128,6 +146,16 @@ class KeyGroupAllocation(Problem):
         return float(math.ceil(exact)) if self.mean == "ceiling" else exact
 
     @property
+    def rounding(self) -> float:
+        """More than float sums can be wrong by in a load distance; 0 where they are sums of small whole numbers."""
+        w = self.workload
+        total, mean = float(w.last_load.sum()), self.mean_load
+        whole = bool((w.last_load == np.floor(w.last_load)).all()) and bool((w.capacity == 1).all())
+        if whole and total < 2.0**50 and 2 * mean == math.floor(2 * mean):
+            return 0.0
+        return 4 * EPSILON * (w.key_groups + 8) * (total / float(w.capacity.min()) + mean)
+
+    @property
     def migration_cost(self) -> FloatArray:
         """mc_k = alpha * state, shape (p,)."""
         return self.alpha * self.workload.state
@@ -140,6 +168,41 @@ class KeyGroupAllocation(Problem):
         open_to_all[np.arange(w.key_groups), w.current] = True
         return open_to_all
 
+    @cached_property
+    def cost_limit(self) -> Knapsack | None:
+        """The limit of (2) on the cost of the key groups that move; None without one."""
+        limit = self.max_migration_cost
+        return None if limit is None else Knapsack(self.migration_cost, limit * (1 + SLACK))
+
+    def rooms(self, resource: str) -> list[Knapsack]:
+        """The limit of (7) on the use of a resource, node by node."""
+        limits = np.asarray((self.resource_capacity or {})[resource])
+        return [Knapsack(self.usage(resource), float(limit) * (1 + SLACK)) for limit in limits]
+
+    @cached_property
+    def open_pairs(self) -> BoolArray:
+        """Which key group may run on which node as far as (2), (6) and (7) say of it alone, shape (p, n)."""
+        w, may = self.workload, self.allowed
+        if self.cost_limit is not None:
+            may[~self.cost_limit.fits] = False
+            may[np.arange(w.key_groups), w.current] = True
+        for name in self.resource_capacity or {}:
+            may &= np.array([room.fits for room in self.rooms(name)]).T
+        return arrays.frozen(may)
+
+    def covers(self, assignment: np.ndarray) -> Iterator[tuple[IntArray, int | None]]:
+        """For each limit of (2) on cost and of (7) that an assignment breaks: key groups that do so between them.
+
+        Not all of them can leave their nodes (None), or run on the node given.
+        """
+        if self.cost_limit is not None and self._costs_too_much(assignment):
+            yield self.cost_limit.cover(np.flatnonzero(metrics.moved(self.workload, assignment))), None
+        for name in self.resource_capacity or {}:
+            for i, room in enumerate(self.rooms(name)):
+                here = np.flatnonzero(assignment == i)
+                if self.usage(name)[here].sum() > room.limit:
+                    yield room.cover(here), i
+
     def usage(self, resource: str) -> FloatArray:
         """Use of a limited resource by each key group, shape (p,)."""
         return self.workload.last_load if resource == "load" else self.workload.resources[resource]
@@ -148,8 +211,8 @@ class KeyGroupAllocation(Problem):
 
     @property
     def scale(self) -> float:
-        """The mean node load (1 when nothing is loaded)."""
-        return metrics.mean_load(self.workload) or 1.0
+        """The mean of the formulation (1 when nothing is loaded)."""
+        return self.mean_load or 1.0
 
     def canonical(self, assignment: Any) -> np.ndarray:
         return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
@@ -166,7 +229,7 @@ class KeyGroupAllocation(Problem):
             "upper_deviation": upper,  # d - d_u at its smallest
             "lower_deviation": lower,  # d - d_l at its smallest
             "deviation_sum": upper + lower,
-            "migration_cost": float(self.migration_cost[metrics.moved(self.workload, assignment)].sum()),
+            "migration_cost": self._cost(assignment),
         }
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
@@ -183,11 +246,17 @@ class KeyGroupAllocation(Problem):
         if self.max_migrations is not None and count > self.max_migrations:
             said = f"{count} key groups move, the limit is {self.max_migrations}"
             broken.append(Violation("max_migrations", said, amount=count - self.max_migrations))
-        cost = float(self.migration_cost[metrics.moved(self.workload, assignment)].sum())
-        if self.max_migration_cost is not None and cost > self.max_migration_cost * (1 + SLACK):
+        if self.max_migration_cost is not None and self._costs_too_much(assignment):
+            cost = self._cost(assignment)
             said = f"the moves cost {cost:g}, the limit is {self.max_migration_cost:g}"
             broken.append(Violation("max_migration_cost", said, amount=cost - self.max_migration_cost))
         return broken
+
+    def _cost(self, assignment: np.ndarray) -> float:
+        return float(self.migration_cost[metrics.moved(self.workload, assignment)].sum())
+
+    def _costs_too_much(self, assignment: np.ndarray) -> bool:
+        return self.cost_limit is not None and self._cost(assignment) > self.cost_limit.limit
 
     def _broken_distance_floor(self, assignment: np.ndarray) -> list[Violation]:  # (5)
         excess = self.objective(assignment) - self.mean_load
@@ -225,6 +294,11 @@ class KeyGroupAllocation(Problem):
             found += [
                 f"key group {k} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}"
                 for k in np.flatnonzero(use > roomiest * (1 + SLACK))
+            ]
+        if not found:
+            found = [
+                f"key group {k} has no node: it may not stay where it is, nor can it move within the limits"
+                for k in np.flatnonzero(~self.open_pairs.any(axis=1))
             ]
         if self.max_migrations == 0 or (self.max_migration_cost == 0 and (self.migration_cost > 0).all()):
             found += [f"{v.message}, and nothing may move" for v in self._broken_capacities(self.workload.current)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyomo.environ as pyo
 
 from keyshift.models.allocation.problem import KeyGroupAllocation
+from keyshift.models.knapsack import Knapsack
 from keyshift.models.workload import IntArray
 
 Objective = Literal["distance", "deviation_sum"] | tuple[float, float]
@@ -23,6 +24,9 @@ class AllocationPyomo:
         First stage (d), second stage ((d - d_u) + (d - d_l)), or the printed w1 * d - w2 * (d_u + d_l).
     max_distance : float, optional
         Upper limit on d, which the second stage takes from the first.
+    negligible : float, default 0
+        Loads below so much of the mean, or of the largest on the same node, are left out of (3), and all added to
+        the right side of (4): a relaxation, for solvers that lose what is so small.
 
     Attributes
     ----------
@@ -31,13 +35,17 @@ class AllocationPyomo:
     """
 
     def __init__(
-        self, problem: KeyGroupAllocation, objective: Objective = "distance", max_distance: float | None = None
+        self,
+        problem: KeyGroupAllocation,
+        objective: Objective = "distance",
+        max_distance: float | None = None,
+        negligible: float = 0.0,
     ) -> None:
-        self.problem = problem
+        self.problem, self.negligible = problem, negligible
         self.workload = problem.workload
         self.load = problem.workload.last_load.tolist()
         self.current = problem.workload.current.tolist()
-        self.open = [np.flatnonzero(row).tolist() for row in problem.allowed]
+        self.open = [np.flatnonzero(row).tolist() for row in problem.open_pairs]
         self.model = pyo.ConcreteModel(name=problem.name)
         self.variables(max_distance)
         self.set_objective(objective)
@@ -49,7 +57,7 @@ class AllocationPyomo:
         self.resource_capacities()
 
     def variables(self, max_distance: float | None) -> None:
-        """x, d, d_u, d_l; (6) is imposed by leaving out the pairs that it forbids."""
+        """x, d, d_u, d_l; pairs that (6), or (2) or (7) by themselves, forbid are left out."""
         m = self.model
         m.pairs = pyo.Set(initialize=[(k, i) for k, nodes in enumerate(self.open) for i in nodes], dimen=2)
         m.x = pyo.Var(m.pairs, domain=pyo.Binary)
@@ -77,38 +85,54 @@ class AllocationPyomo:
             range(self.workload.key_groups), rule=lambda m, k: sum(m.x[k, i] for i in self.open[k]) == 1
         )
 
-    def migration_limits(self) -> None:
-        """(2) The key groups that leave their node cost, and number, no more than allowed.
+    def leaves(self, k: int) -> Any:
+        """1 where key group k leaves its node: under (1) its variables off that node sum to it, and this is shorter."""
+        here = (k, self.current[k])
+        return 1 - self.model.x[here] if here in self.model.x else 1
 
-        Under (1) the variables of k off its node sum to 1 - x[k, current], which keeps the row short.
-        """
+    def migration_limits(self) -> None:
+        """(2) The key groups that leave their node cost, and number, no more than allowed."""
         m, problem = self.model, self.problem
-        leaves = [1 - m.x[k, i] for k, i in enumerate(self.current)]
-        if problem.max_migration_cost is not None:
-            cost = problem.migration_cost.tolist()
-            m.migration_cost = pyo.Constraint(
-                expr=pyo.quicksum(c * leave for c, leave in zip(cost, leaves, strict=True))
-                <= problem.max_migration_cost
-            )
-        if problem.max_migrations is not None:
+        leaves = [self.leaves(k) for k in range(self.workload.key_groups)]
+        m.covers = pyo.ConstraintList()
+        if problem.cost_limit is not None and problem.cost_limit.binds:
+            row = self.within(problem.cost_limit, leaves)
+            m.migration_cost = pyo.Constraint(expr=row)
+        if problem.max_migrations is not None and problem.max_migrations < len(leaves):
             m.migrations = pyo.Constraint(expr=pyo.quicksum(leaves) <= problem.max_migrations)
 
-    def node_load(self, i: int) -> pyo.Expression:
-        """Load per unit of capacity of node i."""
+    @staticmethod
+    def within(limit: Knapsack, chosen: list[Any]) -> object:
+        """A limit on weights, given an expression for each item; None for items that cannot be chosen."""
+        items = zip(limit.weights.tolist(), limit.fits.tolist(), chosen, strict=True)
+        terms = [c * item for c, fits, item in items if c > 0 and fits and item is not None]
+        # A row without variables would be a constant to Pyomo, not a constraint.
+        return pyo.quicksum(terms) <= limit.most if terms else pyo.Constraint.Skip
+
+    def significant_load(self, i: int) -> tuple[pyo.Expression, float]:
+        """Load per unit of capacity of node i, and what negligible loads could add to it."""
         m, c = self.model, float(self.workload.capacity[i])
-        return pyo.quicksum(y / c * m.x[k, i] for k, y in enumerate(self.load) if y > 0 and (k, i) in m.x)
+        loads = {k: y / c for k, y in enumerate(self.load) if y > 0 and (k, i) in m.x}
+        least = self.negligible * max([self.problem.mean_load, *loads.values()])
+        lost = sum(y for y in loads.values() if y < least)
+        return pyo.quicksum(y * m.x[k, i] for k, y in loads.items() if y >= least), lost
 
     def upper_loads(self) -> None:
         """(3) No node lies more than d - d_u above the mean."""
         mean = self.problem.mean_load
         self.model.upper_load = pyo.Constraint(
-            range(self.workload.nodes), rule=lambda m, i: self.node_load(i) <= mean + (m.d - m.d_u)
+            range(self.workload.nodes), rule=lambda m, i: self.significant_load(i)[0] <= mean + (m.d - m.d_u)
         )
 
     def lower_loads(self) -> None:
         """(4) No kept node lies more than d - d_l below the mean."""
         mean, kept = self.problem.mean_load, np.flatnonzero(self.workload.kept).tolist()
-        self.model.lower_load = pyo.Constraint(kept, rule=lambda m, i: self.node_load(i) >= mean - (m.d - m.d_l))
+
+        def enough(m: pyo.ConcreteModel, i: int) -> object:
+            load, lost = self.significant_load(i)
+            return load >= mean - lost - (m.d - m.d_l)
+
+        self.model.lower_load = pyo.Constraint(kept, rule=enough)
 
     def distance_floor(self) -> None:
         """(5) The load distance does not exceed the mean, as printed; off by default."""
@@ -117,15 +141,28 @@ class AllocationPyomo:
 
     def resource_capacities(self) -> None:
         """(7) No node uses more of a resource than it has."""
-        m, limits = self.model, dict(self.problem.resource_capacity or {})
-        usage = {name: self.problem.usage(name).tolist() for name in limits}
+        m, problem = self.model, self.problem
+        rooms = {
+            (name, i): room for name in problem.resource_capacity or {} for i, room in enumerate(problem.rooms(name))
+        }
+        binding = [at for at, room in rooms.items() if room.binds]
 
         def within(m: pyo.ConcreteModel, name: str, i: int) -> object:
-            use = pyo.quicksum(r * m.x[k, i] for k, r in enumerate(usage[name]) if r > 0 and (k, i) in m.x)
-            # A row without variables would be a constant to Pyomo, not a constraint; it holds trivially.
-            return pyo.Constraint.Skip if isinstance(use, int | float) else use <= float(np.asarray(limits[name])[i])
+            chosen = [m.x[k, i] if i in nodes else None for k, nodes in enumerate(self.open)]
+            return self.within(rooms[name, i], chosen)
 
-        m.capacity = pyo.Constraint(list(limits), range(self.workload.nodes), rule=within)
+        m.capacity = pyo.Constraint(pyo.Set(initialize=binding, dimen=2), rule=within)
+
+    def forbid(self, assignment: IntArray) -> None:
+        """Cut off an assignment that tolerances let into the model and the check refused, and others by the same cause."""
+        m, cuts = self.model, 0
+        for items, node in self.problem.covers(assignment):
+            chosen = [self.leaves(k) if node is None else m.x[k, node] for k in items.tolist()]
+            m.covers.add(pyo.quicksum(chosen) <= len(chosen) - 1)
+            cuts += 1
+        if cuts == 0:
+            free = [(k, int(i)) for k, i in enumerate(assignment) if not m.x[k, int(i)].fixed]
+            m.covers.add(pyo.quicksum(m.x[at] for at in free) <= len(free) - 1)
 
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable the value it has in a known assignment."""
@@ -133,9 +170,11 @@ class AllocationPyomo:
         for (k, i), x in m.x.items():
             x.value = int(assignment[k] == i)
         figures = self.problem.metrics(assignment)
-        m.d.value = figures["load_distance"]
-        m.d_u.value = m.d.value - figures["upper_deviation"]
-        m.d_l.value = m.d.value - figures["lower_deviation"]
+        d = figures["load_distance"]
+        # Rounding may put a value a hair outside its box.
+        m.d.set_value(d, skip_validation=True)
+        m.d_u.set_value(d - figures["upper_deviation"], skip_validation=True)
+        m.d_l.set_value(d - figures["lower_deviation"], skip_validation=True)
 
     def assignment(self) -> IntArray:
         """Read the assignment from the variables' values: for each key group, its node of largest x."""

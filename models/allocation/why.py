@@ -30,7 +30,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class AllocationExplanation:
     """The moves, the most valuable first; the nodes that set the load distance; the limits that are used up."""
 
     load_distance: float
@@ -41,7 +41,7 @@ class Explanation:
         return "\n".join([f"load distance {self.load_distance:g}", *map(str, self.moves), *self.binding])
 
 
-def explain(problem: KeyGroupAllocation, assignment: object) -> Explanation:
+def explain(problem: KeyGroupAllocation, assignment: object) -> AllocationExplanation:
     """Explain an assignment by arithmetic alone.
 
     Parameters
@@ -51,12 +51,12 @@ def explain(problem: KeyGroupAllocation, assignment: object) -> Explanation:
 
     Returns
     -------
-    Explanation
+    AllocationExplanation
         A gain may be negative: the move then serves another purpose, or none. Gains do not add up: two moves may be
         worth something only together.
     """
     chosen = problem.canonical(assignment)
-    return Explanation(problem.objective(chosen), _moves(problem, chosen), tuple(_binding(problem, chosen)))
+    return AllocationExplanation(problem.objective(chosen), _moves(problem, chosen), tuple(_binding(problem, chosen)))
 
 
 def _moves(problem: KeyGroupAllocation, chosen: np.ndarray) -> tuple[Move, ...]:

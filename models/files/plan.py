@@ -1,7 +1,7 @@
 """Plans on disk: one JSON file, checked against a schema and against itself before it is believed.
 
 ====================  ==============================================================================================
-``keyshift_plan``     format version
+``format``, ``version``
 ``problem`` ...       what was asked, how it was answered: parameters, method, status, objective, bound
 ``workload``          what the plan was made for: the fingerprint of all of it, and what moves are held against
 ``nodes``             capacity of every node, new ones included; which ones leave
@@ -14,48 +14,43 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeFloat, NonNegativeInt, ValidationError
+from pydantic import Field
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.json_file import read_json
+from keyshift.models.files.schema import Count, FileFormat, FileModel, Whole, Wholes, read_file
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.plan import Plan
-from keyshift.models.plans.record import FORMAT
 
-Name = str | int
-Amount = NonNegativeFloat
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class WorkloadRecord(_Record):
+class WorkloadRecord(FileModel):
     """What a plan remembers of its workload."""
 
     fingerprint: str
     rest: str
     load: list[Amount]
     state: list[Amount]
-    current: list[NonNegativeInt]
+    current: Wholes
     capacity: list[Amount]
     draining: list[bool]
-    keys: list[Name] | None
-    node_names: list[Name] | None
+    keys: list[str | int] | None
+    node_names: list[str | int] | None
 
 
-class NodesRecord(_Record):
+class NodesRecord(FileModel):
     """Every node, new ones included."""
 
     capacity: list[Amount]
     leaving: list[bool]
 
 
-class LimitRecord(_Record):
+class LimitRecord(FileModel):
     """One resource on the way."""
 
     limit: list[Amount | None]
@@ -63,7 +58,7 @@ class LimitRecord(_Record):
     usage: list[Amount]
 
 
-class PhaseRecord(_Record):
+class PhaseRecord(FileModel):
     """One phase."""
 
     start: Amount
@@ -72,37 +67,41 @@ class PhaseRecord(_Record):
     load_distance: Amount
 
 
-class MoveRecord(_Record):
+class MoveRecord(FileModel):
     """One move."""
 
-    key_group: NonNegativeInt
-    source: NonNegativeInt
-    target: NonNegativeInt
-    gain: FiniteFloat
-    phase: NonNegativeInt
+    key_group: Whole
+    source: Whole
+    target: Whole
+    gain: Finite
+    phase: Whole
     start: Amount
     end: Amount
 
 
-class PlanRecord(_Record):
+class PlanFile(FileFormat):
     """A plan as its file holds it."""
 
-    keyshift_plan: int
+    kind: ClassVar[str] = "keyshift-plan"
+    newest: ClassVar[int] = 1
+
+    format: str
+    version: int
     problem: str
     parameters: dict[str, Any]
     method: str
     status: str
-    objective: FiniteFloat | None
-    bound: FiniteFloat | None
+    objective: Finite | None
+    bound: Finite | None
     measure: str
     seconds: Amount
     seconds_bound: Amount
     state_moved: Amount
     peak_load: Amount
-    load_distance: tuple[Amount, Amount]
+    load_distance: Annotated[list[Amount], Field(min_length=2, max_length=2)]
     overload: Amount
     overload_bound: Amount
-    parallel: int = Field(ge=1)
+    parallel: Count
     bandwidth: list[Amount] | None
     notes: list[str]
     workload: WorkloadRecord
@@ -120,17 +119,7 @@ def read_plan(path: str | Path) -> Plan:
     InputError
         With the file and what is wrong with it: no plan, another format, a field, figures that contradict each other.
     """
-    content = read_json(path)
-    if not isinstance(content, dict) or "keyshift_plan" not in content:
-        raise InputError(f"{path} is no plan")
-    if content["keyshift_plan"] != FORMAT:
-        raise InputError(f"{path} has another format than {FORMAT}, which this version reads")
-    try:
-        record = PlanRecord.model_validate(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InputError(f"{path}: {where}: {first['msg']}") from None
+    record = read_file(path, PlanFile)
     try:
         plan = _plan_of(record)
         _refuse_contradictions(record, plan)
@@ -139,7 +128,7 @@ def read_plan(path: str | Path) -> Plan:
     return plan
 
 
-def _plan_of(record: PlanRecord) -> Plan:
+def _plan_of(record: PlanFile) -> Plan:
     w = record.workload
     floats, whole = (lambda v: np.array(v, dtype=float)), (lambda v: np.array(v, dtype=np.int64))
     made = MadeFor(
@@ -171,7 +160,7 @@ def _plan_of(record: PlanRecord) -> Plan:
     )  # fmt: skip
 
 
-def _refuse_contradictions(record: PlanRecord, plan: Plan) -> None:
+def _refuse_contradictions(record: PlanFile, plan: Plan) -> None:
     """What a schema cannot say: lengths that agree, nodes that exist, figures that follow from the moves."""
     made, p, n = plan.made_for, plan.made_for.load.size, plan.capacity.size
     lengths = {

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, FiniteFloat, NonNegativeFloat, ValidationError
+from pydantic import Field
 
 from keyshift.models.answer import Termination
 from keyshift.models.arrays import frozen
 from keyshift.models.errors import InputError
-from keyshift.models.files.json_file import read_json, write_json
 from keyshift.models.files.problem import decode, encode, problem_of, problem_record
+from keyshift.models.files.schema import FileFormat, read_file
+from keyshift.models.files.writing import write_text
 from keyshift.models.problem import Violation
 from keyshift.models.solution import Solution, Status
 
-FORMAT = 1
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
-class SolutionRecord(BaseModel):
+class SolutionFile(FileFormat):
     """A solution as its file holds it."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    kind: ClassVar[str] = "keyshift-solution"
+    newest: ClassVar[int] = 1
 
-    keyshift_solution: int
+    format: str
+    version: int
     problem: dict[str, Any]
     method: str
     status: Status
     termination: Termination
     assignment: list[Any] | None
-    objective: FiniteFloat | None
-    bound: FiniteFloat | None
-    seconds: NonNegativeFloat
-    metrics: dict[str, FiniteFloat]
+    objective: Finite | None
+    bound: Finite | None
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    metrics: dict[str, Finite]
     message: str
     details: dict[str, Any]
     offered: list[Any] | None
@@ -50,7 +54,7 @@ def solution_record(solution: Solution) -> dict[str, Any]:
         except InputError:
             continue
     return {
-        "keyshift_solution": FORMAT,
+        **SolutionFile.stamp(),
         "problem": problem_record(s.problem),
         "method": s.method,
         "status": s.status,
@@ -79,7 +83,7 @@ def encode_violation(violation: Violation) -> dict[str, Any]:
 
 def write_solution(solution: Solution, path: str | Path) -> None:
     """Write a solution, whole or not at all."""
-    write_json(solution_record(solution), path)
+    write_text(path, json.dumps(solution_record(solution), allow_nan=False) + "\n")
 
 
 def read_solution(path: str | Path) -> Solution:
@@ -91,23 +95,14 @@ def read_solution(path: str | Path) -> Solution:
         With the file and what is wrong with it; also when the assignment breaks a rule, or has another objective than
         the file says, or one below the bound.
     """
-    content = read_json(path)
-    if not isinstance(content, dict) or "keyshift_solution" not in content:
-        raise InputError(f"{path} is no solution")
-    if content["keyshift_solution"] != FORMAT:
-        raise InputError(f"{path} has another format than {FORMAT}, which this version reads")
-    try:
-        record = SolutionRecord.model_validate(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise InputError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    record = read_file(path, SolutionFile)
     try:
         return _solution_of(record)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def _solution_of(r: SolutionRecord) -> Solution:
+def _solution_of(r: SolutionFile) -> Solution:
     problem = problem_of(r.problem)
     assignment, objective, metrics = None, None, dict(r.metrics)
     if r.assignment is not None:

@@ -77,6 +77,7 @@ class WorkloadFile(FileFormat):
     home: Wholes | None = None
     resources: Annotated[dict[str, list[float]] | None, Field(description="Further resources by name")] = None
     keys: list[str | int] | None = None
+    node_names: list[str | int] | None = None
 
 
 def write_workload(workload: Workload, path: str | Path, *, overwrite: bool = False) -> None:
@@ -167,6 +168,8 @@ def _content(workload: Workload) -> dict[str, Any]:
         content["resources"] = {name: use.tolist() for name, use in w.resources.items()}
     if w.keys is not None:
         content["keys"] = list(w.keys)
+    if w.node_names is not None:
+        content["node_names"] = list(w.node_names)
     return content
 
 
@@ -198,6 +201,7 @@ def _read_json(source: Path) -> Workload:
         home=read.home,
         resources=read.resources,
         keys=read.keys,
+        node_names=read.node_names,
     )
 
 

@@ -64,9 +64,7 @@ class WorkloadManifest(FileFormat):
 
 
 def _tables_of(w: Workload) -> dict[str, dict[str, Any]]:
-    labels = None if w.keys is None else list(w.keys)
-    if labels is not None and not all(isinstance(label, int) and abs(label) < 2**63 for label in labels):
-        labels = [str(label) for label in labels]
+    labels, names = _column(w.keys), _column(w.node_names)
     key_groups: dict[str, Any] = {"key_group": np.arange(w.key_groups), "state": w.state, "current": w.current}
     optional = {"operator": w.operator, "home": w.home, "key": labels}
     key_groups |= {name: values for name, values in optional.items() if values is not None}
@@ -77,10 +75,21 @@ def _tables_of(w: Workload) -> dict[str, dict[str, Any]]:
         "nodes": {"node": np.arange(w.nodes), "capacity": w.capacity, "draining": w.draining},
         "load": {"window": window, "key_group": key_group, "load": w.load[window, key_group]},
     }
+    if names is not None:
+        tables["nodes"]["name"] = names
     if w.traffic is not None:
         pairs = w.traffic.tocoo()
         tables["traffic"] = {"src": pairs.row, "dst": pairs.col, "tuples": pairs.data}
     return tables
+
+
+def _column(labels: tuple[str | int, ...] | None) -> list[str] | list[int] | None:
+    """Labels as one column: numbers where all are, else texts."""
+    if labels is None:
+        return None
+    if all(isinstance(label, int) and abs(label) < 2**63 for label in labels):
+        return [int(label) for label in labels]
+    return [str(label) for label in labels]
 
 
 def create_tables(workload: Workload, target: Path) -> None:
@@ -166,6 +175,7 @@ def read_tables(source: Path, most: int) -> Workload:
         home=groups.get("home"),
         resources={n.removeprefix(_RESOURCE): v for n, v in groups.items() if n.startswith(_RESOURCE)},
         keys=None if "key" not in groups else groups["key"].tolist(),
+        node_names=None if "name" not in nodes else nodes["name"].tolist(),
     )
     for name, account in (about.tables or {}).items():
         _verify_sums(source / account.file, read[name], account.sums or {})

@@ -77,12 +77,20 @@ class MCLBCpSat:
         core = self.core
         if not core.limited:
             return
-        cost = scaled(core.state)
-        limit = math.floor(Fraction(core.budget) * cost.scale) + math.ceil(
-            cost.error * float(cost.scale) * core.state.size
-        )
-        costly = [(k, int(core.current[k])) for k in np.flatnonzero(core.state > 0)]
-        self.model.add(sum(int(cost.values[k]) * (1 - self.x[int(k), i]) for k, i in costly) <= limit)
+        for k in np.flatnonzero(~core.limit.fits).tolist():
+            self.model.add(self.x[k, int(core.current[k])] == 1)
+        if core.limit.binds:
+            cost, most = core.limit.whole()
+            moved = [int(cost[k]) * (1 - self.x[k, int(core.current[k])]) for k in np.flatnonzero(cost).tolist()]
+            self.model.add(sum(moved) <= most)
+
+    def forbid(self, assignment: IntArray) -> bool:
+        """Cut off an assignment to 0..n-1 that exceeds the budget, and others by the same cause; whether it does."""
+        cover = self.core.cover(assignment)
+        if cover is None:
+            return False
+        self.model.add_bool_or(self.x[int(k), int(self.core.current[k])] for k in cover)
+        return True
 
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
@@ -93,6 +101,7 @@ class MCLBCpSat:
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment to 0..n-1."""
+        self.model.clear_hints()
         known = in_order(assignment, self.order, self.core.interchangeable)
         for (k, i), x in self.x.items():
             self.model.add_hint(x, int(known[k] == i))

@@ -64,12 +64,26 @@ class MCLBMathOpt:
             self.model.add_linear_constraint(load - d == float(mean[t]), name=f"deviation[{t},{i}]")
 
     def state_budget(self) -> None:
-        """(3) No more state moves than allowed; what draining forces is already taken off."""
+        """(3) No more state moves than allowed, in shares of the budget; what exceeds it by itself stays."""
         core = self.core
-        if core.limited:
-            costly = [(k, int(core.current[k])) for k in np.flatnonzero(core.state > 0)]
-            moved = mathopt.fast_sum(float(core.state[k]) * (1 - self.x[int(k), i]) for k, i in costly)
-            self.model.add_linear_constraint(moved <= core.budget, name="budget")
+        if not core.limited:
+            return
+        for k in np.flatnonzero(~core.limit.fits).tolist():
+            self.x[k, int(core.current[k])].lower_bound = 1.0
+        if core.limit.binds:
+            shares = core.limit.shares()
+            costly = np.flatnonzero(shares > 0).tolist()
+            moved = mathopt.fast_sum(float(shares[k]) * (1 - self.x[k, int(core.current[k])]) for k in costly)
+            self.model.add_linear_constraint(moved <= 1.0, name="budget")
+
+    def forbid(self, assignment: IntArray) -> bool:
+        """Cut off an assignment to 0..n-1 that exceeds the budget, and others by the same cause; whether it does."""
+        cover = self.core.cover(assignment)
+        if cover is None:
+            return False
+        stay = mathopt.fast_sum(self.x[int(k), int(self.core.current[k])] for k in cover)
+        self.model.add_linear_constraint(stay >= 1.0)
+        return True
 
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""

@@ -11,11 +11,13 @@ from scipy.optimize import linear_sum_assignment
 
 from keyshift.models import arrays, metrics
 from keyshift.models.errors import InputError
+from keyshift.models.knapsack import Knapsack
 from keyshift.models.problem import Problem, Violation, read_assignment
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 SLACK = 1e-9
 """Relative rounding allowed when a sum of floats is held against a limit."""
+LARGEST = 1e150
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +87,10 @@ class MCLB(Problem):
                 f"nodes[{i}] = {capacity[i]:g} differs from nodes[0] = {capacity[0]:g}: "
                 "MCLB compares the loads of equal nodes"
             )
+        with np.errstate(over="ignore"):
+            largest = max(float(self.workload.load.sum()), float(self.workload.state.sum()))
+        if not largest < LARGEST:
+            raise InputError(f"load and state must each sum to less than {LARGEST:g}: their squares are summed")
 
     # What every problem answers ---------------------------------------------------------------------------------
 
@@ -93,6 +99,10 @@ class MCLB(Problem):
         """The imbalance that one average key group makes by itself: its second moment over the kept nodes."""
         w = self.workload
         return float(np.square(w.load).sum() / (w.key_groups * w.kept.sum())) or 1.0
+
+    def tolerance_of(self, objective: float) -> float:
+        """A millionth of the scale, or of the objective where that is more: sums of squares round with their size."""
+        return 1e-6 * max(self.scale, objective)
 
     def canonical(self, assignment: Any) -> np.ndarray:
         return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
@@ -191,10 +201,21 @@ class Core:
         load = np.ascontiguousarray(w.load.T)
         return cls(load, np.where(current < 0, 0.0, w.state), current, names.size, budget, forced, names)
 
+    @cached_property
+    def limit(self) -> Knapsack:
+        """The budget on the state of the key groups that move."""
+        return Knapsack(self.state, self.budget)
+
     @property
     def limited(self) -> bool:
         """Whether the budget can bind at all."""
         return self.budget < float(self.state.sum())
+
+    def cover(self, assignment: IntArray) -> IntArray | None:
+        """Key groups that exceed the budget between them; None where the assignment keeps it."""
+        if self.moved(assignment) <= self.budget:
+            return None
+        return self.limit.cover(np.flatnonzero((assignment != self.current) & (self.state > 0)))
 
     @property
     def interchangeable(self) -> BoolArray:

@@ -67,12 +67,26 @@ class MCLBPyomo:
         self.model.deviation = pyo.Constraint(range(self.load.shape[1]), range(self.core.nodes), rule=load_less_mean)
 
     def state_budget(self) -> None:
-        """(3) No more state moves than allowed; what draining forces is already taken off."""
+        """(3) No more state moves than allowed; what exceeds the budget by itself stays."""
         core, m = self.core, self.model
-        if core.limited:
-            costly = [(k, int(core.current[k])) for k in np.flatnonzero(core.state > 0)]
-            moved = pyo.quicksum(float(core.state[k]) * (1 - m.x[k, i]) for k, i in costly)
-            m.budget = pyo.Constraint(expr=moved <= core.budget)
+        m.covers = pyo.ConstraintList()
+        if not core.limited:
+            return
+        for k in np.flatnonzero(~core.limit.fits).tolist():
+            m.x[k, int(core.current[k])].fix(1)
+        if core.limit.binds:
+            costly = np.flatnonzero(core.limit.fits & (core.state > 0)).tolist()
+            moved = pyo.quicksum(float(core.state[k]) * (1 - m.x[k, int(core.current[k])]) for k in costly)
+            m.budget = pyo.Constraint(expr=moved <= core.limit.most)
+
+    def forbid(self, assignment: IntArray) -> bool:
+        """Cut off an assignment to 0..n-1 that exceeds the budget, and others by the same cause; whether it does."""
+        cover = self.core.cover(assignment)
+        if cover is None:
+            return False
+        stay = [self.model.x[int(k), int(self.core.current[k])] for k in cover]
+        self.model.covers.add(pyo.quicksum(stay) >= 1)
+        return True
 
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
@@ -113,11 +127,13 @@ class MCLBPyomo:
         """Give every variable its value in a known assignment to 0..n-1."""
         assignment = self.in_order(assignment)
         for (k, i), x in self.model.x.items():
-            x.value = int(assignment[k] == i)
+            if not x.fixed:
+                x.value = int(assignment[k] == i)
         for (t, i), value in np.ndenumerate(self.deviations_of(assignment)):
-            self.model.d[t, i].value = value
+            # Rounding may put a value a hair outside its box.
+            self.model.d[t, i].set_value(value, skip_validation=True)
             if self.linear:
-                self.model.e[t, i].value = value**2
+                self.model.e[t, i].set_value(value**2, skip_validation=True)
 
     def assignment(self) -> IntArray:
         """Read the assignment to 0..n-1 from the variables' values."""

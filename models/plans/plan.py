@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models.arrays import frozen
-from keyshift.models.files.json_file import write_json
+from keyshift.models.files.writing import write_text
 from keyshift.models.plans.checking import check_plan
 from keyshift.models.plans.difference import PlanDifference, difference
 from keyshift.models.plans.made_for import MadeFor
@@ -286,4 +287,4 @@ class Plan:
         InputError
             If the folder does not exist.
         """
-        write_json(self.as_record(), path)
+        write_text(path, json.dumps(self.as_record(), allow_nan=False) + "\n")

@@ -11,14 +11,13 @@ from keyshift.models.workload import FloatArray
 if TYPE_CHECKING:
     from keyshift.models.plans.plan import Plan
 
-FORMAT = 1
-
 
 def record_of(plan: Plan) -> dict[str, Any]:
     """Every field of a plan's file, in its order."""
     made = plan.made_for
     return {
-        "keyshift_plan": FORMAT,
+        "format": "keyshift-plan",
+        "version": 1,
         "problem": plan.problem,
         "parameters": dict(plan.parameters),
         "method": plan.method,

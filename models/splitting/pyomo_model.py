@@ -11,6 +11,8 @@ import pyomo.environ as pyo
 from keyshift.models.splitting.items import Items
 from keyshift.models.workload import IntArray
 
+NEGLIGIBLE = 1e-10
+"""What a group of items fills of a unit in all, if left out: that only relaxes the model, and keeps it in one scale."""
 ROUNDING = 1e-9
 """Limits of the model give way by this: nothing that keeps them in exact arithmetic may fall out by rounding."""
 
@@ -45,6 +47,7 @@ class SplittingPyomo:
         self.filled = np.where(
             items.options >= 0, items.weight[:, None] / items.problem.speeds[items.options] / self.unit, 0.0
         )
+        self.filled[self.filled * items.count[:, None] < NEGLIGIBLE] = 0.0
         fits = self.filled[group, at] <= most / self.unit * (1 + ROUNDING)
         self.pairs = list(zip(group[fits].tolist(), at[fits].tolist(), strict=True))
         self.model = pyo.ConcreteModel(name=items.problem.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,10 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.ranges import NonNegative, Threads, Whole
 from keyshift.solvers.allocation.incumbent import Incumbent
+from keyshift.solvers.checked import within
+
+if TYPE_CHECKING:
+    from keyshift.models.allocation.cpsat_model import AllocationCpSat
 
 SECOND_STAGE_PAIRS = 3_000
 """The second stage is solved for so many (key group, node) pairs at most."""
@@ -94,28 +99,44 @@ class _Portfolio(Incumbent):
     def engine(self, threads: int) -> None:
         """Phase 3: CP-SAT for a while from the best answer, then HiGHS."""
         from keyshift.models.allocation.cpsat_model import AllocationCpSat
-        from keyshift.solvers import cpsat
 
-        statement = AllocationCpSat(self.problem)
+        statement = within(self.budget, lambda: AllocationCpSat(self.problem))
+        if statement is None:
+            return
         if self.best is not None:
             statement.set_start(self.best)
+        while self._cpsat(statement, threads):
+            pass
+        if not self.done:
+            self._highs(threads)
+
+    def _cpsat(self, statement: AllocationCpSat, threads: int) -> bool:
+        """CP-SAT on its statement; whether it found what the check refuses, which is cut off then."""
+        from keyshift.solvers import cpsat
 
         def report(objective: float, bound: float) -> None:
-            self.budget.report(objective / float(statement.unit), max(self.bound, bound / float(statement.unit)))
+            self.budget.report(objective / float(statement.distances.unit), max(self.bound, statement.bound(bound)))
 
         outcome = cpsat.minimise(
             statement.model, self.budget, seed=self.seed, threads=threads, report=report,
             max_deterministic_time=CPSAT_EFFORT,
         )  # fmt: skip
         if outcome.termination == "infeasible":
-            self.infeasible = "CP-SAT proves that no assignment meets all limits"
-            return
+            if self.best is None:
+                self.infeasible = "CP-SAT proves that no assignment meets all limits"
+            else:  # all that is left after cuts is refused: nothing is better than the best
+                self.raise_bound(self.objective, "CP-SAT")
+            return False
         self.raise_bound(statement.bound(outcome.solver.best_objective_bound), "CP-SAT")
-        if outcome.found:
-            self.offer(statement.assignment(outcome.solver.boolean_value), "CP-SAT")
         self.details["branches"] = outcome.solver.num_branches
-        if not self.done:
-            self._highs(threads)
+        if not outcome.found:
+            return False
+        found = statement.assignment(outcome.solver.value)
+        self.offer(found, "CP-SAT")
+        if self.done or not self.problem.violations(found):
+            return False
+        statement.forbid(found)
+        return True
 
     def _highs(self, threads: int) -> None:
         """The same by HiGHS, which now and then proves what CP-SAT cannot."""
@@ -137,19 +158,22 @@ class _Portfolio(Incumbent):
         from keyshift.models.allocation.cpsat_model import AllocationCpSat
         from keyshift.solvers import cpsat
 
-        statement = AllocationCpSat(self.problem, "deviation_sum", max_distance=self.objective)
-        statement.set_start(self.best)
+        best, most = self.best, self.objective
+        statement = within(self.budget, lambda: AllocationCpSat(self.problem, "deviation_sum", max_distance=most))
+        if statement is None:
+            return
+        statement.set_start(best)
         outcome = cpsat.minimise(
             statement.model, self.budget, seed=self.seed, max_deterministic_time=SECOND_STAGE_EFFORT
         )
         if not outcome.found:
             return
-        other = statement.assignment(outcome.solver.boolean_value)
+        other = statement.assignment(outcome.solver.value)
         report = self.problem.check(other)
-        within = report.feasible and report.objective <= self.objective + 1e-9 * self.problem.scale
-        if within and report.metrics["deviation_sum"] < self.deviation_sum - 1e-9 * self.problem.scale:
+        as_near = report.feasible and report.objective <= self.objective + 1e-9 * self.problem.scale
+        if as_near and report.metrics["deviation_sum"] < self.deviation_sum - 1e-9 * self.problem.scale:
             self.best, self.deviation_sum = other, report.metrics["deviation_sum"]
-        self.details["second_stage"] = "optimal" if outcome.termination == "optimal" and within else "feasible"
+        self.details["second_stage"] = "optimal" if outcome.termination == "optimal" and as_near else "feasible"
 
     def settle(self) -> None:
         """Fewer moves and emptier draining nodes, where they cost nothing."""

@@ -62,15 +62,12 @@ def repairs(problem: KeyGroupAllocation, budget: Budget | None = None, seed: int
     found = []
     if problem.max_migrations is not None:
         statement = AllocationCpSat(replace(problem, max_migrations=None))
-        leaves = [1 - statement.x[k, int(i)] for k, i in enumerate(problem.workload.current)]
+        leaves = [statement.leaves(k) for k in range(problem.workload.key_groups)]
         found.append(_least("max_migrations", statement, sum(leaves), Fraction(1), budget, seed))
     if problem.max_migration_cost is not None:
         statement = AllocationCpSat(replace(problem, max_migration_cost=None))
         cost = scaled(problem.migration_cost)
-        paid = sum(
-            int(c) * (1 - statement.x[k, int(i)])
-            for (k, i), c in zip(enumerate(problem.workload.current), cost.values, strict=True)
-        )
+        paid = sum(int(c) * statement.leaves(k) for k, c in enumerate(cost.values))
         found.append(_least("max_migration_cost", statement, paid, cost.scale, budget, seed))
     return found + [_stretched(problem, name, budget, seed) for name in problem.resource_capacity or {}]
 

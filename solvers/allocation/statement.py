@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,33 +12,13 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.ranges import NonNegative, Threads
 from keyshift.solvers import cpsat, highs
+from keyshift.solvers.checked import until_checked, within
 
 MIP_DOUBT = 5e-7
-"""HiGHS proves its bound within feasibility tolerances; so much of the mean load is taken off it."""
+"""HiGHS proves its bound within feasibility tolerances; so much of what these are tolerances of is taken off it."""
+NEGLIGIBLE = 1e-8
+"""HiGHS drops coefficients below 1e-9, and errs near it: loads of so small a share of the mean are left out by us."""
 NO_ASSIGNMENT = "no assignment meets all limits"
-
-
-def in_unit_size(problem: KeyGroupAllocation) -> tuple[KeyGroupAllocation, float]:
-    """The same problem with loads, costs and resources of size one, and the load that stands for one.
-
-    HiGHS's tolerances are absolute: loads of 1e-7 would all be zero to it. The units are powers of two, so that no
-    digit is lost. A mean that is rounded up keeps its unit.
-    """
-    w = problem.workload
-    load = 1.0 if problem.mean == "ceiling" else _unit(problem.scale)
-    cost = _unit(float(w.state.max()))
-    uses = {name: _unit(float(use.max())) for name, use in w.resources.items()}
-    limits = {n: np.asarray(c) / uses.get(n, load) for n, c in (problem.resource_capacity or {}).items()}
-    scaled = w.replace(
-        load=w.load / load, state=w.state / cost, resources={n: use / uses[n] for n, use in w.resources.items()}
-    )
-    limit = None if problem.max_migration_cost is None else problem.max_migration_cost / cost
-    return replace(problem, workload=scaled, max_migration_cost=limit, resource_capacity=limits), load
-
-
-def _unit(size: float) -> float:
-    """The power of two nearest to a size; 1 for nothing."""
-    return 1.0 if size <= 0 else 2.0 ** round(math.log2(size))
 
 
 def solve_highs(
@@ -67,33 +47,95 @@ def solve_highs(
     The bound is HiGHS's dual bound less `MIP_DOUBT` times the mean load. With weights it is that bound over w1, since
     d_u and d_l are not negative.
     """
-    from keyshift.models.allocation.pyomo_model import AllocationPyomo
-
-    problem, unit = in_unit_size(problem)
+    doubt = MIP_DOUBT * _roughness(problem)
 
     def distance_bound(proven: float) -> float | None:
         weight = 1.0 if weights is None else weights[0]
-        if weight <= 0:
-            return None
-        return unit * max(0.0, proven / weight - MIP_DOUBT * problem.scale)  # a distance is never negative
+        if weight <= 0 or not np.isfinite(proven):
+            return None if weight <= 0 else 0.0
+        return max(0.0, proven / weight - doubt)  # a distance is never negative
 
-    def report(value: float, bound: float) -> None:
-        budget.report(value * unit, bound * unit)
-
-    def run(statement: AllocationPyomo, known: np.ndarray | None, **settings: Any) -> Answer:
-        settings |= {"seed": seed, "threads": threads}
-        return highs.solve(statement, budget, known, bound=distance_bound, infeasible=NO_ASSIGNMENT, **settings)
-
-    first = run(AllocationPyomo(problem, weights or "distance"), start, report=report if weights is None else None)
+    settings: dict[str, Any] = {"seed": seed, "threads": threads}
+    first = _by_highs(
+        problem, budget, start, weights or "distance", bound=distance_bound,
+        report=budget.report if weights is None else None, **settings,
+    )  # fmt: skip
+    if first.termination == "infeasible" or (
+        first.termination == "optimal" and not _met(problem, first) and not weights
+    ):
+        return _second_opinion(problem, budget, seed, threads, first)
+    if weights and first.termination == "optimal" and not _met(problem, first):
+        first.termination = "completed"  # by another objective
     if not second_stage or weights is not None or first.termination != "optimal" or first.assignment is None:
         return first
     least = problem.objective(first.assignment)
     # Its bound, on the sum of deviations, says nothing of the distance: only its assignment is of use.
-    second = run(AllocationPyomo(problem, "deviation_sum", least + 1e-9 * problem.scale), first.assignment)
+    second = _by_highs(
+        problem, budget, first.assignment, "deviation_sum", least + 1e-9 * problem.scale, bound=lambda proven: None,
+        **settings,
+    )  # fmt: skip
     if second.assignment is not None and problem.objective(second.assignment) <= least + problem.tolerance / 2:
-        first.assignment = second.assignment
+        better = (
+            problem.metrics(second.assignment)["deviation_sum"] < problem.metrics(first.assignment)["deviation_sum"]
+        )
+        first.assignment = second.assignment if better else first.assignment
         first.details["second_stage"] = second.termination
     return first
+
+
+def _by_highs(
+    problem: KeyGroupAllocation,
+    budget: Budget,
+    start: np.ndarray | None,
+    objective: Any,
+    max_distance: float | None = None,
+    *,
+    bound: Callable[[float], float | None],
+    **settings: Any,
+) -> Answer:
+    """HiGHS on the statement of an objective, as often as the check refuses what its tolerances let in."""
+    from keyshift.models.allocation.pyomo_model import AllocationPyomo
+
+    statement = within(budget, lambda: AllocationPyomo(problem, objective, max_distance, NEGLIGIBLE))
+    if statement is None:
+        return Answer(start, 0.0, budget.why)
+
+    def run() -> Answer:
+        return highs.solve(statement, budget, start, bound=bound, infeasible=NO_ASSIGNMENT, **settings)
+
+    answer = until_checked(problem, run, statement.forbid, start if objective == "distance" else None)
+    if answer.assignment is None and answer.termination != "infeasible":
+        answer.assignment = start
+    if (
+        answer.assignment is not None
+        and (answer.bound or 0.0) > problem.objective(answer.assignment) + problem.tolerance
+    ):
+        answer.bound, answer.termination = 0.0, "gap"  # what is plainly wrong is worth nothing
+    return answer
+
+
+def _met(problem: KeyGroupAllocation, answer: Answer) -> bool:
+    """Whether an answer is optimal by its own bound."""
+    if answer.assignment is None or answer.bound is None:
+        return False
+    return problem.objective(answer.assignment) - answer.bound <= problem.tolerance
+
+
+def _roughness(problem: KeyGroupAllocation) -> float:
+    """The size of what HiGHS's tolerances, which are those of rows in load, amount to in a load distance."""
+    w = problem.workload
+    heaviest = max(float(w.last_load.max()), problem.scale * float(w.capacity.min()))
+    return max(problem.scale, heaviest / float(w.capacity.min()) if (w.capacity != w.capacity[0]).any() else 0.0)
+
+
+def _second_opinion(problem: KeyGroupAllocation, budget: Budget, seed: int, threads: int, said: Answer) -> Answer:
+    """What HiGHS says within tolerances and cannot be relied on, held against whole numbers."""
+    other = solve_cpsat(problem, budget=budget, seed=seed, start=said.assignment, threads=threads)
+    if other.termination == "infeasible" and said.termination == "infeasible":
+        return said
+    if said.termination != "infeasible":
+        other.bound = max(other.bound or 0.0, said.bound or 0.0)
+    return replace(other, details={**said.details, **other.details, "second_opinion": "CP-SAT"})
 
 
 def solve_cpsat(
@@ -113,26 +155,33 @@ def solve_cpsat(
     """
     from keyshift.models.allocation.cpsat_model import AllocationCpSat
 
-    statement = AllocationCpSat(problem)
+    statement = within(budget, lambda: AllocationCpSat(problem))
+    if statement is None:
+        return Answer(start, 0.0, budget.why)
 
     def report(objective: float, bound: float) -> None:
-        budget.report(objective / float(statement.unit), bound / float(statement.unit))
+        budget.report(objective / float(statement.distances.unit), statement.bound(bound))
 
-    settings: dict[str, Any] = {"seed": seed, "threads": threads, "report": report}
-    return cpsat.solve(statement, budget, start, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
+    def run() -> Answer:
+        return cpsat.solve(
+            statement, budget, start, bound=statement.bound, infeasible=NO_ASSIGNMENT, seed=seed, threads=threads,
+            report=report,
+        )  # fmt: skip
+
+    return until_checked(problem, run, statement.forbid, start)
 
 
 def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The linear relaxation's value, made safe: a bound, no assignment."""
     from keyshift.models.allocation.pyomo_model import AllocationPyomo
 
-    problem, unit = in_unit_size(problem)
-    program, _ = highs.compile_model(AllocationPyomo(problem).model)
-    bound, termination = highs.relaxation_bound(program, budget, seed)
+    compiled = within(budget, lambda: highs.compile_model(AllocationPyomo(problem, negligible=NEGLIGIBLE).model))
+    if compiled is None:
+        return Answer(None, 0.0, budget.why)
+    bound, termination = highs.relaxation_bound(compiled[0], budget, seed)
     if termination == "infeasible":
-        return Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
-    return Answer(
-        None,
-        None if bound is None else unit * max(0.0, bound),
-        "completed" if termination == "optimal" else termination,
-    )
+        said = Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
+        other = _second_opinion(problem, budget, seed, 1, said)
+        return said if other.termination == "infeasible" else Answer(None, 0.0, budget.why)
+    least = 0.0 if bound is None else max(0.0, bound - problem.rounding)
+    return Answer(None, least, "completed" if termination == "optimal" else termination)

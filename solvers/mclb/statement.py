@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import threading
+import time
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,9 +15,18 @@ from keyshift.models.mclb.problem import MCLB
 from keyshift.models.ranges import Count, Threads
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
+from keyshift.solvers.checked import POLL_SECONDS, within
+
+if TYPE_CHECKING:
+    from ortools.math_opt.python import mathopt
+
+    from keyshift.models.mclb.mathopt_model import MCLBMathOpt
+    from keyshift.models.mclb.pyomo_model import MCLBPyomo
 
 SOLVER_DOUBT = 4e-7
-"""SCIP and HiGHS prove bounds within tolerances; so much of the problem's scale is taken off them."""
+"""SCIP proves bounds within tolerances; so much of the problem's scale is taken off them."""
+GRACE_SECONDS = 0.4
+"""SCIP looks at its limits in its search; where it does not within this, it is left behind."""
 NO_PLACEMENT = "no placement keeps within the budget"
 
 
@@ -28,36 +40,80 @@ def solve_scip(
     The bound is SCIP's dual bound less `SOLVER_DOUBT` times the problem's scale. SCIP hears Ctrl-C itself: the
     interrupter of MathOpt 9.15 makes it print an error for every model.
     """
-    from ortools.math_opt.python import mathopt
-
     from keyshift.models.mclb.mathopt_model import MCLBMathOpt
 
-    if budget.expired:
+    statement = within(budget, lambda: MCLBMathOpt(problem))
+    if statement is None:
         return Answer(start, 0.0, budget.why)
-    statement = MCLBMathOpt(problem)
-    core = problem.core
-    hints = [] if start is None else [statement.hint(core.lower(start))]
+    core, best_bound = problem.core, 0.0
+    while True:
+        result = _run_scip(statement, budget, seed, threads, None if start is None else core.lower(start))
+        if result is None:
+            return Answer(start, best_bound, budget.why)
+        ended = _ended(result, budget)
+        if ended == "infeasible":
+            return _second_opinion(problem, budget, seed, start, f"SCIP proves that {NO_PLACEMENT}")
+        proven = result.termination.objective_bounds.dual_bound
+        if np.isfinite(proven):
+            best_bound = max(best_bound, (proven - SOLVER_DOUBT) * problem.scale)
+        if not result.has_primal_feasible_solution():
+            return _answer(problem, None, start, best_bound, ended)
+        found = statement.assignment(result.variable_values())
+        if ended != "optimal" or not statement.forbid(found):
+            return _answer(problem, found, start, best_bound, ended)
+
+
+def _run_scip(
+    statement: MCLBMathOpt, budget: Budget, seed: int, threads: int, start: IntArray | None
+) -> mathopt.SolveResult | None:
+    """SCIP's result; None where it did not come back in time."""
+    from ortools.math_opt.python import mathopt
+
+    hints = [] if start is None else [statement.hint(start)]
     limit = None if budget.remaining == np.inf else datetime.timedelta(seconds=budget.remaining)
     parameters = mathopt.SolveParameters(time_limit=limit, random_seed=int(seed) % 2**31, threads=threads)
     parameters.gscip.real_params.update({"limits/gap": 0.0, "numerics/feastol": 1e-9})
-    result = mathopt.solve(
-        statement.model,
-        mathopt.SolverType.GSCIP,
-        params=parameters,
-        model_params=mathopt.ModelSolveParameters(solution_hints=hints),
-    )
-    if result.termination.limit == mathopt.Limit.INTERRUPTED:
+    results: list[mathopt.SolveResult] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(
+                mathopt.solve(
+                    statement.model,
+                    mathopt.SolverType.GSCIP,
+                    params=parameters,
+                    model_params=mathopt.ModelSolveParameters(solution_hints=hints),
+                )
+            )
+        except BaseException as error:  # handed on to the main thread below
+            failures.append(error)
+
+    if budget.expired:
+        return None
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    over: float | None = None
+    while worker.is_alive():
+        worker.join(POLL_SECONDS)
+        if budget.expired:
+            over = time.monotonic() if over is None else over
+            if worker.is_alive() and time.monotonic() - over > GRACE_SECONDS:
+                return None
+    if failures:
+        raise failures[0]
+    if results[0].termination.limit == mathopt.Limit.INTERRUPTED:
         budget.interrupt()
+    return results[0]
+
+
+def _ended(result: mathopt.SolveResult, budget: Budget) -> Termination:
+    from ortools.math_opt.python import mathopt
+
     reason = result.termination.reason
-    if reason == mathopt.TerminationReason.INFEASIBLE:
-        return Answer(None, termination="infeasible", message=f"SCIP proves that {NO_PLACEMENT}")
-    proven = result.termination.objective_bounds.dual_bound
-    bound = max(0.0, (proven - SOLVER_DOUBT) * problem.scale) if np.isfinite(proven) else 0.0
-    ended: Termination = "optimal" if reason == mathopt.TerminationReason.OPTIMAL else budget.why
-    if not result.has_primal_feasible_solution():
-        return Answer(start, bound, ended)
-    found = statement.assignment(result.variable_values())
-    return Answer(_best(problem, found, start), bound, ended)
+    if reason in (mathopt.TerminationReason.INFEASIBLE, mathopt.TerminationReason.INFEASIBLE_OR_UNBOUNDED):
+        return "infeasible"
+    return "optimal" if reason == mathopt.TerminationReason.OPTIMAL else budget.ended("gap")
 
 
 def solve_cpsat(
@@ -66,14 +122,21 @@ def solve_cpsat(
     """The same program in whole numbers by CP-SAT, from a warm start."""
     from keyshift.models.mclb.cpsat_model import MCLBCpSat
 
-    statement = MCLBCpSat(problem)
+    statement = within(budget, lambda: MCLBCpSat(problem))
+    if statement is None:
+        return Answer(start, 0.0, budget.why)
     known = None if start is None else problem.core.lower(start)
-    answer = cpsat.solve(
-        statement, budget, known, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
-    )
-    if answer.assignment is not None:
-        answer.assignment = start if answer.assignment is known else _best(problem, answer.assignment, start)
-    return answer
+    bound = 0.0
+    while True:
+        answer = cpsat.solve(
+            statement, budget, known, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
+        )
+        if answer.termination == "infeasible":
+            return answer
+        bound = max(bound, answer.bound or 0.0)
+        if answer.assignment is None or answer.termination != "optimal" or not statement.forbid(answer.assignment):
+            found = None if answer.assignment is known else answer.assignment
+            return _answer(problem, found, start, bound, answer.termination, answer.details)
 
 
 def solve_tangents(
@@ -88,27 +151,23 @@ def solve_tangents(
     """Outer approximation: HiGHS solves the model above tangents, whose optimum adds tangents of its own.
 
     A placement's own tangents make the approximation exact at it: the rounds end, at the latest when every placement
-    has been seen. Each round's dual bound, less `SOLVER_DOUBT` times the scale, is a bound on the imbalance.
+    has been seen. Each round's dual bound is a bound on the imbalance.
 
     Notes
     -----
     Source: Duran, Grossmann, *An outer-approximation algorithm for a class of mixed-integer nonlinear programs*, 1986.
     """
-    from keyshift.models.mclb.pyomo_model import MCLBPyomo
-
-    statement = MCLBPyomo(problem, linear=True)
     core = problem.core
     best = None if start is None else core.lower(start)
-    total = statement.load.sum(axis=0)[:, None] / core.nodes
-    statement.add_tangents(np.broadcast_to(total, (total.size, core.nodes)))
-    statement.add_tangents(-np.broadcast_to(total, (total.size, core.nodes)) / 2)
-    if best is not None:
-        statement.add_tangents(statement.deviations_of(statement.in_order(best)))
+    statement = within(budget, lambda: _with_first_tangents(problem, best))
+    if statement is None:
+        return Answer(start, 0.0, budget.why)
 
     def imbalance(proven: float) -> float:
-        return (max(0.0, proven) - SOLVER_DOUBT) * problem.scale
+        return max(0.0, proven) * problem.scale  # `highs` has taken off what its tolerances may amount to
 
-    bound, ended, rounds = 0.0, budget.why, 0
+    bound, rounds, seen = 0.0, 0, set[bytes]()
+    ended: Termination = budget.why
     while not budget.expired and (max_rounds is None or rounds < max_rounds):
         rounds += 1
         answer = highs.solve(
@@ -116,22 +175,65 @@ def solve_tangents(
         )
         found, ended = answer.assignment, answer.termination
         if ended == "infeasible":
-            return answer
+            if bound > 0 or best is not None:
+                ended = "gap"
+                break
+            return _second_opinion(problem, budget, seed, start, answer.message)
         bound = max(bound, answer.bound or 0.0)
+        if found is not None and statement.forbid(found):
+            continue
         if found is not None:
             best = found if best is None or core.squares(found) < core.squares(best) else best
             statement.add_tangents(statement.deviations_of(found))
         value = np.inf if best is None else core.squares(best) / core.nodes
         budget.report(objective=None if best is None else value, bound=bound)
-        if ended != "optimal" or value - bound <= 0.9 * problem.tolerance:
+        if ended != "optimal" or value - bound <= problem.tolerance_of(value):
             break
-    placed = None if best is None else core.lift(core.relabelled(best))
-    return Answer(placed, bound, ended, details={"rounds": rounds})
+        if found is None or found.tobytes() in seen:  # its tangents are there already: tolerances hide them
+            ended = "gap"
+            break
+        seen.add(found.tobytes())
+    return _answer(problem, best, start, bound, ended, {"rounds": rounds})
 
 
-def _best(problem: MCLB, found: IntArray, start: np.ndarray | None) -> IntArray:
+def _with_first_tangents(problem: MCLB, best: IntArray | None) -> MCLBPyomo:
+    """The statement with tangents at the ends of the boxes, and at a known placement."""
+    from keyshift.models.mclb.pyomo_model import MCLBPyomo
+
+    statement = MCLBPyomo(problem, linear=True)
+    n = problem.core.nodes
+    total = statement.load.sum(axis=0)[:, None] / n
+    statement.add_tangents(np.broadcast_to(total, (total.size, n)))
+    statement.add_tangents(-np.broadcast_to(total, (total.size, n)) / 2)
+    if best is not None:
+        statement.add_tangents(statement.deviations_of(statement.in_order(best)))
+    return statement
+
+
+def _second_opinion(problem: MCLB, budget: Budget, seed: int, start: np.ndarray | None, said: str) -> Answer:
+    """A solver's word that there is no placement, which rests on tolerances, held against whole numbers."""
+    answer = solve_cpsat(problem, budget=budget, seed=seed, start=start)
+    return Answer(None, termination="infeasible", message=said) if answer.termination == "infeasible" else answer
+
+
+def _answer(
+    problem: MCLB,
+    found: IntArray | None,
+    start: np.ndarray | None,
+    bound: float,
+    ended: Termination,
+    details: dict[str, Any] | None = None,
+) -> Answer:
     """The better of what was found and the start, on the nodes where it moves least state."""
     core = problem.core
-    candidates = [found] if start is None else [core.lower(start), found]
-    best = min((c for c in candidates if core.moved(c) <= core.budget), key=core.squares, default=found)
-    return core.lift(core.relabelled(best))
+    candidates = [core.lower(start)] if start is not None else []
+    candidates += [] if found is None or core.moved(found) > core.budget else [found]
+    if not candidates:
+        return Answer(None, max(0.0, bound), ended, details=details or {})
+    best = core.lift(core.relabelled(min(candidates, key=core.squares)))
+    if problem.violations(best):  # relabelling keeps the budget but for rounding
+        best = start if start is not None else core.lift(candidates[0])
+    value = problem.objective(best)
+    if bound > value + problem.tolerance_of(value):  # a solver's tolerances did not do: its bound is worth nothing
+        bound, ended = 0.0, "gap"
+    return Answer(best, max(0.0, bound), ended, details=details or {})

@@ -112,7 +112,7 @@ def test_solve_works_in_other_processes():
         (lambda r: r["problem"].update(name="os.system"), "problem = 'os.system': there are"),
         (lambda r: r["problem"].update(data={"exec": "1"}), "'exec' is none of"),
         (lambda r: r["problem"]["parameters"].update(max_moves=3), "do not suit key-group-allocation"),
-        (lambda r: r.update(keyshift_solution=7), "another format"),
+        (lambda r: r.update(version=7), "another format"),
         (lambda r: r.update(assignment=None), "status = 'feasible' without an assignment"),
     ],
 )

@@ -47,6 +47,8 @@ STEPS, MOST_STEPS = 100, 20_000
 """Steps of the sums of three arrivals and more to the width of a target, and to the spread of the loads at most."""
 MOST_WORK = 3e8
 """Elementary steps to answer one curve at most; larger instances are left to the counts."""
+WIDEST = 1_000.0
+"""Windows are counted in steps of the narrowest, that of the smallest node: beyond this ratio the tables get too wide."""
 MOST_COLUMNS = 3_000
 """Columns kept for other distances."""
 MARGIN = 1e-6
@@ -106,8 +108,9 @@ class PriceBound:
 
     @property
     def affordable(self) -> bool:
-        """Whether a curve is answered within `MOST_WORK` steps."""
-        return self.work <= MOST_WORK
+        """Whether a curve is answered within `MOST_WORK` steps, for nodes not too far apart in capacity."""
+        weight = self.instance.weight
+        return self.work <= MOST_WORK and float(weight.max() / weight.min()) <= WIDEST
 
     def excludes(self, distance: float, expired: Callable[[], bool] = lambda: False) -> bool:
         """Whether no assignment of the allowed number of moves lies within a distance, in units of the mean."""

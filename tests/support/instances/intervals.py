@@ -42,6 +42,22 @@ def workloads() -> dict[str, tuple[ks.Workload, int, object]]:
         "empty nodes": (make([1, 2, 3, 1, 2, 3], [4, 4, 4, 1, 1, 1], 5), 3, 0.3),
         "tight": (make([0.1] * 6, [0, 0, 0, 0, 1, 1], 2), 3, 0.05),
         "infeasible": (make([9, 1, 1], [0, 0, 1], 2), 2, 0.1),
+        "billionths": (
+            make([3e-9, 1e-9, 2e-9, 2e-9, 1e-9], [0, 0, 0, 1, 1], 2, state=[1e-9, 2e-9, 1e-9, 3e-9, 1e-9]),
+            3,
+            0.5,
+        ),
+        "bytes": (make([0.4, 0.5, 0.5, 0.7, 0.1], [2, 2, 2, 2, 1], 3, state=[3e9, 3e9, 8e9, 7e9, 3e9]), 1, 0.5),
+        "trillions": (
+            make([3e12, 1e12, 2e12, 2e12, 1e12], [0, 0, 0, 1, 1], 2, state=[1e12, 2e12, 1e12, 3e12, 7e11]),
+            3,
+            0.5,
+        ),
+        "mixed scales": (
+            make([1, 2, 1, 2, 1, 2], [0, 0, 0, 0, 1, 1], 2, state=[1e12, 5.0, 3e-9, 1e-9, 2e-9, 7e9]),
+            2,
+            0.2,
+        ),
         "twelve": (make(rng.integers(1, 30, 12), np.repeat([0, 1, 2], 4), 3, state=rng.integers(0, 9, 12)), 4, 0.3),
     }
 

@@ -54,6 +54,13 @@ def battery(problem: type[ks.KeySplitting] = ks.KeySplitting) -> dict[str, ks.Pr
         "equal weights": problem(few, workers=5, weights=np.full(200, 0.1)),
         "unequal workers": problem(few, workers=[1.0, 3.0, 0.7]),
         "too many workers": problem(zipf, workers=60),
+        "billionths": problem(few[:12], workers=3, weights=1e-9 * rng.choice([1.0, 2.5, 3.0], 12)),
+        "trillions": problem(few[:12], workers=3, weights=1e11 * rng.choice([1.0, 8.0, 9.0], 12)),
+        "mixed scales": problem(few[:12], workers=3, weights=rng.choice([1e-9, 1e-3, 1.0, 3e12, 4e12], 12)),
+        "bytes on unequal workers": problem(
+            few[:8], workers=[1.0, 3.0, 2.0], weights=1e8 * rng.choice([1.0, 8.0, 9.0], 8)
+        ),
+        "fast workers": problem(few[:30], workers=[1e6, 1.0, 3e5]),
         "sources": problem(zipf, workers=8, sources=5, feed="key", aggregation_period=100),
         "chunks": problem([zipf[:1000], zipf[1000:]], workers=7, choices=3, sources=3),
     }

@@ -1,0 +1,290 @@
+"""explain: what each move is worth, what holds the answer back, and what a little more of each limit would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keyshift.models import Budget, InputError, Problem, Solution
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.arrays import real, whole
+from keyshift.plans.limits import Limit, limits_of
+from keyshift.plans.making import plan
+from keyshift.plans.targets import read_target
+from keyshift.plans.thinning import Thinned, thin
+from keyshift.plans.thinning import given as as_solution
+from keyshift.solving import solve
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NEAR = 1e-9
+"""A limit binds when it is met within this share of itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """What a little more of one limit would bring, by solving the problem that has it.
+
+    Attributes
+    ----------
+    limit : str
+    now, then : float
+        The limit's value in the problem, and in the one that was solved.
+    objective, bound : float or None
+        Of the problem with the limit's other value.
+    status : str
+    at_least, at_most : float or None
+        By how much the objective would fall: what the answer found already brings, and what no answer exceeds.
+    """
+
+    limit: str
+    now: float
+    then: float
+    objective: float | None
+    bound: float | None
+    status: str
+    at_least: float
+    at_most: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why an answer looks as it does.
+
+    Attributes
+    ----------
+    problem : Problem
+    solution : Solution
+    moves : DataFrame
+        As `Plan.moves` has them, the most valuable first, with `breaks`: the rule that undoing the move alone
+        would break.
+    measure : str
+        What `gain` is measured in.
+    binding : tuple of str
+        Limits that are used up.
+    marginals : tuple of Marginal
+    nothing : str
+        One sentence about doing nothing.
+    nothing_objective : float or None
+        The objective without any move; None where that breaks a rule.
+    thinned : Thinned or None
+        With `min_gain`: the answer without its needless moves, and what that costs.
+    """
+
+    problem: Problem
+    solution: Solution
+    moves: pd.DataFrame
+    measure: str
+    binding: tuple[str, ...]
+    marginals: tuple[Marginal, ...]
+    nothing: str
+    nothing_objective: float | None
+    thinned: Thinned | None = field(default=None)
+
+    def marginal_frame(self) -> pd.DataFrame:
+        """The marginal values, one row a limit."""
+        import pandas as pd
+
+        return pd.DataFrame([vars(m) for m in self.marginals])
+
+    def as_record(self) -> dict[str, Any]:
+        """The explanation as JSON can hold it."""
+        s = self.solution
+        return {
+            "problem": self.problem.name,
+            "objective": s.objective,
+            "bound": s.bound,
+            "measure": self.measure,
+            "moves": self.moves.to_dict("records"),
+            "binding": list(self.binding),
+            "marginals": [vars(m) for m in self.marginals],
+            "nothing": {"sentence": self.nothing, "objective": self.nothing_objective},
+            "thinned": None if self.thinned is None else self.thinned.as_record(),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.problem.objective_name} {_figure(self.solution.objective)}, {self.nothing}"]
+        lines += [
+            f"key group {m.key}: node {m.source} -> {m.target}, load {m.load:g}, worth {m.gain:+.4g} {self.measure}"
+            + (f"; undoing it alone breaks {m.breaks}" if m.breaks else "")
+            for m in self.moves.itertuples()
+        ]
+        lines += list(self.binding)
+        lines += [
+            f"{m.limit} {m.now:g} -> {m.then:g}: {self.problem.objective_name} falls by {_range(m)}"
+            for m in self.marginals
+        ]
+        return "\n".join([*lines, *([] if self.thinned is None else [str(self.thinned)])])
+
+
+def explain(
+    problem: Problem,
+    solution: Solution | Sequence[int] | np.ndarray | None = None,
+    *,
+    min_gain: float | None = None,
+    marginals: bool = True,
+    method: str | None = None,
+    time_limit: float | None = 60.0,
+    seed: int = 0,
+) -> Explanation:
+    """Explain an answer: by arithmetic on the assignment, and for what else could be had, by solving.
+
+    Parameters
+    ----------
+    problem : Problem
+    solution : Solution or array_like, optional
+        The answer to explain; None has the problem solved first.
+    min_gain : float, optional
+        Drop moves that are worth less than so much a unit of state, and say what that costs.
+    marginals : bool, default True
+        Solve the problem again with one more migration, node, entry, a little more theta and so on.
+    method : str, optional
+        How to answer; None takes the best exact method.
+    time_limit : float, optional
+        Seconds, shared by everything that is solved.
+    seed : int, default 0
+
+    Returns
+    -------
+    Explanation
+
+    Raises
+    ------
+    InputError
+        For a solution without an assignment, or one that breaks a rule.
+    """
+    budget, seed = Budget(real("time_limit", time_limit)), whole("seed", seed, optional=False) or 0
+    answer = _answer(problem, solution, method, _seconds(budget, 0.4), seed)
+    posed = answer.problem
+    moves, measure = _moves(posed, answer)
+    nothing, nothing_objective = _doing_nothing(posed, answer)
+    found = tuple(_marginals(posed, answer, method, budget, seed)) if marginals else ()
+    lean = None if min_gain is None else thin(posed, answer, float(real("min_gain", min_gain, optional=False) or 0.0))
+    return Explanation(
+        posed,
+        answer,
+        moves,
+        measure,
+        tuple(_binding(posed, answer.assignment)),
+        found,
+        nothing,
+        nothing_objective,
+        lean,
+    )
+
+
+def _answer(problem: Problem, given: Any, method: str | None, seconds: float | None, seed: int) -> Solution:
+    if given is None:
+        given = solve(problem, method, time_limit=seconds, seed=seed)
+    if isinstance(given, Solution):
+        if given.assignment is None:
+            raise InputError(f"there is no assignment to explain: {given.message or given!r}; ask for remedies")
+        return given
+    return as_solution(problem, given)
+
+
+def _moves(problem: Problem, answer: Solution) -> tuple[pd.DataFrame, str]:
+    """The moves, the most valuable first, and the rule that undoing one alone breaks."""
+    import pandas as pd
+
+    try:
+        reached = read_target(problem, answer)
+    except InputError:  # messages, not key groups: nothing moves
+        return pd.DataFrame(columns=["key_group", "key", "source", "target", "load", "state", "gain", "breaks"]), ""
+    made = plan(problem, answer, phase_moves=None, time_limit=0.0)
+    table = made.moves.drop(columns=["phase", "start", "end"])
+    breaks = []
+    for k in table["key_group"].tolist():
+        undone = reached.target.copy()
+        undone[k] = reached.workload.current[k]
+        one_step = answer.assignment is not None and answer.assignment.ndim == 1
+        broken = problem.violations(undone) if one_step and len(table) <= 1000 else []
+        breaks.append(broken[0].rule if broken else "")
+    table = table.assign(breaks=breaks).sort_values(["gain", "key_group"], ascending=[False, True], kind="stable")
+    return table.reset_index(drop=True), reached.measure
+
+
+def _doing_nothing(problem: Problem, answer: Solution) -> tuple[str, float | None]:
+    workload = getattr(problem, "workload", None)
+    if workload is None or answer.assignment is None or answer.assignment.ndim != 1:
+        return "doing nothing is no answer here", None
+    report = problem.check(workload.current)
+    if not report.feasible:
+        return f"doing nothing breaks a rule: {report.violations[0]}", None
+    best = answer.objective if answer.bound is None else answer.bound
+    away = report.objective - (best or 0.0)
+    if away <= problem.tolerance:
+        return f"doing nothing is as good: {_figure(report.objective)}", report.objective
+    share = f" ({100 * away / abs(report.objective):.3g} % of it)" if report.objective else ""
+    most = "exactly" if answer.status == "optimal" else "at most"
+    known = "" if answer.bound is None else f", {most} {_figure(away)} above the best there is{share}"
+    return f"doing nothing leaves {_figure(report.objective)}{known}", report.objective
+
+
+def _binding(problem: Problem, assignment: Any) -> list[str]:
+    """Limits that the answer uses up, by the problem's own figures."""
+    if isinstance(problem, KeyGroupAllocation):
+        from keyshift.models.allocation.why import explain as why
+
+        return list(why(problem, assignment).binding)
+    found = []
+    for limit in limits_of(problem):
+        if limit.needed is None or assignment.ndim != 1:
+            continue
+        needed, value = float(limit.needed(assignment)), float(limit.value)
+        spare = needed - value if limit.down else value - needed
+        if spare <= NEAR * max(1.0, abs(value)):
+            found.append(f"{limit.name} = {value:g} is used up")
+    return found
+
+
+def _marginals(problem: Problem, answer: Solution, method: str | None, budget: Budget, seed: int) -> list[Marginal]:
+    """Solve the problem with a little more of each limit, beginning from the answer in hand."""
+    limits, found = limits_of(problem), []
+    for position, limit in enumerate(limits):
+        part = budget.part(1.0 / (len(limits) - position))
+        try:
+            found.append(_marginal(limit, answer, method, _seconds(part, 1.0), seed))
+        except InputError:  # a value that the problem refuses: there is no more of it to be had
+            continue
+    return found
+
+
+def _marginal(limit: Limit, answer: Solution, method: str | None, seconds: float | None, seed: int) -> Marginal:
+    now = limit.value
+    then = now - type(now)(limit.step) if limit.down else now + type(now)(limit.step)
+    posed = limit.at(then)
+    assignment, start = answer.assignment, None
+    try:
+        if posed.check(assignment).feasible:
+            start = assignment
+    except InputError:  # another shape, as that of a policy
+        start = None
+    more = solve(posed, method, time_limit=seconds, seed=seed, start=start)
+    held = answer.objective or 0.0
+    best = more.objective if start is None or more.objective is None else min(more.objective, posed.objective(start))
+    gained = 0.0 if best is None else held - best
+    most = None if more.bound is None else held - more.bound
+    return Marginal(limit.name, float(now), float(then), best, more.bound, more.status, gained, most)
+
+
+def _range(m: Marginal) -> str:
+    if m.objective is None:
+        return (
+            "an amount unknown: no answer in time" if m.status != "infeasible" else "nothing: it has no answer at all"
+        )
+    if m.at_most is None or abs(m.at_most - m.at_least) <= 1e-9 * max(1.0, abs(m.at_least)):
+        return _figure(m.at_least)
+    return f"{_figure(m.at_least)} to {_figure(m.at_most)}"
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else "0" if abs(value) < 1e-9 else f"{value:.6g}"
+
+
+def _seconds(budget: Budget, share: float) -> float | None:
+    return None if np.isinf(budget.remaining) else budget.remaining * share

@@ -1,0 +1,236 @@
+"""remedies: which limit must give, and by how much, for a problem to have an answer, or a good enough one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from keyshift.models import Budget, InputError, Problem, Solution
+from keyshift.models.arrays import real, whole
+from keyshift.models.routing import MixedRouting
+from keyshift.plans.limits import Limit, Number, limits_of
+from keyshift.solving import solve
+
+FINE = 1e-6
+"""A least value is exact when this share less is proven not to do."""
+MOST_TRIES = 60
+"""Values of one limit that are tried."""
+COUNTED = ("nodes", "nodes_after", "workers")
+"""Limits whose values are tried one after the other: more of them need not help."""
+MOST_NODES = 20
+"""Nodes added at most when the fewest are looked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Remedy:
+    """One limit, changed just enough with all others as they are.
+
+    Attributes
+    ----------
+    limit : str
+        The problem's parameter, ``"resource_capacity.<name>"`` (a factor on every node's capacity), or ``"nodes"``.
+    now : float
+        Its value.
+    value : float or None
+        The smallest change found that will do; None when none was found.
+    bound : float or None
+        The largest change that is proven not to do; None when nothing is proven.
+    proven : bool
+        Whether nothing smaller than `value` will do, or, without a value, whether none will at all.
+    solution : Solution or None
+        An answer at `value`.
+    """
+
+    limit: str
+    now: float
+    value: float | None
+    bound: float | None
+    proven: bool
+    solution: Solution | None = None
+
+    def __str__(self) -> str:
+        what = f"{self.limit} (now {self.now:g})"
+        if self.value is None:
+            if self.proven:
+                return f"{what}: no value of it alone will do"
+            if self.limit in COUNTED and self.bound is not None:
+                return f"{what}: none up to {self.bound:g} will do"
+            return f"{what}: undecided" + ("" if self.bound is None else f", {self.bound:g} will not do")
+        if self.proven:
+            return f"{what}: {self.value:g} will do, nothing nearer"
+        return f"{what}: {self.value:g} will do" + ("" if self.bound is None else f", {self.bound:g} will not")
+
+    def as_record(self) -> dict[str, Any]:
+        """The remedy as JSON can hold it."""
+        names = ("limit", "now", "value", "bound", "proven")
+        objective = None if self.solution is None else self.solution.objective
+        return {**{name: getattr(self, name) for name in names}, "objective": objective, "sentence": str(self)}
+
+
+def remedies(
+    problem: Problem,
+    target: float | None = None,
+    *,
+    method: str | None = None,
+    time_limit: float | None = 60.0,
+    seed: int = 0,
+) -> list[Remedy]:
+    """For each limit of a problem: the smallest change that gives it an answer, the others kept.
+
+    Parameters
+    ----------
+    problem : Problem
+    target : float, optional
+        An objective that would be good enough. None asks for any answer at all.
+    method : str, optional
+        How to answer; None takes the best exact method.
+    time_limit : float, optional
+        Seconds, shared by all limits. When it ends, what is known so far comes back, not proven.
+    seed : int, default 0
+
+    Returns
+    -------
+    list of Remedy
+        One for each limit that is set, and one for the number of nodes; empty when nothing has to give.
+
+    Notes
+    -----
+    Bisection over the value of a limit, with a proof or an answer at every step. An answer is better than its step: the
+    value it really needs is where the search goes on, so that the least value of a real limit is met exactly and
+    then proven by an attempt a millionth below it.
+    """
+    wanted = np.inf if target is None else float(real("target", target, least=-np.inf, optional=False) or 0.0)
+    budget = Budget(real("time_limit", time_limit))
+    search = RemedySearch(wanted, method, whole("seed", seed, optional=False) or 0)
+    limits = limits_of(problem)
+    verdict = search.attempt(problem, budget.part(0.3))[0] if limits else "yes"
+    if verdict == "yes":
+        return []
+    found = []
+    for position, limit in enumerate(limits):
+        part = budget.part(1.0 / (len(limits) - position))
+        found.append(search.least(problem, limit, part, verdict == "no"))
+    return found
+
+
+@dataclass(frozen=True)
+class RemedySearch:
+    """Answers, good enough or not, at other values of a limit."""
+
+    target: float
+    method: str | None
+    seed: int
+
+    def attempt(self, problem: Problem, budget: Budget) -> tuple[str, Solution | None]:
+        """Whether a problem has a good enough answer: yes, with it; no, proven; or unknown."""
+        if problem.conflicts():
+            return "no", None
+        remaining = budget.remaining
+        solution = solve(problem, self.method, time_limit=None if np.isinf(remaining) else remaining, seed=self.seed)
+        if solution.status == "infeasible":
+            return "no", None
+        if solution.objective is not None and solution.objective <= self.target + problem.tolerance:
+            return "yes", solution
+        if solution.bound is not None and solution.bound > self.target + problem.tolerance:
+            return "no", None
+        return "unknown", None
+
+    def least(self, problem: Problem, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
+        """The least value of one limit; `refuted` says that the present one is proven not to do."""
+        if limit.arithmetic is not None and np.isinf(self.target):
+            return self._by_arithmetic(limit, budget)
+        if isinstance(problem, MixedRouting) and limit.name == "max_table_size" and np.isinf(self.target):
+            return self._least_table(problem, limit, budget)
+        return self.bisect(limit, budget, refuted) if limit.ordered else self._count_up(limit, budget)
+
+    def _by_arithmetic(self, limit: Limit, budget: Budget) -> Remedy:
+        assert limit.arithmetic is not None
+        value = limit.arithmetic()
+        verdict, solution = self.attempt(limit.at(value), budget)
+        return Remedy(limit.name, float(limit.value), float(value), None, verdict != "no", solution)
+
+    def _least_table(self, problem: MixedRouting, limit: Limit, budget: Budget) -> Remedy:
+        """The fewest exceptions to the hash are least movement from the hash, one unit a key: the same problem."""
+        w = problem.workload
+        posed = MixedRouting(
+            w.replace(current=problem.home, state=np.ones(w.key_groups)), problem.theta_max, None, problem.sides
+        )
+        solution = solve(posed, self.method, time_limit=_seconds(budget, 0.7), seed=self.seed)
+        if solution.status == "infeasible":
+            return Remedy(limit.name, float(limit.value), None, None, True)
+        least = None if solution.bound is None else float(np.ceil(solution.bound - 1e-6))
+        if solution.objective is None:
+            return Remedy(limit.name, float(limit.value), None, None if least is None else least - 1, False)
+        value = float(round(solution.objective))
+        exact = least is not None and least >= value
+        answer = solve(limit.at(value), self.method, time_limit=_seconds(budget, 1.0), start=solution, seed=self.seed)
+        return Remedy(limit.name, float(limit.value), value, None if least is None else least - 1, exact, answer)
+
+    def bisect(self, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
+        """The least value of a limit that only admits more as it loosens."""
+        sign = -1 if limit.down else 1
+        tight, known = sign * limit.value, refuted
+        verdict, best = (
+            self.attempt(limit.at(limit.ends), budget.part(0.5)) if limit.ends is not None else ("unknown", None)
+        )
+        if verdict != "yes" or best is None:
+            return Remedy(limit.name, float(limit.value), None, None, verdict == "no")
+        loose = sign * self._needs(limit, best, limit.ends)
+        for attempt in range(MOST_TRIES):
+            fine = 1 if limit.whole else FINE * max(abs(loose), abs(tight), 1e-12)
+            if loose - tight <= fine * (1 + 1e-9) and known:
+                break
+            middle = _between(tight, loose, fine, limit.whole, attempt)
+            verdict, solution = self.attempt(limit.at(sign * middle), budget.part(0.5))
+            if verdict == "yes" and solution is not None:
+                best, loose = solution, min(middle, sign * self._needs(limit, solution, sign * middle))
+            elif verdict == "no":
+                tight, known = middle, True
+            else:
+                break
+        fine = 1 if limit.whole else FINE * max(abs(loose), abs(tight), 1e-12)
+        proven = known and loose - tight <= fine * (1 + 1e-6)
+        return Remedy(
+            limit.name, float(limit.value), float(sign * loose), float(sign * tight) if known else None, proven, best
+        )
+
+    def _needs(self, limit: Limit, solution: Solution, otherwise: Number | None) -> Number:
+        assert otherwise is not None
+        if limit.needed is None or solution.assignment is None:
+            return otherwise
+        needed = limit.needed(solution.assignment)
+        # The check allows for rounding, and so may be met by a hair less than the value asked.
+        return max(needed, otherwise) if limit.down else min(needed, otherwise)
+
+    def _count_up(self, limit: Limit, budget: Budget) -> Remedy:
+        """Fewest nodes: one after the other, since with more of them the mean, and so other limits, move."""
+        now, proven = int(limit.value), True
+        for number in range(now + 1, now + MOST_NODES + 1):
+            try:
+                verdict, solution = self.attempt(limit.at(number), budget.part(0.5))
+            except InputError:
+                break
+            if verdict == "yes":
+                return Remedy(limit.name, now, number, number - 1 if proven else None, proven, solution)
+            proven = proven and verdict == "no"
+            if budget.expired:
+                return Remedy(limit.name, now, None, number if proven else None, False)
+        return Remedy(limit.name, now, None, now + MOST_NODES if proven else None, False)
+
+
+def _between(tight: Number, loose: Number, fine: Number, only_whole: bool, attempt: int) -> Number:
+    """The next value to try: halfway, and for real limits every other time a hair below what is known to do."""
+    if only_whole:
+        return int((tight + loose) // 2) if loose - tight > 1 else int(tight)
+    if isinstance(tight, Fraction) or isinstance(loose, Fraction):
+        tight, loose = Fraction(tight), Fraction(loose)
+    if attempt % 2 == 0 or loose - tight <= 2 * fine:
+        return max(tight, loose - type(loose)(fine))
+    return (tight + loose) / 2
+
+
+def _seconds(budget: Budget, share: float) -> float | None:
+    return None if np.isinf(budget.remaining) else budget.remaining * share

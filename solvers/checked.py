@@ -1,0 +1,96 @@
+"""Statements held to the check: what an engine's roundings let in is cut off, and no start is lost on the way."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from keyshift.models import Answer, Budget, Problem
+
+POLL_SECONDS = 0.05
+LAST_WORDS = 0.2
+"""Seconds for a thread that is told to stop."""
+Made = TypeVar("Made")
+
+
+class _Stopped(BaseException):
+    """Raised in a thread whose work is not wanted any more."""
+
+
+def within(budget: Budget, make: Callable[[], Made]) -> Made | None:
+    """Run what cannot look at the clock itself, such as writing a model down; None when the budget ends first.
+
+    It runs in a thread of its own, which is stopped at its next step in Python.
+    """
+    made: list[Made] = []
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            made.append(make())
+        except _Stopped:
+            pass
+        except BaseException as error:  # handed on to the caller below
+            failures.append(error)
+
+    worker = threading.Thread(target=work, daemon=True)
+    if budget.expired:
+        return None
+    worker.start()
+    while worker.is_alive():
+        worker.join(POLL_SECONDS)
+        if worker.is_alive() and budget.expired:
+            assert worker.ident is not None
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(_Stopped))
+            worker.join(LAST_WORDS)
+            return None
+    if failures:
+        raise failures[0]
+    return made[0]
+
+
+def until_checked(
+    problem: Problem,
+    run: Callable[[], Answer],
+    forbid: Callable[[np.ndarray], None],
+    start: np.ndarray | None = None,
+) -> Answer:
+    """Run a model again, without the assignment that it gave, as long as the check refuses what rounding let in.
+
+    Parameters
+    ----------
+    problem : Problem
+    run : callable
+        Solves the model, a relaxation: its bound, and its verdict that there is nothing, hold for the problem.
+    forbid : callable
+        Cuts an assignment that the check refuses off the model.
+    start : ndarray, optional
+        A feasible assignment: the answer is never worse.
+    """
+    bounds = [-np.inf]
+    while True:
+        answer = run()
+        if answer.bound is not None:
+            bounds.append(answer.bound)
+        if answer.assignment is None or not problem.violations(answer.assignment):
+            break
+        forbid(answer.assignment)
+        answer.assignment = None
+        if answer.termination not in ("optimal", "gap", "completed"):
+            break
+    if answer.bound is not None:
+        answer.bound = max(bounds)
+    return better_of(problem, answer, start)
+
+
+def better_of(problem: Problem, answer: Answer, start: np.ndarray | None) -> Answer:
+    """The answer, with the start in it where that is better."""
+    if start is not None and answer.termination != "infeasible":
+        given = answer.assignment
+        if given is None or problem.objective(start) < problem.objective(given):
+            answer.assignment = start
+    return answer

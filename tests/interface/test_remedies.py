@@ -1,0 +1,81 @@
+"""Remedies: the smallest change of each single limit, against brute force over all assignments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from limit_oracle import all_assignments, least_by_brute_force, random_workload
+
+import keyshift as ks
+from keyshift.plans.limits import limits_of
+
+FINE = 2e-6
+
+
+def draw(kind: str, rng: np.random.Generator) -> ks.Problem:
+    w = random_workload(rng)
+    tight = float(rng.uniform(0.9, 1.2))
+    mean = float(w.last_load.sum() / w.kept.sum())
+    if kind == "allocation":
+        memory = float(np.ceil(w.resources["memory"].sum() / w.nodes * tight))
+        return ks.KeyGroupAllocation(
+            w, max_migrations=int(rng.integers(0, 2)), max_migration_cost=float(rng.integers(0, 4)),
+            resource_capacity={"memory": memory},
+        )  # fmt: skip
+    if kind == "collocation":
+        return ks.CollocatedAllocation(
+            w, max_load_distance=float(rng.integers(0, 20)), max_migrations=int(rng.integers(0, 3))
+        )
+    if kind == "mclb":
+        return ks.MCLB(w, max_state_moved=float(rng.integers(0, 2)))
+    if kind == "movement":
+        return ks.MovementWithinLimits(w, lower=0.8 * mean, upper=mean * tight, nodes_after=w.nodes)
+    if kind == "routing":
+        return ks.MixedRouting(
+            w, float(rng.uniform(0, 0.2)), int(rng.integers(0, 3)), str(rng.choice(["upper", "both"]))
+        )
+    starts = np.sort(w.current)
+    w = w.replace(current=starts, draining=None)
+    return ks.IntervalMigration(w, int(rng.integers(1, 4)), float(rng.uniform(0, 0.2)))
+
+
+KINDS = ("allocation", "collocation", "mclb", "movement", "routing", "interval")
+
+
+def agree(kind: str, seeds: range) -> int:
+    """Hold remedies against brute force on the infeasible ones among random instances; how many there were."""
+    met = 0
+    for seed in seeds:
+        problem = draw(kind, np.random.default_rng(seed))
+        nodes = problem.node_numbers if kind == "interval" else problem.workload.nodes
+        if kind == "movement":
+            nodes = problem.node_limit
+        feasible = any(problem.check(a).feasible for a in all_assignments(problem, nodes))
+        found = ks.remedies(problem, time_limit=None)
+        assert (found == []) == feasible, (kind, seed)
+        if feasible:
+            continue
+        met += 1
+        by_name = {remedy.limit: remedy for remedy in found}
+        for limit in limits_of(problem):
+            remedy = by_name[limit.name]
+            assert remedy.proven or limit.name in ("nodes", "nodes_after"), (kind, seed, str(remedy))
+            if limit.needed is not None or limit.name == "tau":
+                least = least_by_brute_force(limit, nodes)
+                assert (remedy.value is None) == (least is None), (kind, seed, str(remedy), least)
+                if least is not None:
+                    assert remedy.value == pytest.approx(least, rel=FINE, abs=FINE), (kind, seed, limit.name)
+            if remedy.value is not None:
+                assert remedy.solution.problem.check(remedy.solution.assignment).feasible
+    return met
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_remedies_are_the_smallest_that_brute_force_finds(kind):
+    assert agree(kind, range(4)) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_remedies_are_the_smallest_hundreds_of_times(kind):
+    assert agree(kind, range(100, 320)) > 40
