@@ -32,6 +32,7 @@ slow: setup
 
 # Hostile instances of every problem against an oracle of its own; run it again to go on where it stopped.
 hostile: setup
+	PYTHONPATH=tests $(BIN)/python -m hostile.refusals --out out/hostile
 	PYTHONPATH=tests $(BIN)/python -m hostile --count $(COUNT) --seed $(SEED) --out out/hostile
 
 # The types are checked on an installed copy: that is the layout users import, and it proves the wheel is whole.

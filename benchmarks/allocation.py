@@ -1,4 +1,4 @@
-"""Figures 2-4 of paper 2: load distance over time, for clusters of 20, 40 and 60 nodes, with bounds.
+"""Figures 2-4 of [Madsen2016]: load distance over time, for clusters of 20, 40 and 60 nodes, with bounds.
 
     python benchmarks/allocation.py --out docs/benchmarks/0.1.0 [--quick] [--rebalancer PYTHON] [--seconds 60]
 

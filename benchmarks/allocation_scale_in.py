@@ -1,4 +1,4 @@
-"""Figure 5 of paper 2: integrated scale-in against draining first, period by period.
+"""Figure 5 of [Madsen2016]: integrated scale-in against draining first, period by period.
 
     python benchmarks/allocation_scale_in.py --out docs/benchmarks/0.1.0 [--quick]
 

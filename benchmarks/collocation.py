@@ -1,4 +1,4 @@
-"""ALBIC, COLA and the exact model: paper 2's figures 6 to 14, ALBIC's gap to the optimum, and running times.
+"""ALBIC, COLA and the exact model: [Madsen2016]'s figures 6 to 14, ALBIC's gap to the optimum, and running times.
 
 python benchmarks/collocation.py [--quick] [--only PART ...] --out docs/benchmarks/0.1.0/collocation
 

@@ -1,4 +1,4 @@
-"""The Real Jobs of paper 2 on the flights of New York: figures 12 to 14, and how busy nodes change them.
+"""The Real Jobs of [Madsen2016] on the flights of New York: figures 12 to 14, and how busy nodes change them.
 
 Loads, maxLD = 10 and maxPL = 25 are percentage points of a node's capacity, as in the paper (section 3).
 """

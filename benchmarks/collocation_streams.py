@@ -21,7 +21,7 @@ GROUPS = 100
 NODES = 20
 SERVICE = ks.LoadModel(1.0, 1.0)
 """A remote tuple costs its sender and its receiver what processing a tuple costs: all remote, Real Job 2 spends half
-its load on traffic, which is what paper 2's load index of 50 % at full collocation says."""
+its load on traffic, which is what [Madsen2016]'s load index of 50 % at full collocation says."""
 BUSY = 50.0
 """Percentage points of its capacity that a node is busy with at the start of a real job: ours, the paper is silent."""
 TUPLES = 2000
@@ -31,7 +31,7 @@ TUPLES = 2000
 def in_points(stream: Iterator[ks.Workload], busy: float = BUSY) -> tuple[Iterator[ks.Workload], ks.LoadModel]:
     """A stream whose loads are tuples, told in percentage points of a node's capacity, and its load model.
 
-    Paper 2 (section 3, Statistics): "a load value of a particular resource is a percentage point in the range
+    [Madsen2016] (section 3, Statistics): "a load value of a particular resource is a percentage point in the range
     [0, 100]", and its limits maxLD and maxPL are such points. `busy` is where the nodes are on average at the start.
     """
     first = next(stream)

@@ -1,4 +1,4 @@
-"""Figures 12-15 and 17 of paper 5 on word-count loads and hourly flights, and the sizes that are reached.
+"""Figures 12-15 and 17 of [Ding2015] on word-count loads and hourly flights, and the sizes that are reached.
 
     python benchmarks/intervals.py [--quick] --out DIR
 

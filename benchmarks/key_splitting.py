@@ -1,4 +1,4 @@
-"""Key splitting measured: Table II and Figures 4 to 9 of paper 3 on our streams, the optimum beside them, and speed.
+"""Key splitting measured: Table II and Figures 4 to 9 of [Nasir2015] on our streams, the optimum beside them, and speed.
 
     python benchmarks/key_splitting.py [--quick] [--only PART ...] [--out DIR]
 

@@ -1,4 +1,4 @@
-"""MCLB measured: Figures 2 to 6 of paper 1 on our streams, the front with its bounds, gaps, and large instances.
+"""MCLB measured: Figures 2 to 6 of [Guo2018] on our streams, the front with its bounds, gaps, and large instances.
 
     python benchmarks/mclb.py [--quick] [--out DIR]
 

@@ -1,4 +1,4 @@
-"""Mixed routing against the optimum: paper 4's figures 7 - 12, 15 and 17 - 21, and the gap that no paper reports.
+"""Mixed routing against the optimum: [Fang2016]'s figures 7 - 12, 15 and 17 - 21, and the gap that no paper reports.
 
     python benchmarks/mixed_routing.py [--quick] --out docs/benchmarks/0.1.0
 

@@ -1,4 +1,4 @@
-"""Figures 4 to 9 of paper 3 on our streams."""
+"""Figures 4 to 9 of [Nasir2015] on our streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams for the key-splitting benchmark: synthetic ones as in paper 3, section 6.1, words and Wikipedia edits."""
+"""Streams for the key-splitting benchmark: synthetic ones as in [Nasir2015], section 6.1, words and Wikipedia edits."""
 
 from __future__ import annotations
 

@@ -169,6 +169,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_LAZY[name]), name)
         globals()[name] = value
         return value
+    if name == "exercises":  # a room of its own, opened on first use
+        return importlib.import_module("keyshift.exercises")
     raise AttributeError(f"module 'keyshift' has no attribute {name!r}")
 
 

@@ -16,7 +16,10 @@ from keyshift.version import __version__
 TRACEBACK = "KEYSHIFT_TRACEBACK"
 """Name of the environment's variable that lets a defect through with its traceback; the tests set it."""
 
-USAGE = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+MOST_SAID = 600
+"""Characters of the longest sentence: a value that is refused may be very long."""
+
+USAGE: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
 """What Typer raises for a line that it cannot read; recent versions bring a Click of their own."""
 
 app = typer.Typer(
@@ -93,9 +96,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()  # a full disk is heard here, not at the interpreter's end
     except USAGE as error:
         if type(error).__name__ == "NoArgsIsHelpError":
-            error.show()
+            error.show()  # type: ignore[attr-defined]
             return 2
-        return _said(" ".join(error.format_message().split()), 2)
+        said: str = error.format_message()  # type: ignore[attr-defined]
+        return _said(" ".join(said.split()), 2)
     except (typer.Abort, KeyboardInterrupt):
         return _said("interrupted", 1)
     except SystemExit as exit_:
@@ -104,6 +108,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _said(sentence: str, code: int) -> int:
+    sentence = sentence if len(sentence) <= MOST_SAID else sentence[:MOST_SAID] + " ..."
     Console(stderr=True, soft_wrap=True).print(f"[bold red]keyshift:[/] {_escaped(sentence)}", highlight=False)
     return code
 

@@ -1,4 +1,4 @@
-"""The demo: paper 2's Real Job 2 on New York's flights of 2013, from tuples to a proven allocation."""
+"""The demo: [Madsen2016]'s Real Job 2 on New York's flights of 2013, from tuples to a proven allocation."""
 
 from __future__ import annotations
 

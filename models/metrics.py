@@ -38,14 +38,14 @@ def deviations(workload: Workload, assignment: IntArray, mean: float | None = No
 
 
 def load_distance(workload: Workload, assignment: IntArray, mean: float | None = None) -> float:
-    """Largest deviation from the mean: both ways on kept nodes, upwards only on draining ones (paper 2, sec. 4.3.1)."""
+    """Largest deviation from the mean: both ways on kept nodes, upwards only on draining ones ([Madsen2016], sec. 4.3.1)."""
     deviation = deviations(workload, assignment, mean)
     over_draining = deviation[workload.draining].max(initial=0.0)
     return float(max(np.abs(deviation[workload.kept]).max(), over_draining))
 
 
 def imbalance(workload: Workload, assignment: IntArray) -> float:
-    """Population variance of the node loads, summed over the windows (paper 1, eq. 1)."""
+    """Population variance of the node loads, summed over the windows ([Guo2018], eq. 1)."""
     return float(node_loads(workload, assignment).var(axis=1).sum())
 
 
@@ -60,12 +60,12 @@ def migrations(workload: Workload, assignment: IntArray) -> int:
 
 
 def state_moved(workload: Workload, assignment: IntArray) -> float:
-    """State size of the key groups that change node (paper 1, eq. 2)."""
+    """State size of the key groups that change node ([Guo2018], eq. 2)."""
     return float(workload.state[moved(workload, assignment)].sum())
 
 
 def table_size(workload: Workload, assignment: IntArray) -> int:
-    """Number of key groups whose node is not the one their hash gives (paper 4, problem 3). Needs `home`."""
+    """Number of key groups whose node is not the one their hash gives ([Fang2016], problem 3). Needs `home`."""
     return int((assignment != workload.home).sum())
 
 

@@ -32,7 +32,7 @@ def consistent(key_groups: int, nodes: int, points: int = 100) -> IntArray:
     A node more moves only the key groups that it takes over. The points are the first 8 bytes of the SHA-256 of
     ``node/point`` and of ``key group``, so the ring is the same everywhere; they are ours, no engine's.
 
-    Source: Karger et al., *Consistent hashing and random trees*, 1997.
+    Source: [Karger1997].
     """
     ring = np.array([_point(f"{node}/{i}") for node in range(nodes) for i in range(points)], dtype=np.uint64)
     order = np.argsort(ring, kind="stable")

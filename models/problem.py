@@ -150,8 +150,11 @@ def _rebuilt(cls: type[Problem], arguments: dict[str, Any]) -> Problem:
 def read_assignment(assignment: Any, key_groups: int, nodes: int) -> np.ndarray:
     """Read the node of each key group, shape (p,), as a fresh int64 array, or raise `InputError`."""
     try:
-        given = np.array(assignment, dtype=np.float64)
-    except (TypeError, ValueError):
+        read = np.asarray(assignment)
+        if read.dtype.kind not in "iufO":  # true is no node, nor is the text "1"
+            raise TypeError
+        given = np.array(read, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
         raise InputError("assignment must be an array of node numbers") from None
     if given.shape != (key_groups,):
         raise InputError(f"assignment has shape {given.shape}, expected ({key_groups},): one node for each key group")

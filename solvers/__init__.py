@@ -1,1 +1,6 @@
-"""Exact and relaxed answers: solvers, dynamic programs, bounds. This floor imports models only."""
+"""Exact and relaxed answers, one folder for each formulation. This floor imports models only and never calls a heuristic.
+
+The same names everywhere: statement.py runs the declarative statement by HiGHS, CP-SAT or SCIP; arrays.py is the problem as
+plain arrays; *_kernels.py is compiled; portfolio.py takes keyshift's own search and bounds first and a solver for the rest;
+warm_up.py compiles before the clock runs. highs.py, cpsat.py and safe_bounds.py are what all of them share.
+"""

@@ -37,7 +37,7 @@ def dual_bound(program: LinearProgram, row_duals: np.ndarray) -> float:
 
     Notes
     -----
-    Source: Neumaier, Shcherbina, *Safe bounds in linear and mixed-integer programming*, 2004.
+    Source: [Neumaier2004].
     """
     y = np.where((row_duals > 0) & np.isinf(program.row_lower), 0.0, row_duals)
     y = np.where((y < 0) & np.isinf(program.row_upper), 0.0, y)

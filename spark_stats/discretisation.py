@@ -1,4 +1,4 @@
-"""HLHE discretisation (paper 4, section IV-B) of the values of millions of keys, in Spark.
+"""HLHE discretisation ([Fang2016], section IV-B) of the values of millions of keys, in Spark.
 
 The paper takes the keys one after the other, in descending order of their values. Which neighbour a key takes depends
 on the keys before it only through the accumulated deviation, and keys of the same value are alike: so the distribution

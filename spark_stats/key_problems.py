@@ -48,7 +48,7 @@ def mixed_routing(
 ) -> MixedRouting:
     """Pose mixed routing for the keys of one operator, without bringing them all to the driver.
 
-    Keys alike in home, and in load and state after HLHE discretisation of degree R, are one record of paper 4, made
+    Keys alike in home, and in load and state after HLHE discretisation of degree R, are one record of [Fang2016], made
     in Spark. Of each record at most `movable` keys are *listed*: entries of the problem with their true load and
     state. All others of a node are one more entry, its rest, whose sums are exact too. So every node's load in the
     problem is the true one, before and after a plan. A rest's state is at least that of all listed keys together, so that an

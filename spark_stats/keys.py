@@ -212,7 +212,7 @@ class Keys:
     def compact(
         self, nodes: int, *, degree: int = 1, placement: str = "ranges", max_rows: int = DRIVER_ROWS
     ) -> pd.DataFrame:
-        """Return the compact records (d', d, h, load, state, count) of paper 4, section IV, for planning.
+        """Return the compact records (d', d, h, load, state, count) of [Fang2016], section IV, for planning.
 
         Keys on the same node with the same home, load and state are one record. Nothing has moved yet: d' = d = h.
         Load and state are discretised by HLHE with the given degree R (1: whole numbers as they are), over the whole

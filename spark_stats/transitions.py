@@ -1,4 +1,4 @@
-"""From a log's arrivals to a migration transition matrix (paper 5, sections 5.2 and 6)."""
+"""From a log's arrivals to a migration transition matrix ([Ding2015], sections 5.2 and 6)."""
 
 from __future__ import annotations
 

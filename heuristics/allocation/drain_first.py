@@ -1,4 +1,4 @@
-"""The non-integrated scale-in that paper 2 compares with: drain the nodes first, balance afterwards."""
+"""The non-integrated scale-in that [Madsen2016] compares with: drain the nodes first, balance afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def drain_first(
 
     Notes
     -----
-    Source: paper 2, section 5.1, "a non-integrated approach, which first performs scale-in as an independent process
+    Source: [Madsen2016], section 5.1, "a non-integrated approach, which first performs scale-in as an independent process
     and then tries to move the key groups from the to-be-removed nodes to the other nodes evenly".
     """
     w, state = problem.workload, Moves(problem)

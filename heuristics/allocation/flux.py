@@ -1,4 +1,4 @@
-"""Flux (Shah et al., ICDE 2003), as paper 2 describes and compares it."""
+"""Flux ([Shah2003]), as [Madsen2016] describes and compares it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def flux(
 
     Notes
     -----
-    Source: paper 2, section 2.2, after Shah et al., *Flux*, 2003. Departures: a draining node may only give; a
+    Source: [Madsen2016], section 2.2, after [Shah2003]. Departures: a draining node may only give; a
     move that would break the migration limit or a capacity is passed over for the next smaller key group.
     """
     state = Moves(problem)

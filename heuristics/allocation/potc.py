@@ -31,7 +31,7 @@ def potc(
 
     Notes
     -----
-    Source: Azar et al., *Balanced Allocations*, 1999; compared with in paper 2, section 5.2.1. Departures from the
+    Source: [Azar1999]; compared with in [Madsen2016], section 5.2.1. Departures from the
     paper: there every key is split over both its nodes and merged again, whatever that costs; here a key group
     stays whole, one of the two nodes is where it is now, and the migration limits hold.
     """

@@ -1,4 +1,4 @@
-"""ALBIC, Autonomic Load Balancing with Integrated Collocation (paper 2, Algorithm 2)."""
+"""ALBIC, Autonomic Load Balancing with Integrated Collocation ([Madsen2016], Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def albic(
 
     Notes
     -----
-    Source: paper 2, Algorithm 2; maxLD is the problem's `max_load_distance`. Departures: balancing sees the
+    Source: [Madsen2016], Algorithm 2; maxLD is the problem's `max_load_distance`. Departures: balancing sees the
     measured load (processing plus today's remote traffic), as in the paper's engine, while the answer is judged by
     the load it will really have (`anticipate` brings the two nearer); a program without an answer counts as one that
     breaks maxLD; see also `target_nodes` and `migration_weights`.

@@ -1,4 +1,4 @@
-"""Where ALBIC hands over to the allocation program of paper 2, section 4.3.1."""
+"""Where ALBIC hands over to the allocation program of [Madsen2016], section 4.3.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""COLA (Khandekar et al., Middleware 2009), as paper 2 describes and compares it."""
+"""COLA ([Khandekar2009]), as [Madsen2016] describes and compares it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def cola(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, relabe
 
     Notes
     -----
-    Source: paper 2, section 2.1 and 5, after Khandekar et al., *COLA*, 2009. Departure: capacities weigh the
+    Source: [Madsen2016], section 2.1 and 5, after [Khandekar2009]. Departure: capacities weigh the
     deal, and draining nodes get nothing.
     """
     w = problem.workload

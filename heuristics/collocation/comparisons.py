@@ -40,7 +40,7 @@ def flux(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, rounds
 
 
 def allocation_milp(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, plan_rounds: Whole = 15) -> Answer:
-    """The allocation program of paper 2, section 4.3.1, on the measured loads: another objective, so no guarantee.
+    """The allocation program of [Madsen2016], section 4.3.1, on the measured loads: another objective, so no guarantee.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def potc(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Ans
 
     Notes
     -----
-    Source: Nasir et al., ICDE 2015, as in paper 2, section 2.2. Departure: a draining node is no choice.
+    Source: [Nasir2015], as in [Madsen2016], section 2.2. Departure: a draining node is no choice.
     """
     w = problem.workload
     load = problem.load_model.measured(w).last_load
@@ -91,7 +91,7 @@ def split_loads(workload: Workload, seed: int = 0, merge_cost: float = 0.0, piec
     """Node loads when every key group's tuples go, piece by piece, to the less loaded of its two nodes, shape (n,).
 
     The state of a key group then lies on two nodes and has to be merged on the first one in every window: that costs
-    ``merge_cost`` load for each unit of the state, and no choice is left about it (paper 2, sections 2.2 and 5.2.1).
+    ``merge_cost`` load for each unit of the state, and no choice is left about it ([Madsen2016], sections 2.2 and 5.2.1).
 
     Parameters
     ----------

@@ -127,7 +127,7 @@ def split_set(
 
     Notes
     -----
-    Departure: paper 2 breaks a tie between the two vertex weights at random; here the first one listed wins.
+    Departure: [Madsen2016] breaks a tie between the two vertex weights at random; here the first one listed wins.
     """
     use = [_share(float(measure[members].sum()), limit) for measure, limit in limited]
     tightest = max(use, default=0.0)

@@ -1,1 +1,1 @@
-"""What others do when the number of nodes changes: the baselines of paper 5's experiments."""
+"""What others do when the number of nodes changes: the baselines of the experiments in [Ding2015], all in baselines.py."""

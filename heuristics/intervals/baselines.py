@@ -1,4 +1,4 @@
-"""The baselines of paper 5's experiments: Storm's default, consistent hashing, Redist. None looks at the state sizes.
+"""The baselines of [Ding2015]'s experiments: Storm's default, consistent hashing, Redist. None looks at the state sizes.
 
 They do not promise to keep the load limit, and consistent hashing and Redist do not keep intervals. As methods of
 `IntervalMigration` they return what they find; `solve` drops it where it breaks a rule. The functions of the
@@ -24,7 +24,7 @@ def nodes_alive(problem: IntervalMigration) -> IntArray:
 def storm(problem: IntervalMigration) -> IntArray:
     """Give every node the same number of consecutive tasks, the i-th node the i-th interval, whoever had them before.
 
-    O(m). Source: Storm's default scheduler, as Ding et al. 2015, section 6, describe it.
+    O(m). Source: Storm's default scheduler, as [Ding2015], section 6, describes it.
     """
     alive = nodes_alive(problem)
     m = problem.workload.key_groups
@@ -34,7 +34,7 @@ def storm(problem: IntervalMigration) -> IntArray:
 def consistent_hashing(problem: IntervalMigration, rng: np.random.Generator) -> IntArray:
     """Even out the numbers of tasks by moving as few tasks as possible, chosen at random.
 
-    O(m n). Source: Ding et al. 2015, section 6: "CH aims to have the same number of tasks on each node, and
+    O(m n). Source: [Ding2015], section 6: "CH aims to have the same number of tasks on each node, and
     migrate the minimum number of tasks". This is the ideal that a ring of hashes approaches with many virtual nodes.
     """
     alive, w = nodes_alive(problem), problem.workload
@@ -57,8 +57,8 @@ def consistent_hashing(problem: IntervalMigration, rng: np.random.Generator) -> 
 def redist(problem: IntervalMigration) -> IntArray:
     """Place all tasks anew, heaviest first: on its node while that keeps the limit, else on the least loaded one.
 
-    O(m log m + m n). Source: Gedik, *Partitioning functions for stateful data parallelism in stream processing*, 2014,
-    known to us only from its abstract and from Ding et al. 2015, section 2: load balance first, then few migrations, on
+    O(m log m + m n). Source: [Gedik2014],
+    known to us only from its abstract and from [Ding2015], section 2: load balance first, then few migrations, on
     the assumption that all states are alike. Its utility function, its compact routing function and its tracking of
     heavy hitters are not reproduced.
     """

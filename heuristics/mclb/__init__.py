@@ -1,1 +1,1 @@
-"""Fast algorithms for minimum-cost load balancing (paper 1)."""
+"""Fast algorithms for minimum-cost load balancing [Guo2018]: ELB and CLB, and hashing. Begin with elb.py."""

@@ -1,4 +1,4 @@
-"""CLB, correlation-based load balancing (paper 1, section 4, Algorithm 2), as printed and corrected."""
+"""CLB, correlation-based load balancing ([Guo2018], section 4, Algorithm 2), as printed and corrected."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def clb(
 
     Notes
     -----
-    Source: paper 1, Algorithm 2. Departures from the print:
+    Source: [Guo2018], Algorithm 2. Departures from the print:
 
     * The prose defines S_1 once with cov >= theta and once, in the formula, with cov < theta. The split that
       serves the purpose keeps those with cov < theta and sends the correlated ones away.
@@ -51,7 +51,7 @@ def clb(
       sum leaves alone, so that n sets are reached.
     * The paper does not say which set goes to which node.
 
-    Paper 1's budget plays no part: an answer over it is dropped.
+    [Guo2018]'s budget plays no part: an answer over it is dropped.
     """
     core = problem.core
     if theta < 0:
@@ -96,7 +96,7 @@ def clb_moment(
 
     Notes
     -----
-    Source: paper 1, section 4, with the slip of eqs. (3)-(5) corrected: sum_i eta_i^2 in eq. (4) is no constant.
+    Source: [Guo2018], section 4, with the slip of eqs. (3)-(5) corrected: sum_i eta_i^2 in eq. (4) is no constant.
     """
     core = problem.core
     if split not in ("cut", "threshold"):

@@ -1,4 +1,4 @@
-"""ELB, eager load balancing (paper 1, section 3, Algorithm 1)."""
+"""ELB, eager load balancing ([Guo2018], section 3, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def elb(
 
     Notes
     -----
-    Source: paper 1, Algorithm 1. It sees one window, the last, and knows no budget: an answer over the budget is
+    Source: [Guo2018], Algorithm 1. It sees one window, the last, and knows no budget: an answer over the budget is
     dropped. Departures: the number of nodes is the problem's, whatever v and u ask for (see
     `MovementWithinLimits` for ELB with nodes added and removed); draining nodes are the set R; a key group that no
     underloaded node can hold goes to the least loaded one.
@@ -75,7 +75,7 @@ def elb_within_limits(
 
     Notes
     -----
-    Source: paper 1, Algorithm 1. Only the last window counts.
+    Source: [Guo2018], Algorithm 1. Only the last window counts.
     """
     w = problem.workload
     load = w.last_load

@@ -1,4 +1,4 @@
-"""The baselines of paper 1, section 5: UHLB, a fresh universal hash, and PKG without its splitting."""
+"""The baselines of [Guo2018], section 5: UHLB, a fresh universal hash, and PKG without its splitting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def universal_hash(key_groups: int, nodes: int, rng: np.random.Generator) -> Int
 
     Notes
     -----
-    Source: Carter, Wegman, *Universal classes of hash functions*, 1979: two keys collide with
+    Source: [Carter1979]: two keys collide with
     probability at most 1/n.
     """
     a, b = int(rng.integers(1, PRIME)), int(rng.integers(0, PRIME))
@@ -33,7 +33,7 @@ def uhlb(problem: MCLB, *, budget: Budget, seed: int = 0) -> Answer:
 
     Notes
     -----
-    Source: paper 1, section 5. An answer over the budget is dropped.
+    Source: [Guo2018], section 5. An answer over the budget is dropped.
     """
     core = problem.core
     return Answer(core.lift(universal_hash(core.load.shape[0], core.nodes, np.random.default_rng(seed))))
@@ -55,7 +55,7 @@ def pkg(problem: MCLB, *, budget: Budget, seed: int = 0, choices: Count = 2) -> 
 
     Notes
     -----
-    Source: paper 1, section 5, after Nasir et al. 2015. Departure: partial key grouping splits a key over both its
+    Source: [Guo2018], section 5, after [Nasir2015]. Departure: partial key grouping splits a key over both its
     nodes, tuple by tuple, which a stateful key group cannot be: here it goes as a whole, by its load over all windows.
     `KeySplitting` has the method itself. An answer over the budget is dropped.
     """

@@ -1,4 +1,4 @@
-"""LLFD, MinTable, MinMig, Mixed and MixedBF (paper 4, section III): which phases each runs, in what order."""
+"""LLFD, MinTable, MinMig, Mixed and MixedBF ([Fang2016], section III): which phases each runs, in what order."""
 
 from __future__ import annotations
 

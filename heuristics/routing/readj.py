@@ -1,4 +1,4 @@
-"""Readj (Gedik, VLDB Journal 2014), as paper 4 describes and compares it."""
+"""Readj ([Gedik2014]), as [Fang2016] describes and compares it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def readj_plan(
 
     Notes
     -----
-    Source: paper 4, sections V and VI, after Gedik, *Partitioning functions for stateful data parallelism in stream
-    processing*, 2014. The print names the moves, not their order or the rule of choice: those above are ours. Keys on a
+    Source: [Fang2016], sections V and VI, after [Gedik2014], which should be checked: its text was not at hand. The print
+    names the moves, not their order or the rule of choice: those above are ours. Keys on a
     draining node that cannot go back go to the least loaded node first, which is ours as well.
     """
     w = problem.workload

@@ -63,11 +63,10 @@ class Partitioner:
 
     Notes
     -----
-    Sources: paper 3, sections 3, 5 and 6.2; for D-Choices and W-Choices Nasir, De Francisci Morales, Kourtellis,
-    Serafini, *When Two Choices Are not Enough*, ICDE 2016 (arXiv 1510.05714), sections III and IV, described from
-    memory (the text was not at hand): the threshold, both rules, and epsilon are theirs. Departures: with workers of
-    different speed, the least loaded is the one that would be after it took the message; D-Choices computes d anew
-    when a source's messages have doubled, or after 10,000 of them, not at every one.
+    Sources: [Nasir2015], sections 3, 5 and 6.2; for D-Choices and W-Choices [Nasir2016], sections III and IV, written
+    without that text, against which they should be checked: the threshold, both rules, and epsilon are theirs.
+    Departures: with workers of different speed, the least loaded is the one that would be after it took the message;
+    D-Choices computes d anew when a source's messages have doubled, or after 10,000 of them, not at every one.
     """
 
     def __init__(

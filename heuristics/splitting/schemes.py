@@ -1,4 +1,4 @@
-"""The schemes of paper 3 as methods: each decides for the whole stream of a problem."""
+"""The schemes of [Nasir2015] as methods: each decides for the whole stream of a problem."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def pkg(
 
     Notes
     -----
-    Source: paper 3, sections 3 and 5. Theorem 5.1: if no key has more than 1/(5 W) of the messages, the imbalance
+    Source: [Nasir2015], sections 3 and 5. Theorem 5.1: if no key has more than 1/(5 W) of the messages, the imbalance
     is O(m/W) for d = 2, with probability 1 - 1/W. O(1) a message, S W counters.
     """
     return _partitioned(problem, budget, "pkg", estimate=estimate, probe_every=probe_every)
@@ -75,7 +75,7 @@ def greedy_d(
 
     Notes
     -----
-    Source: paper 3, section 5. d = 1 is hashing, d = 2 PKG. O(d) a message.
+    Source: [Nasir2015], section 5. d = 1 is hashing, d = 2 PKG. O(d) a message.
     """
     d = whole("d", d, least=1)
     return _partitioned(
@@ -97,7 +97,7 @@ def potc(
 
     Notes
     -----
-    Source: paper 3, section 3.1. As many candidates as the problem has choices; two if it has no candidates.
+    Source: [Nasir2015], section 3.1. As many candidates as the problem has choices; two if it has no candidates.
     """
     choices = 2 if problem.choices is None else problem.choices
     return _partitioned(problem, budget, "potc", choices, estimate=estimate, probe_every=probe_every)
@@ -118,7 +118,7 @@ def on_greedy(
 
     Notes
     -----
-    Source: paper 3, section 6.2, Q1.
+    Source: [Nasir2015], section 6.2, Q1.
     """
     return _partitioned(problem, budget, "on-greedy", estimate=estimate, probe_every=probe_every)
 
@@ -127,11 +127,11 @@ def off_greedy(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answe
     """Off-Greedy: keys by decreasing weight, each to the then least loaded of all workers.
 
     It ignores the candidates, and knows the whole stream beforehand. Within 4/3 - 1/(3 W) of the best placement
-    on equal workers without candidates (Graham 1969). O(K log K + K W) for K keys.
+    on equal workers without candidates [Graham1969]. O(K log K + K W) for K keys.
 
     Notes
     -----
-    Source: paper 3, section 6.2, Q1.
+    Source: [Nasir2015], section 6.2, Q1.
     """
     return _offline(problem, budget, within=False)
 
@@ -169,7 +169,7 @@ def d_choices(
 
     Notes
     -----
-    Source: Nasir et al., *When Two Choices Are not Enough*, ICDE 2016, sections III and IV.
+    Source: [Nasir2016], sections III and IV.
     """
     return _partitioned(
         problem, budget, "d-choices", threshold=threshold, slack=slack, counters=counters,
@@ -198,7 +198,7 @@ def w_choices(
 
     Notes
     -----
-    Source: Nasir et al., *When Two Choices Are not Enough*, ICDE 2016, section III.
+    Source: [Nasir2016], section III.
     """
     return _partitioned(
         problem, budget, "w-choices", threshold=threshold, counters=counters, estimate=estimate, probe_every=probe_every

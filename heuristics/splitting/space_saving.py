@@ -1,4 +1,4 @@
-"""SpaceSaving (Metwally et al. 2005), compiled: the heavy keys of a stream in a fixed number of counters.
+"""SpaceSaving [Metwally2005], compiled: the heavy keys of a stream in a fixed number of counters.
 
 Counters hold a key and a count each. A key without a counter takes over one of least count, and counts on from
 there; so a count is at most messages / counters too high, and never too low. The counters stand in order of their
@@ -136,7 +136,7 @@ def find_choices(head, workers, slack):
     .. math:: \sum_{i \le h} p_i + (b_h / n)^d \sum_{h < i \le |H|} p_i + (b_h / n)^2 \sum_{i \notin H} p_i
               \le b_h (1/n + \epsilon).
 
-    Returns `workers` if no d below does. Source: Nasir et al. 2016, section IV, as we remember it: the text was not at
+    Returns `workers` if no d below does. Source: [Nasir2016], section IV, as we remember it: the text was not at
     hand when this was written.
     """
     if head.size == 0:

@@ -32,36 +32,42 @@ class Method:
     kind : {"exact", "relaxation", "heuristic"}
         Proves optima; proves bounds; only finds assignments.
     source : str
-        Where it is described.
-    entry : str
+        Where it is described: the names in brackets are those of docs/papers.md.
+    code : str
         ``"module:function"``; called as ``function(problem, budget=..., seed=..., **options)`` and, when it takes
         one, ``start=...``; returns an `Answer`.
+    guarantee : str
+        What its answer is certain to be.
+    limits : str
+        What size it is for, where that is small.
     warm_start : tuple of str
         Heuristics that `solve` tries, in this order, to find a start when the caller gives none.
-    limits : str
-        A sentence on sizes it refuses, for the table of methods.
-    prepare : str, optional
+    warm_up : str, optional
         ``"module:function"`` that, called with the method's own function, compiles what that needs; see `make_ready`.
+    lesson : str
+        The page of the docs that shows it, where it is not the formulation's.
     """
 
     name: str
     kind: Kind
     source: str
-    entry: str
-    warm_start: tuple[str, ...] = ()
+    code: str
+    guarantee: str
     limits: str = ""
-    prepare: str | None = None
+    warm_start: tuple[str, ...] = ()
+    warm_up: str | None = None
+    lesson: str = ""
 
     def make_ready(self) -> None:
         """Import the method's code and compile its kernels, once in a process, before any time limit runs."""
-        if self.prepare is not None and (self.prepare, self.entry) not in _READY:
-            load(self.prepare)(self.function)
-            _READY.add((self.prepare, self.entry))
+        if self.warm_up is not None and (self.warm_up, self.code) not in _READY:
+            load(self.warm_up)(self.function)
+            _READY.add((self.warm_up, self.code))
 
     @property
     def function(self) -> Callable[..., Answer]:
         """The code itself, imported on first use."""
-        function: Callable[..., Answer] = load(self.entry)
+        function: Callable[..., Answer] = load(self.code)
         return function
 
     @property
@@ -94,16 +100,32 @@ class Method:
 
 @dataclass(frozen=True)
 class Formulation:
-    """A problem class, how to load it, and the methods that answer it (the default one first)."""
+    """A problem class, how to load it, and the methods that answer it (the default one first).
+
+    Attributes
+    ----------
+    name : str
+        The problem's name on the shell.
+    summary : str
+        One sentence: what is decided.
+    code : str
+        ``"module:class"`` of the problem.
+    lesson : str
+        The page of the docs that teaches it.
+    methods : tuple of Method
+    pareto : str, optional
+        ``"module:function"`` that computes the problem's Pareto front, where it has one.
+    """
 
     name: str
-    entry: str
+    summary: str
+    code: str
+    lesson: str
     methods: tuple[Method, ...] = field(default=())
     pareto: str | None = None
-    """``"module:function"`` that computes the problem's Pareto front, where it has one."""
 
     @property
     def problem_class(self) -> type[Problem]:
         """The problem's class, imported on first use."""
-        cls: type[Problem] = load(self.entry)
+        cls: type[Problem] = load(self.code)
         return cls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,4 +54,16 @@ def _read(path: Path) -> Any:
         content = content["assignment"]
     if not isinstance(content, list):
         raise InputError(f"{path}: the assignment {shown(content)} must be a list of nodes")
+    for value in _flat(content):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"{path}: assignment must be an array of node numbers, not of {shown(value)}")
     return content
+
+
+def _flat(values: list[Any]) -> Iterator[Any]:
+    """The numbers of an assignment: a list for most problems, lists of lists for some."""
+    for value in values:
+        if isinstance(value, list):
+            yield from _flat(value)
+        else:
+            yield value

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from keyshift.catalogue import FORMULATIONS
+from keyshift.catalogue.listing import as_row
 from keyshift.commands import common
 from keyshift.models import InputError
 
@@ -16,24 +17,19 @@ def methods(
     as_json: common.JsonOption = False,
 ) -> None:
     """List problems and methods; the first method of each problem is its default."""
+    from rich.markup import escape as rich_text
     from rich.table import Table
 
     if problem is not None and problem not in FORMULATIONS:
         raise InputError(f"--problem {problem}: choose one of {', '.join(FORMULATIONS)}")
-    rows = [
-        {"problem": name, "method": m.name, "kind": m.kind, "source": m.source, "limits": m.limits}
-        for name, formulation in FORMULATIONS.items()
-        if problem in (None, name)
-        for m in formulation.methods
-    ]
+    chosen = [(f, m) for name, f in FORMULATIONS.items() if problem in (None, name) for m in f.methods]
     if as_json:
-        common.print_json(rows)
+        common.print_json([as_row(formulation, method) for formulation, method in chosen])
         return
     table = Table()
     for heading in ("problem", "method", "kind", "source"):
         table.add_column(heading)
-    for row in rows:
-        table.add_row(
-            row["problem"], row["method"], row["kind"], " ".join(filter(None, (row["source"], row["limits"])))
-        )
+    for formulation, method in chosen:
+        limits = f" (for {method.limits})" if method.limits else ""
+        table.add_row(formulation.name, method.name, method.kind, rich_text(f"{method.source}{limits}"))
     common.console().print(table)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from keyshift.catalogue import find_method
 from keyshift.commands import common
 from keyshift.comparison import Comparison
 
@@ -24,7 +25,7 @@ def solve(
     from keyshift.solving import solve as answer
 
     posed = common.read_problem(path, problem, context.args)
-    options = common.read_settings(settings)
+    options = find_method(posed, method).checked(common.read_settings(settings))
     with common.progress(f"{posed.name}: {method or 'solving'}") as watch:
         solution = answer(posed, method, time_limit=time_limit, seed=seed, watch=watch, **options)
     if as_json:

@@ -88,7 +88,7 @@ class FrontCheckpoint:
         with only_writer(self.file.with_name(f".{self.file.name}.lock"), str(self.file)):
             for left in self.file.absolute().parent.glob(f".{glob.escape(self.file.name)}-*.part"):
                 left.unlink(missing_ok=True)  # of a killed run
-            if self.file.exists():
+            if self.file.exists() or self.file.is_symlink():
                 self.points = [self._read(record) for record in self._records(self.file)]
             yield
 

@@ -1,4 +1,4 @@
-"""replay: the adaptation loop of paper 2 (Algorithm 1), period by period over a stream of workloads."""
+"""replay: the adaptation loop of [Madsen2016] (Algorithm 1), period by period over a stream of workloads."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class Checkpoint:
     def read(self, period: int, statistics: Workload, labels: list[str]) -> dict[str, Any] | None:
         """What is known of a period: the rows of the methods that have planned, the clusters of all; or None."""
         file = self._file(period)
-        if not file.exists():
+        if not file.exists() and not file.is_symlink():
             return None
         held = read_json(file)
         if not isinstance(held, dict):

@@ -32,7 +32,7 @@ class Planner:
         The method's options.
     integrated : bool, default False
         Give the problem processing loads and the load model's costs, so that it knows what collocation saves. By
-        default it gets the loads that a running system would measure today, as paper 2's methods do.
+        default it gets the loads that a running system would measure today, as [Madsen2016]'s methods do.
     from_current : bool, default False
         Begin from the current nodes where these are feasible, rather than from other methods' answers: faster.
     balance_first : bool, default True

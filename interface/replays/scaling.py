@@ -1,4 +1,4 @@
-"""Scaling rules for `replay`: how many nodes there should be, decided on the plan (paper 2, Algorithm 1, line 5)."""
+"""Scaling rules for `replay`: how many nodes there should be, decided on the plan ([Madsen2016], Algorithm 1, line 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Key-group allocation: the mixed-integer program of paper 2, section 4.3.1."""
+"""Key-group allocation: the mixed-integer program of [Madsen2016], section 4.3.1. Begin with problem.py."""
 
 from keyshift.models.allocation.problem import KeyGroupAllocation
 

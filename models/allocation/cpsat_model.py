@@ -16,7 +16,7 @@ from keyshift.models.workload import IntArray
 
 
 class AllocationCpSat:
-    """The model of paper 2, section 4.3.1, in whole numbers, one method for each family of constraints.
+    """The model of [Madsen2016], section 4.3.1, in whole numbers, one method for each family of constraints.
 
     Loads and the mean become whole numbers of a unit of load distance (`WholeDistances`), costs and uses of resources
     such of their own (`Knapsack`). Where that rounds, it widens: the model admits whatever the check admits, and

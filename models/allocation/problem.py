@@ -1,4 +1,4 @@
-"""Key-group allocation (paper 2, section 4.3.1): the problem and its check."""
+"""Key-group allocation ([Madsen2016], section 4.3.1): the problem and its check."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class KeyGroupAllocation(Problem):
     workload : Workload
         p key groups on n nodes; only the last window of `load` counts.
     max_migrations : int, optional
-        At most so many key groups move (paper 2, section 5).
+        At most so many key groups move ([Madsen2016], section 5).
     max_migration_cost : float, optional
-        At most so much migration cost, in units of ``alpha * state`` (paper 2, eq. 2).
+        At most so much migration cost, in units of ``alpha * state`` ([Madsen2016], eq. 2).
     alpha : float, default 1
         Migration cost of one unit of state.
     mean : {"exact", "ceiling"}, default "exact"
@@ -77,8 +77,7 @@ class KeyGroupAllocation(Problem):
 
     Notes
     -----
-    Source: Madsen, Zhou, Cao, *Integrative Dynamic Reconfiguration in a Parallel Stream Processing Engine*, 2016,
-    section 4.3.1. Departures from the print:
+    Source: [Madsen2016], section 4.3.1. Departures from the print:
 
     * :math:`d_u, d_l` are printed as real numbers, which makes the model unbounded; here they are >= 0.
     * (5) is off by default: it serves no purpose in the model and cuts off answers to very unbalanced starts.

@@ -15,7 +15,7 @@ Objective = Literal["distance", "deviation_sum"] | tuple[float, float]
 
 
 class AllocationPyomo:
-    """The model of paper 2, section 4.3.1, one method for each family of constraints.
+    """The model of [Madsen2016], section 4.3.1, one method for each family of constraints.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Collocation: key-group allocation that also keeps talkative key groups together (paper 2, section 4.3.2)."""
+"""Collocation: key-group allocation that also keeps talkative key groups together [Madsen2016]. Begin with problem.py."""
 
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.collocation.problem import CollocatedAllocation

@@ -40,7 +40,7 @@ class LoadModel:
 
     Notes
     -----
-    Source: paper 2, section 4.3.2 (which says that remote traffic costs (de)serialisation at both ends, and gives
+    Source: [Madsen2016], section 4.3.2 (which says that remote traffic costs (de)serialisation at both ends, and gives
     no formula).
     """
 
@@ -93,7 +93,7 @@ class LoadModel:
         ----------
         workload : Workload
         share : float
-            0 <= share < 1. Paper 2's load index of 50 % at full collocation is ``share=0.5``.
+            0 <= share < 1. [Madsen2016]'s load index of 50 % at full collocation is ``share=0.5``.
         """
         share = arrays.real("share", share, optional=False) or 0.0
         if share >= 1:

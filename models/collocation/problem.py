@@ -1,4 +1,4 @@
-"""Collocated allocation (paper 2, section 4.3.2, stated exactly): the problem and its check."""
+"""Collocated allocation ([Madsen2016], section 4.3.2, stated exactly): the problem and its check."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CollocatedAllocation(Problem):
 
     .. math::
 
-        load_i &= \sum_k Y_k x_{ik} - (ser + des) \sum_e t_e z_{ie}, \quad
+        load_i = \sum_k Y_k x_{ik} - (ser + des) \sum_e t_e z_{ie}, \quad
         total = \sum_i load_i, \quad mean = \frac{total}{\sum_{i \in A} c_i}
 
     .. math::
@@ -76,7 +76,7 @@ class CollocatedAllocation(Problem):
     serialisation, deserialisation : float, default 0
         Load of one remote tuple at its sender and at its receiver (`LoadModel`).
     distance_unit : {"percent", "load"}, default "percent"
-        Unit of `max_load_distance`: percent of the mean node load, or units of load. Paper 2 has loads in percentage
+        Unit of `max_load_distance`: percent of the mean node load, or units of load. [Madsen2016] has loads in percentage
         points of a node's capacity (section 3) and the limit in the same: that is "load", with such loads. The two
         part ways over time: a limit in percent of the mean tightens as collocation lowers the mean.
 
@@ -87,7 +87,7 @@ class CollocatedAllocation(Problem):
 
     Notes
     -----
-    Source: Madsen, Zhou, Cao 2016, section 4.3.2, which declines this model as quadratic; the products
+    Source: [Madsen2016], section 4.3.2, which declines this model as quadratic; the products
     :math:`x_{ik} x_{il}` are linearised in (10) and (11). Size: n (p + pairs) variables. When the current nodes
     break (8) or (9) and no assignment within the migration limits mends it, the problem is infeasible; the paper's
     way out, to mend the balance first, is `KeyGroupAllocation`, and `replay` takes it.

@@ -1,4 +1,4 @@
-"""Synthetic workloads as paper 2, section 5.1, describes them."""
+"""Synthetic workloads as [Madsen2016], section 5.1, describes them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def synthetic_workload(
 
     Notes
     -----
-    Source: Madsen, Zhou, Cao 2016, section 5.1. The paper says "a randomly selected set of key groups on a node";
+    Source: [Madsen2016], section 5.1. The paper says "a randomly selected set of key groups on a node";
     here that set is half of them.
     """
     if nodes < 1 or key_groups < nodes:

@@ -1,4 +1,4 @@
-"""The streams of paper 1, section 5: S1 (Gaussian) and S2 (Zipf) keys with Poisson arrivals, a drifting one, words."""
+"""The streams of [Guo2018], section 5: S1 (Gaussian) and S2 (Zipf) keys with Poisson arrivals, a drifting one, words."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from keyshift.models.workload import FloatArray, Workload
 
 Keys = Literal["gaussian", "zipf"]
 RATE = 10_000.0
-"""Tuples a second (paper 1, section 5)."""
+"""Tuples a second ([Guo2018], section 5)."""
 WINDOW_SECONDS = 60.0
 STATE_SHARE = 0.1
-"""State held per tuple of a window: paper 1, Fig. 1, sets the state to a tenth of the data rate."""
+"""State held per tuple of a window: [Guo2018], Fig. 1, sets the state to a tenth of the data rate."""
 
 
 def key_shares(keys: Keys, key_groups: int = 100, spread: float | None = None, exponent: float = 1.0) -> FloatArray:

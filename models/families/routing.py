@@ -1,4 +1,4 @@
-"""The synthetic stream of paper 4, section V: Zipf keys whose frequencies shift between intervals."""
+"""The synthetic stream of [Fang2016], section V: Zipf keys whose frequencies shift between intervals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def consistent_hash(keys: ArrayLike, nodes: int, virtual: int = VIRTUAL_NODES) -
 
 
 def _mix(values: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection on 64 bits that looks random."""
+    """The finaliser of splitmix64 [Steele2014]: a bijection on 64 bits that looks random."""
     x = values * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -64,7 +64,7 @@ class ZipfStream:
 
     Notes
     -----
-    Source: Fang et al. 2016, section V. Open in the print, and settled here: which pairs swap. Swaps drawn blindly
+    Source: [Fang2016], section V. Open in the print, and settled here: which pairs swap. Swaps drawn blindly
     cannot move a node by f = 1 (with K = 10**6, z = 0.85 even a full reshuffle moves one by about 0.2), so one node,
     drawn anew in every interval, takes part in all swaps and keeps the higher frequency of each pair.
     """

@@ -213,7 +213,7 @@ _EXPECTED = {
 
 def sentence(error: ValidationError, of: str, schema: type[BaseModel] | None = None, root: tuple[str, ...] = ()) -> str:
     """Say the first error in one sentence: where, what was found, what is expected."""
-    found = [{**e, "loc": (*root, *_place(e["loc"]))} for e in error.errors(include_url=False)]
+    found: list[dict[str, Any]] = [{**e, "loc": (*root, *_place(e["loc"]))} for e in error.errors(include_url=False)]
     depth = len(root) + 1
     same = [e for e in found if e["loc"][:depth] == found[0]["loc"][:depth]]
     first = max(same, key=lambda e: len(e["loc"]))  # of a choice between types, the one that fits farthest

@@ -30,7 +30,8 @@ from keyshift.models import arrays
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics_manifest import FORMAT as FORMAT
 from keyshift.models.files.statistics_manifest import MANIFEST as MANIFEST
-from keyshift.models.files.statistics_manifest import read_manifest, read_rows
+from keyshift.models.files.statistics_manifest import read_manifest as read_manifest
+from keyshift.models.files.statistics_manifest import read_rows as read_rows
 from keyshift.models.files.statistics_manifest import windows_of as windows_of
 from keyshift.models.placement import placement as place
 from keyshift.models.workload import MOST_NODES, FloatArray, IntArray, Workload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
@@ -20,7 +20,7 @@ from keyshift.models.files.schema import (
     shown,
     validated,
 )
-from keyshift.models.files.tables import MOST_NUMBERS, Columns, read_table
+from keyshift.models.files.tables import Columns, read_table
 from keyshift.models.files.writing import reason
 from keyshift.models.workload import MOST_NODES
 
@@ -61,6 +61,7 @@ class RunPart(Part):
     """A run: its windows, and for each table and window its rows and the sums of its columns."""
 
     windows: list[Annotated[int, Field(ge=-LARGEST, le=LARGEST)]]
+    refused: list[Annotated[list[int | None], Field(min_length=3, max_length=3)]] | None = None
     checks: dict[str, dict[str, dict[str, Annotated[float, Field(allow_inf_nan=False)]]]] | None = None
 
 
@@ -77,11 +78,11 @@ class StatisticsManifest(FileFormat):
     topology: TopologyPart
     length: Annotated[Any, Field(description="Length of a window in microseconds; null: one window")]
     origin: Annotated[Any, Field(description="Start of window 0 in microseconds since 1970")]
-    key_groups: Annotated[int, Field(ge=1, le=MOST_NUMBERS, description="Key groups of every operator")]
+    key_groups: Annotated[int, Field(ge=1, le=2**20, description="Key groups of every operator")]
     hash: str
     runs: Annotated[dict[FileName, RunPart], Field(description="Folders under runs/")]
     nodes: Annotated[int, Field(ge=1, le=MOST_NODES)] | None = None
-    placement: str | None = None
+    placement: Literal["ranges", "modulo", "consistent"] | None = None
 
 
 def read_manifest(source: Path) -> dict[str, Any]:
@@ -93,6 +94,10 @@ def read_manifest(source: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict):
         raise InputError(f"{file} must hold one JSON object, not {shown(manifest)}")
     checked = validated(StatisticsManifest, StatisticsManifest.unstamped(manifest, file), str(file))
+    names = {operator.name for operator in checked.topology.operators}
+    for at, edge in enumerate(checked.topology.edges):
+        if len(edge) != 2 or not names.issuperset(edge):
+            raise InputError(f"{file}: topology.edges[{at}] = {shown(edge)} must be a pair of operators")
     held: set[int] = set()
     for name, run in checked.runs.items():
         if twice := held.intersection(run.windows) or len(set(run.windows)) < len(run.windows):

@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -132,8 +133,8 @@ def _write_tables(workload: Workload, folder: Path, mark: str) -> set[str]:
         for name, columns in _tables_of(workload).items():
             file = f"{name}{mark}.parquet"
             accounts[name] = {"file": file, "rows": len(next(iter(columns.values()))), "sums": _sums(columns)}
-            table = pa.table(columns)
-            write_file(folder / file, lambda out, table=table: pq.write_table(table, out, write_page_checksum=True))
+            fill = partial(pq.write_table, pa.table(columns), write_page_checksum=True)
+            write_file(folder / file, fill)
         about = {"key_groups": workload.key_groups, "nodes": workload.nodes, "windows": workload.windows}
         manifest = {**WorkloadManifest.stamp(), **about, "tables": accounts}
         write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")

@@ -1,4 +1,8 @@
-"""Interval migration: each node runs consecutive tasks (paper 5), for one step, a sequence, or a policy."""
+"""Interval migration: each node runs consecutive tasks [Ding2015].
+
+A folder for each problem - step (one change of the number of nodes), sequence (a known sequence of them), policy (a
+transition matrix) - and beside them what they share: partition.py, the rules of intervals; exact_arithmetic.py, their load test.
+"""
 
 from keyshift.models.intervals.policy.problem import MigrationPolicy
 from keyshift.models.intervals.sequence.problem import MigrationSequence

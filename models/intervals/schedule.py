@@ -1,4 +1,4 @@
-"""A migration in phases (paper 5, section 3): what moves when, and the check of everything in between."""
+"""A migration in phases ([Ding2015], section 3): what moves when, and the check of everything in between."""
 
 from __future__ import annotations
 

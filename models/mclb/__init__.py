@@ -1,4 +1,4 @@
-"""Minimum-cost load balancing: the bi-objective problem of paper 1, and the scalarisation that ELB follows."""
+"""Minimum-cost load balancing: the bi-objective problem of [Guo2018]. Begin with problem.py."""
 
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.movement.problem import MovementWithinLimits

@@ -18,7 +18,7 @@ BITS = 31
 
 
 class MCLBCpSat:
-    """The model of paper 1, section 2, in whole numbers: the sum of squared loads is minimised.
+    """The model of [Guo2018], section 2, in whole numbers: the sum of squared loads is minimised.
 
     The sum of squared loads is n times the imbalance plus a constant, which is taken off exactly in `bound`.
 

@@ -13,7 +13,7 @@ from keyshift.models.workload import IntArray
 
 
 class MCLBMathOpt:
-    """The model of paper 1, section 2, one method for each family of constraints; numbers as in `MCLB`.
+    """The model of [Guo2018], section 2, one method for each family of constraints; numbers as in `MCLB`.
 
     Parameters
     ----------

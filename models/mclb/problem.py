@@ -1,4 +1,4 @@
-"""Minimum-cost load balancing (paper 1, section 2): the problem and its check."""
+"""Minimum-cost load balancing ([Guo2018], section 2): the problem and its check."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MCLB(Problem):
     With :math:`C = Y^T Y` and :math:`Z_{kl} = 1` iff k and l share a node, :math:`h = \tfrac{1}{n} \langle C, Z - J/n
     \rangle`: maximum n-cut, NP-hard already for one window.
 
-    `objective` is h, in squared load units, summed over the windows (paper 1, eq. 1 and section 2.2); the
+    `objective` is h, in squared load units, summed over the windows ([Guo2018], eq. 1 and section 2.2); the
     second objective, the state moved (eq. 2), is ``metrics["state_moved"]``. `keyshift.pareto` returns both.
 
     Parameters
@@ -64,7 +64,7 @@ class MCLB(Problem):
 
     Notes
     -----
-    Source: *Minimum-cost load balancing* of paper 1 (ELB and CLB), sections 2.1 and 2.2. Departures from the print:
+    Source: *Minimum-cost load balancing* of [Guo2018] (ELB and CLB), sections 2.1 and 2.2. Departures from the print:
 
     * The paper minimises h and the state moved together; here the second is a budget (the epsilon-constraint form).
     * Draining nodes are ours: they must end up empty (4), and h is taken over the kept nodes.

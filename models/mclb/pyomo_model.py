@@ -10,7 +10,7 @@ from keyshift.models.workload import FloatArray, IntArray
 
 
 class MCLBPyomo:
-    """The model of paper 1, section 2, one method for each family of constraints; numbers as in `MCLB`.
+    """The model of [Guo2018], section 2, one method for each family of constraints; numbers as in `MCLB`.
 
     Loads are divided by `unit`, the root of n times the problem's scale, so that the objective is the imbalance in
     units of that scale. The deviations ``d[t, i] = L[t, i] - mean[t]`` stand for the loads.

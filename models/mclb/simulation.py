@@ -1,4 +1,4 @@
-"""A simulation, and no more than that, of what rebalancing does to latency: pause, buffer, resume (paper 1, section 5.2)."""
+"""A simulation, and no more than that, of what rebalancing does to latency: pause, buffer, resume ([Guo2018], section 5.2)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray, IntArray
 
 CAPACITY = 1_000.0
-"""Tuples a second that a node processes (paper 1, section 5.2)."""
+"""Tuples a second that a node processes ([Guo2018], section 5.2)."""
 TRANSFER = 10_000.0
 """Tuples of state a second that a node sends or receives. The paper gives no figure; this one is ours."""
 

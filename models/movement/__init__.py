@@ -1,4 +1,4 @@
-"""Least movement within load limits: the scalarisation of minimum-cost load balancing that ELB follows (paper 1)."""
+"""Least movement within load limits: the scalarisation that ELB follows [Guo2018]. Begin with problem.py."""
 
 from keyshift.models.movement.problem import MovementWithinLimits
 

@@ -58,7 +58,7 @@ class MovementWithinLimits(Problem):
 
     Notes
     -----
-    Source: paper 1, section 3: ELB relaxes the imbalance to a range and saves movement. The paper states no model;
+    Source: [Guo2018], section 3: ELB relaxes the imbalance to a range and saves movement. The paper states no model;
     this one is ours. ELB always drops the least loaded nodes: here which ones go is a decision.
     """
 

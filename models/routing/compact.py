@@ -1,4 +1,4 @@
-"""Keys that are alike, as one record: the compact representation of paper 4, section IV."""
+"""Keys that are alike, as one record: the compact representation of [Fang2016], section IV."""
 
 from __future__ import annotations
 

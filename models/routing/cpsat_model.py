@@ -19,7 +19,7 @@ BITS = 50
 
 
 class RoutingCpSat:
-    """Problem (3) of paper 4 in whole numbers of keys alike, one method for each family of constraints.
+    """Problem (3) of [Fang2016] in whole numbers of keys alike, one method for each family of constraints.
 
     Loads and states become integers (`keyshift.models.integers`). Where that rounds, (2) and (3) are widened by
     what rounding can add up to, so that nothing feasible is lost, and `bound` takes off what it can add.

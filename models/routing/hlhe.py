@@ -1,4 +1,4 @@
-"""Half-linear, half-exponential discretisation of loads and states (paper 4, section IV-B)."""
+"""Half-linear, half-exponential discretisation of loads and states ([Fang2016], section IV-B)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mixed routing (paper 4, problem 3): the problem and its check."""
+"""Mixed routing ([Fang2016], problem 3): the problem and its check."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from keyshift.models.workload import IntArray
 
 
 class RoutingPyomo:
-    """Problem (3) of paper 4 in whole numbers of keys alike, one method for each family of constraints.
+    """Problem (3) of [Fang2016] in whole numbers of keys alike, one method for each family of constraints.
 
     Loads are in units of the mean node load, states in `state_unit`, so that a solver's tolerances mean the same
     on every instance.

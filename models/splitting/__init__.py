@@ -1,4 +1,7 @@
-"""Problems and declarative models of key splitting (paper 3)."""
+"""Key splitting and key placement: a worker for every message of a stream [Nasir2015].
+
+Begin with problem.py; stream.py reads the keys, items.py counts together what is alike, outcome.py measures an assignment.
+"""
 
 from keyshift.models.splitting.histogram import Histogram
 from keyshift.models.splitting.problem import KeyPlacement, KeySplitting

@@ -1,4 +1,4 @@
-"""Key splitting (paper 3): who handles which message, and the same with every key kept in one place."""
+"""Key splitting ([Nasir2015]): who handles which message, and the same with every key kept in one place."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ class KeyPlacement(KeySplitting):
 
     Notes
     -----
-    Source: paper 3, section 3.1, where static PoTC is the scheme that keeps (4).
+    Source: [Nasir2015], section 3.1, where static PoTC is the scheme that keeps (4).
     """
 
     name: ClassVar[str] = "key-placement"

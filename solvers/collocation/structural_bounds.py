@@ -59,7 +59,7 @@ def spectral_cut(data: Arrays) -> float:
 
     Notes
     -----
-    Source: Donath, Hoffman, *Lower bounds for the partitioning of graphs*, 1973, with weights. Key groups without
+    Source: [Donath1973], with weights. Key groups without
     load get a little of it, which can only lower the eigenvalues. The eigenvalues are taken
     smaller than computed by far more than LAPACK's error.
     """

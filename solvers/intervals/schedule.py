@@ -25,7 +25,7 @@ def schedule(
     In a phase a node sends at most `per_link` tasks and receives at most as many. Without `max_state` the number of
     phases is the least possible, max(ceil(D / per_link), ceil(E / max_tasks)), D being the most tasks that a node sends
     or receives and E all tasks that move: a bipartite graph of degree D has an edge colouring with D colours (König
-    1916), and colour classes can be evened out along alternating paths (de Werra 1971). With `max_state` it is a
+    1916), and colour classes can be evened out along alternating paths [Werra1971]. With `max_state` it is a
     bin-packing problem: first fit by decreasing state, no guarantee; `least` is then a lower bound.
 
     Parameters
@@ -47,8 +47,7 @@ def schedule(
 
     Notes
     -----
-    Source: Ding et al. 2015, section 3.2 (progressive migrations; phases that saturate both directions, after Rödiger
-    et al. 2014).
+    Source: [Ding2015], section 3.2 (progressive migrations; phases that saturate both directions, after [Rodiger2014]).
     """
     most = whole("max_tasks", max_tasks, least=1)
     limit = real("max_state", max_state)

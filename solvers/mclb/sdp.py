@@ -64,7 +64,7 @@ def sdp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, triangles: bool =
 
     Notes
     -----
-    Sources: Frieze, Jerrum, *Improved approximation algorithms for MAX k-CUT and MAX BISECTION*, 1997; the smoothed dual
+    Sources: [Frieze1997]; the smoothed dual
     of Malick, Povh, Rendl, Wiegele, *Regularization methods for semidefinite programming*, 2009, and Krislock, Malick,
     Roupin, *BiqCrunch*, 2017; the safe shift of Jansson, Chaykin, Keil, *Rigorous error bounds for the optimal value in
     semidefinite programming*, 2007. The anchors (5), (6) are ours.
@@ -271,7 +271,7 @@ def least_eigenvalue(matrix: FloatArray) -> float:
 
     Notes
     -----
-    Source: Rump, *Verification of positive definiteness*, 2006.
+    Source: [Rump2006].
     """
     size = matrix.shape[0]
     computed = float(sl.eigvalsh(matrix, check_finite=False)[0])

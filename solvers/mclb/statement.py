@@ -155,7 +155,7 @@ def solve_tangents(
 
     Notes
     -----
-    Source: Duran, Grossmann, *An outer-approximation algorithm for a class of mixed-integer nonlinear programs*, 1986.
+    Source: [Duran1986].
     """
     core = problem.core
     best = None if start is None else core.lower(start)

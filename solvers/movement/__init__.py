@@ -1,1 +1,1 @@
-"""Least movement within load limits, by its declarative statements."""
+"""Least movement within load limits, by its declarative statements: all in statement.py."""

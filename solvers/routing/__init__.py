@@ -1,1 +1,1 @@
-"""Exact and relaxed answers to mixed routing (paper 4)."""
+"""Exact and relaxed answers to mixed routing. Begin with lagrangian.py: its prices decide most keys, statement.py the rest."""

@@ -208,7 +208,7 @@ def first_prices(relaxation: Relaxation) -> Prices:
 
 
 def maximise(relaxation: Relaxation, budget: Budget, seed: int = 0, rounds: int = ROUNDS) -> Dual:
-    """Climb the dual by cutting planes in a box around the best prices, which grows and shrinks (Marsten et al. 1975).
+    """Climb the dual by cutting planes in a box around the best prices, which grows and shrinks [Marsten1975].
 
     Every round costs O(r) and a small linear program. Any end, early or not, leaves a valid bound.
     """

@@ -1,1 +1,4 @@
-"""Exact and relaxed answers to key splitting (paper 3)."""
+"""Exact and relaxed answers to key splitting and key placement.
+
+Begin with flow.py, the maximum flow whose cuts prove the least largest load; portfolio.py makes whole messages of it.
+"""

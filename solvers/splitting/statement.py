@@ -119,7 +119,7 @@ def greedy(items: Items) -> np.ndarray:
 def universal_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
     r"""The bound that no hashing escapes: :math:`\max(p_1 m / d, m / W)`, whatever the candidates.
 
-    With whole keys d = 1, and it is the max(p1 m, m / W) of paper 3. With speeds, a key can do no better than the d
+    With whole keys d = 1, and it is the max(p1 m, m / W) of [Nasir2015]. With speeds, a key can do no better than the d
     fastest workers, all keys together no better than all. With weights, a message weighs on one worker.
     """
     known, speeds = problem.histogram, np.sort(problem.speeds)[::-1]

@@ -1,4 +1,4 @@
-"""The baselines of paper 5's experiments, and the price of contiguity."""
+"""The baselines of [Ding2015]'s experiments, and the price of contiguity."""
 
 from __future__ import annotations
 

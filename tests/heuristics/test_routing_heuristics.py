@@ -58,7 +58,7 @@ def test_figure_4_min_table():
 
 
 def test_figure_4_gamma():
-    """With beta = 1, k1 and k2 have one priority; with beta = 0.5, k2's is higher (paper 4, section III-B)."""
+    """With beta = 1, k1 and k2 have one priority; with beta = 0.5, k2's is higher ([Fang2016], section III-B)."""
     problem = ks.MixedRouting(FIGURE_4)
     assert (RoutingPlanner(problem, "gamma", 1.0).gamma() == 1).all()
     half = RoutingPlanner(problem, "gamma", 0.5).gamma()

@@ -153,7 +153,7 @@ def test_probing_and_local_estimates_stay_close_to_global():
         imbalances[name] = p.average_imbalance
     hashed = ks.Partitioner("hash", 10)
     hashed.feed(keys)
-    assert imbalances["G"] <= imbalances["L"] < hashed.average_imbalance / 10  # paper 3, Figure 4
+    assert imbalances["G"] <= imbalances["L"] < hashed.average_imbalance / 10  # [Nasir2015], Figure 4
 
 
 def test_more_choices_where_two_are_not_enough():

@@ -102,7 +102,7 @@ def wrong_for(name: str, annotation: str) -> Iterator[tuple[str, str, str]]:
         yield what, text, "anything said" if takes_text else "refused"
     starts = sorted((key for key in WRONG if annotation.startswith(key)), key=len)
     for what, text in WRONG[starts[-1]].items() if starts else ():
-        fine = what == "minus" and name in SIGNED
+        fine = (what == "minus" and name in SIGNED) or (what == "quoted" and "Fraction" in annotation)
         yield what, text, "anything said" if fine else "refused"
 
 

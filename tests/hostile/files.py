@@ -25,7 +25,7 @@ from hostile.refusals import Case
 WRONG: dict[str, Any] = {
     "null": None, "true": True, "minus": -1, "half": 1.5, "word": "x", "digits": "1", "blank": "", "empty list": [],
     "empty object": {}, "nested": [[1]], "object": {"a": 1}, "30 digits": 10**30, "nan": math.nan, "infinity": math.inf,
-    "huge": 1e308, "minus half": -0.5, "far": 999_999, "path": "../../etc/passwd", "deep": "DEEP",
+    "huge": 1e308, "minus half": -0.5, "far": 99_999, "path": "../../etc/passwd", "deep": "DEEP",
 }  # fmt: skip
 DEEP = "[" * 100_000 + "]" * 100_000
 GONE = object()

@@ -48,6 +48,7 @@ LEGAL = {
         "entries.*.label": lambda v: v is None or type(v) in (str, int),
     },
     "statistics": {
+        "key_groups": whole(2**20 + 1, 3), "runs.ab12.refused": only([]),
         "length": anything, "origin": anything, "rejected": anything, "hash": lambda v: type(v) is str,
         "nodes": lambda v: v is None or (whole(10_000_001, 1)(v) and type(v) is int), "placement": only(None),
         "topology.operators.*.windows": lambda v: type(v) is int and 1 <= v < 2**53, "topology.operators.*.name": lambda v: type(v) is str,
@@ -76,6 +77,9 @@ MAY_GO |= {
         "topology.edges.*",
         "topology.operators.*.key",
         "topology.operators.*.cost",
+        "topology.edges.*",
+        "runs.ab12.windows.*",
+        "runs.ab12.refused",
     )
 }
 MAY_GO |= {

@@ -22,8 +22,9 @@ def lost(before, now, where=""):
             else:
                 yield f"{where}/{key}"
     elif isinstance(before, list):
-        kept = [entry for entry in now if entry in before]
-        if kept != before:
+        # a parameter that had to be given may have got a default since
+        as_before = {entry: entry if entry in before else entry.partition("=")[0] for entry in now}
+        if [entry for entry in as_before.values() if entry in before] != before:
             yield f"{where}: {before} -> {now}"
     elif before != now:
         yield f"{where}: {before} -> {now}"
@@ -40,6 +41,10 @@ def test_every_change_is_written_down(today):
 def test_a_loss_is_seen():
     before = {"names": {"f": ["a", "b=1"], "C": {"()": ["x"], "g": "property"}}}
     assert list(lost(before, {"names": {"f": ["a", "new=0", "b=1"], "C": before["names"]["C"]}})) == []
+    assert list(lost(before, {"names": {**before["names"], "f": ["a=None", "b=1"]}})) == []
+    assert list(lost(before, {"names": {**before["names"], "f": ["a", "b=2"]}})) == [
+        "/names/f: ['a', 'b=1'] -> ['a', 'b=2']"
+    ]
     assert list(lost(before, {"names": {"f": ["b=1", "a"], "C": {"()": ["x"]}}})) == [
         "/names/f: ['a', 'b=1'] -> ['b=1', 'a']",
         "/names/C/g",

@@ -13,14 +13,14 @@ from keyshift.catalogue import FORMULATIONS, find_method
 from keyshift.solving import solve
 
 KERNELS = {
-    name: [m.name for m in formulation.methods if reaches_kernels(m.entry.partition(":")[0])]
+    name: [m.name for m in formulation.methods if reaches_kernels(m.code.partition(":")[0])]
     for name, formulation in FORMULATIONS.items()
 }
 
 
 @pytest.mark.parametrize("name", FORMULATIONS)
 def test_a_method_with_kernels_names_what_compiles_them(name):
-    named = [m.name for m in FORMULATIONS[name].methods if m.prepare is not None]
+    named = [m.name for m in FORMULATIONS[name].methods if m.warm_up is not None]
     assert named == KERNELS[name]
 
 
@@ -32,13 +32,13 @@ def test_a_method_with_kernels_names_what_compiles_them(name):
         if methods
     ],
 )
-def test_nothing_is_compiled_while_a_prepared_method_runs(name):
+def test_nothing_is_compiled_while_a_warmed_up_method_runs(name):
     # In a process of its own: in this one, other tests have compiled what a preparation may lack.
     run = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
 
-def solve_prepared(name: str) -> None:
+def solve_warmed_up(name: str) -> None:
     """Solve the battery with every method of a formulation, after its preparation, and name the kernels compiled."""
     problems = BATTERIES[name]()
     for method in KERNELS[name]:
@@ -54,4 +54,4 @@ def solve_prepared(name: str) -> None:
 
 
 if __name__ == "__main__":
-    solve_prepared(sys.argv[1])
+    solve_warmed_up(sys.argv[1])

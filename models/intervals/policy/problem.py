@@ -1,4 +1,4 @@
-"""Migration under a transition matrix of node counts (paper 5, section 5.2): the problem and its check."""
+"""Migration under a transition matrix of node counts ([Ding2015], section 5.2): the problem and its check."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class MigrationPolicy(Problem):
 
     Notes
     -----
-    Source: Ding et al. 2015, section 5.2. Departures from the print: Figure 9 sums over P' with weight
+    Source: [Ding2015], section 5.2. Departures from the print: Figure 9 sums over P' with weight
     M[n, n'] where only the minimum makes sense (its weights do not even sum to 1, so it diverges); Definition 5.3
     averages clairvoyant optima, which is a strict lower bound on what a controller can reach that learns the counts
     one by one; Definition 5.4 does not discount the projected cost, so that gamma = 0 would not be single-step

@@ -1,4 +1,4 @@
-"""Migration transition matrices: reading them, and estimating them from past loads (paper 5, sections 5.2 and 6)."""
+"""Migration transition matrices: reading them, and estimating them from past loads ([Ding2015], sections 5.2 and 6)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def read_transitions(given: Any) -> Transitions:
 
 def _count(name: str, value: Any) -> int:
     number = value.item() if isinstance(value, np.generic) else value
-    if isinstance(number, str) and number.strip().isdigit():  # JSON and CSV headers know only text
+    if (
+        isinstance(number, str) and number.strip().isdecimal() and len(number) < 20
+    ):  # JSON and CSV headers know only text
         number = int(number)
     return arrays.whole(name, number, least=1, optional=False) or 0
 
@@ -80,7 +82,7 @@ def renormalised(transitions: Any, counts: Iterable[int]) -> Transitions:
 def node_counts(arrivals: Any, least: int, most: int) -> NDArray[np.int64]:
     """Nodes needed in each window: what arrives, scaled linearly into least..most, rounded half up.
 
-    The quietest window gets `least`, the busiest `most`; a constant series gets `least`. Paper 5 says "normalized into
+    The quietest window gets `least`, the busiest `most`; a constant series gets `least`. [Ding2015] says "normalized into
     the range of [8, 16]" (section 6), and no more.
 
     Parameters
@@ -130,7 +132,7 @@ def transition_matrix(
         Added to the count of every transition between node counts that occur (Laplace). Without it, transitions never
         seen have probability 0.
     changes_only : bool, default True
-        Count only windows between which the number changes: paper 5 calls no other a migration, and its experiments
+        Count only windows between which the number changes: [Ding2015] calls no other a migration, and its experiments
         have none, though its Table 4 has a diagonal. Then no smoothing goes to staying either.
 
     Notes

@@ -1,4 +1,4 @@
-"""A known sequence of interval migrations (paper 5, section 5.1): the problem and its check."""
+"""A known sequence of interval migrations ([Ding2015], section 5.1): the problem and its check."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class MigrationSequence(Problem):
 
     Notes
     -----
-    Source: Ding et al. 2015, section 5.1 (OMS). Only partitions matter to later steps, not which node has which
+    Source: [Ding2015], section 5.1 (OMS). Only partitions matter to later steps, not which node has which
     interval (Lemma 5.1), and staying put is optimal where the count does not change, because the state moved
     between partitions is a metric. The "alternative" of Table 3 (total 9 in print) costs 10 in
     intervals, and is not optimal: the optimum is 6.
@@ -169,4 +169,4 @@ class MigrationSequence(Problem):
 def _number(stated: Any) -> Any:
     """A plain number where a shell or NumPy hands over something else that means one."""
     value = stated.item() if isinstance(stated, np.generic) else stated
-    return int(value) if isinstance(value, str) and value.strip().isdigit() else value
+    return int(value) if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20 else value

@@ -1,4 +1,4 @@
-"""Optimal single-step interval migration (paper 5, section 4): the problem and its check."""
+"""Optimal single-step interval migration ([Ding2015], section 4): the problem and its check."""
 
 from __future__ import annotations
 

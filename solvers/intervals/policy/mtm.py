@@ -256,7 +256,7 @@ def solve_mtm(
 
     Notes
     -----
-    Source: Ding et al. 2015, section 5.2, with the corrections in `MigrationPolicy`; the sweep is
+    Source: [Ding2015], section 5.2, with the corrections in `MigrationPolicy`; the sweep is
     keyshift's (`keyshift.solvers.intervals.partitions.best_partner_kernels`). A time limit is heard in every sweep.
     """
     sizes = census(problem)

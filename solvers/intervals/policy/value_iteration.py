@@ -22,7 +22,7 @@ def value_iteration(
 
     Notes
     -----
-    Source: Ding et al. 2015, Figure 9 (PMC), with its line 7 corrected from a sum over P' to the least.
+    Source: [Ding2015], Figure 9 (PMC), with its line 7 corrected from a sum over P' to the least.
     """
     if refused := too_large(problem):
         return refused

@@ -1,1 +1,1 @@
-"""A known sequence of migrations: sweeps over all partitions, and two changes at once without them."""
+"""A known sequence of migrations: oms.py sweeps over all partitions, two_changes.py does two changes without them."""

@@ -89,7 +89,7 @@ def solve_oms(
 
     Notes
     -----
-    Source: Ding et al. 2015, Figure 8, which recurses over all partitions for every step; the sweep is keyshift's.
+    Source: [Ding2015], Figure 8, which recurses over all partitions for every step; the sweep is keyshift's.
     A time limit is heard while classes are enumerated, and in every sweep.
     """
     sizes = {n: count_partitions(starts_of(problem, n), n)[0] for n in set(problem.counts)}

@@ -39,7 +39,7 @@ def two_known_steps(
 
     Notes
     -----
-    keyshift's own; the problem is that of Ding et al. 2015, section 5.1.
+    keyshift's own; the problem is that of [Ding2015], section 5.1.
     """
     changes = [t for t, n in enumerate(problem.counts) if t == 0 or n != problem.counts[t - 1]]
     if len(changes) > 2:

@@ -1,1 +1,1 @@
-"""One migration: the band dynamic program, the paper's figures as printed and repaired, a price on intervals."""
+"""One migration. Begin with ssm.py, the band dynamic program; printed.py holds the paper's figures as printed and repaired."""

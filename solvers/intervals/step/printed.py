@@ -1,4 +1,4 @@
-"""Single-step migration as paper 5 prints it: Simple_SSM and SSM, with the repairs that make them right."""
+"""Single-step migration as [Ding2015] prints it: Simple_SSM and SSM, with the repairs that make them right."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def ssm_repaired(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -
 
     Notes
     -----
-    Source: Ding et al. 2015, Figures 6 and 7. Departures, each with a smallest counterexample in the tests:
+    Source: [Ding2015], Figures 6 and 7. Departures, each with a smallest counterexample in the tests:
 
     * P2 may be empty (x = m + 1): Lemma 4.1's proof picks "any node whose gain is non-zero" and its range excludes x =
       beta, so that it misses a gain at the very end, or none at all.
@@ -102,7 +102,7 @@ def ssm_printed(
 
     Notes
     -----
-    Source: Ding et al. 2015, Figures 6 and 7. Lines 8-12 are corrected unless "lines-10-12" is asked for.
+    Source: [Ding2015], Figures 6 and 7. Lines 8-12 are corrected unless "lines-10-12" is asked for.
     """
     for flaw in flaws:
         if flaw not in FLAWS:
@@ -124,7 +124,7 @@ def simple_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
 
     Notes
     -----
-    Source: Ding et al. 2015, Figure 5. Departures: a range that can be covered has gain 0 at least, and node ranges
+    Source: [Ding2015], Figure 5. Departures: a range that can be covered has gain 0 at least, and node ranges
     and the second sub-problem may be empty; see `ssm_repaired`.
     """
     m, n = problem.workload.key_groups, problem.old_cuts.size - 1

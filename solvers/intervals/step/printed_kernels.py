@@ -1,4 +1,4 @@
-"""Figure 7 of paper 5, with switches for what is wrong in print.
+"""Figure 7 of [Ding2015], with switches for what is wrong in print.
 
 g[k][a][c] is the largest state kept by the tasks [a, m) in at most k intervals, when the old nodes from the one
 that contains task a (c = 0), or from the next one (c = 1), are available. For every end x of the first served

@@ -72,7 +72,7 @@ def solve_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> A
 
     Notes
     -----
-    Source: the problem is that of Ding et al. 2015, section 4; the dynamic program is keyshift's
+    Source: the problem is that of [Ding2015], section 4; the dynamic program is keyshift's
     (`keyshift.solvers.intervals.step.band_kernels`), which replaces their Figure 7: see "ssm-repaired".
     """
     intervals = min(problem.nodes_after, problem.workload.key_groups)

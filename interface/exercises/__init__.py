@@ -1,0 +1,70 @@
+"""Exercises that check themselves: a function of yours is tried on many small instances, each against brute force.
+
+>>> from keyshift import exercises
+>>> print(exercises.task("load-distance"))
+load_distance(load, assignment, nodes) -> float
+...
+>>> def load_distance(load, assignment, nodes):
+...     return max(load)
+>>> bool(exercises.check("load-distance", load_distance))
+False
+
+Begin in `exercise.py`: what an exercise is, and how a function is tried. The exercises themselves are in
+`placement.py` (where key groups run) and `streams.py` (messages, intervals, policies).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from keyshift.exercises.exercise import Exercise, Verdict
+from keyshift.exercises.placement import PLACEMENT
+from keyshift.exercises.streams import STREAMS
+from keyshift.models import InputError
+
+EXERCISES: dict[str, Exercise] = {e.name: e for e in (*PLACEMENT, *STREAMS)}
+"""Every exercise by its name, in the order of the syllabus."""
+
+
+def names() -> list[str]:
+    """The names of all exercises, in the order of the syllabus."""
+    return list(EXERCISES)
+
+
+def task(name: str) -> str:
+    """What an exercise asks for: the signature, the arguments, and what to return."""
+    return _named(name).task
+
+
+def check(name: str, function: Callable[..., Any], seeds: int = 100, first: int = 0) -> Verdict:
+    """Try a function on instances drawn from seeds, smallest first, until one fails.
+
+    Parameters
+    ----------
+    name : str
+        One of `names`.
+    function : callable
+        Takes the arguments that `task` lists, as lists and numbers of its own.
+    seeds : int, default 100
+        How many instances.
+    first : int, default 0
+        The first seed. A teacher takes another one for the final check.
+
+    Returns
+    -------
+    Verdict
+        True if all passed; prints what failed.
+
+    Raises
+    ------
+    InputError
+        If there is no exercise of that name.
+    """
+    return _named(name).check(function, seeds, first)
+
+
+def _named(name: str) -> Exercise:
+    if name not in EXERCISES:
+        raise InputError(f"exercise {name!r} is unknown; there are {', '.join(EXERCISES)}")
+    return EXERCISES[name]
