@@ -127,7 +127,7 @@ class _Portfolio(Incumbent):
             else:  # all that is left after cuts is refused: nothing is better than the best
                 self.raise_bound(self.objective, "CP-SAT")
             return False
-        self.raise_bound(statement.bound(outcome.solver.best_objective_bound), "CP-SAT")
+        self.raise_bound(statement.bound(outcome.bound), "CP-SAT")
         self.details["branches"] = outcome.solver.num_branches
         if not outcome.found:
             return False

@@ -100,7 +100,7 @@ def exact_schedule(problem: TransferScheduling, start: Schedule, budget: Budget,
     statement = TransferCpSat(problem, start)
     outcome = cpsat.minimise(statement.model, budget, seed=seed)
     rounding = 0.0 if statement.times.exact else statement.seconds(problem.transfers + 1)
-    proven = statement.seconds(math.ceil(outcome.solver.best_objective_bound - 1e-6)) - rounding
+    proven = statement.seconds(outcome.bound) - rounding
     bound = max(start.bound, min(proven * (1 - 1e-12), start.seconds))
     if not outcome.found:
         return Schedule(start.starts, start.seconds, bound)
