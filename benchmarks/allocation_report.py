@@ -13,7 +13,7 @@ SCALING_IN = (
     "The integrated model has a good load distance long before draining first has, and 95 % of the key groups off the",
     "draining nodes in about the same time. The last few can stay: with one overloaded node they weigh some half a point of",
     "every kept node, and taking them in means mending most nodes at once, which 20 moves cannot, so that no period's best",
-    "plan drains them. The paper's proof that draining ends rests on its Lemma 1, which indivisible loads break. More moves",
+    "plan drains them. The paper's Lemma 4.2, that draining ends, is false for indivisible loads. More moves",
     "a period, or `drain-first` for the rest, ends it.",
 )
 

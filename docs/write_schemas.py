@@ -9,9 +9,11 @@ import json
 from pathlib import Path
 
 from keyshift.fronts.checkpoint import FrontFile
+from keyshift.models.files.plan import PlanFile
 from keyshift.models.files.policy import PolicyHeader, ProgressHeader
 from keyshift.models.files.routing_table import RoutingTableFile
 from keyshift.models.files.schema import FileFormat
+from keyshift.models.files.solution import SolutionFile
 from keyshift.models.files.statistics_manifest import StatisticsManifest
 from keyshift.models.files.workload import WorkloadFile
 from keyshift.models.files.workload_tables import WorkloadManifest
@@ -28,6 +30,8 @@ FILES: dict[str, type[FileFormat]] = {
     "routing-table": RoutingTableFile,
     "policy": PolicyHeader,
     "policy-progress": ProgressHeader,
+    "plan": PlanFile,
+    "solution": SolutionFile,
 }
 
 

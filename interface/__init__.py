@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyshift.models.answer import Progress
 from keyshift.models.errors import BoundError, ChangedWorkloadError, InputError, KeyshiftError, MissingDependencyError
+from keyshift.models.plans.plan import Plan
 from keyshift.models.problem import CheckReport, Problem, Violation
 from keyshift.models.solution import Solution
 from keyshift.models.workload import Workload
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.plans.phase import Phase
-    from keyshift.models.plans.plan import Plan
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.plans.explaining import Explanation, explain
@@ -68,7 +68,6 @@ _LAZY = {
     "MovementWithinLimits": "keyshift.models.mclb",
     "Partitioner": "keyshift.heuristics.splitting.partitioner",
     "Phase": "keyshift.models.plans.phase",
-    "Plan": "keyshift.models.plans.plan",
     "Planned": "keyshift.replays.scaling",
     "Planner": "keyshift.replays.planner",
     "Remedy": "keyshift.plans.remedying",
@@ -160,6 +159,13 @@ def _save(solution: Solution, path: str | Path) -> None:
     write_solution(solution, path)
 
 
+def _report(plan: Plan, path: str | Path, **options: Any) -> None:
+    from keyshift.report.plan_page import write_plan_report
+
+    write_plan_report(plan, path, **options)
+
+
+Plan.reporter = _report
 Solution.planner = _plan  # models know nothing of what stands above them: the front door tells them
 Solution.writer = _save
 

@@ -9,7 +9,22 @@ from collections.abc import Sequence
 import typer
 from rich.console import Console
 
-from keyshift.commands import check, compare, demo, generate, methods, pareto, replay, solve, stats
+from keyshift.commands import (
+    check,
+    compare,
+    demo,
+    diff,
+    explain,
+    generate,
+    methods,
+    pareto,
+    plan,
+    remedies,
+    replay,
+    solve,
+    stats,
+)
+from keyshift.commands.options import ProblemCommand
 from keyshift.models.errors import BoundError, InputError, KeyshiftError
 from keyshift.version import __version__
 
@@ -36,11 +51,15 @@ PROBLEM_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 app.command("demo")(demo.demo)
 app.command("generate", context_settings=PROBLEM_OPTIONS)(generate.generate)
 app.command("stats")(stats.stats)
-app.command("solve", context_settings=PROBLEM_OPTIONS)(solve.solve)
-app.command("compare", context_settings=PROBLEM_OPTIONS)(compare.compare)
-app.command("pareto", context_settings=PROBLEM_OPTIONS)(pareto.pareto)
-app.command("replay", context_settings=PROBLEM_OPTIONS)(replay.replay)
-app.command("check", context_settings=PROBLEM_OPTIONS)(check.check)
+app.command("solve", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(solve.solve)
+app.command("compare", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(compare.compare)
+app.command("plan", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(plan.plan)
+app.command("explain", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(explain.explain)
+app.command("diff")(diff.diff)
+app.command("remedies", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(remedies.remedies)
+app.command("pareto", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(pareto.pareto)
+app.command("replay", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(replay.replay)
+app.command("check", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(check.check)
 app.command("methods")(methods.methods)
 
 

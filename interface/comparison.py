@@ -13,6 +13,7 @@ from keyshift.catalogue import methods as methods_of
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import Progress
 from keyshift.models.arrays import real, whole
+from keyshift.models.solution import percent
 from keyshift.solving import answered, interruptible, make_ready
 
 if TYPE_CHECKING:
@@ -76,26 +77,34 @@ class Comparison:
             return None
         return max(0.0, solution.objective - self.best_bound)
 
-    def to_table(self) -> Table:
-        """The same as a Rich table, the figures that a reader compares first."""
+    def to_table(self, width: int = 120) -> Table:
+        """The same as a Rich table, the figures that a reader compares first.
+
+        Parameters
+        ----------
+        width : int, default 120
+            Columns of the terminal; below 110 the table is plain, with fewer digits and without `above_best_bound`.
+        """
+        from rich import box
         from rich.table import Table
 
-        table = Table(title=f"{self.problem.name}: {self.problem.objective_name} (minimised)")
-        table.add_column("method")
-        table.add_column("status")
-        shown = [m for m in SHOWN_METRICS if any(m in s.metrics for s in self.solutions)]
-        for heading in (
-            "objective",
-            "bound",
-            "gap",
-            "above best bound",
-            *(m.replace("_", " ") for m in shown),
-            "seconds",
-        ):
-            table.add_column(heading, justify="right")
+        narrow = width < 110
+        title = f"{self.problem.name}: {self.problem.objective_name} (minimised)"
+        plain: dict[str, Any] = {"box": box.SIMPLE_HEAD, "pad_edge": False, "show_edge": False} if narrow else {}
+        table = Table(title=title, **plain)
+        table.add_column("method", no_wrap=True)
+        table.add_column("status", no_wrap=True)
+        shown = [m for m in SHOWN_METRICS if any(m in s.metrics for s in self.solutions)][: 1 if narrow else None]
+        above = [] if narrow else ["above best bound"]
+        gap, digits = ("gap %", 5) if narrow else ("gap (% of objective)", 6)
+        for heading in ("objective", "bound", gap, *above, *(m.replace("_", " ") for m in shown), "seconds"):
+            table.add_column(heading, justify="right", no_wrap=heading not in ("state moved", "average imbalance"))
         for s in self.solutions:
-            figures = [s.objective, s.bound, s.gap_abs, self._above_best_bound(s), *(s.metrics.get(m) for m in shown)]
-            table.add_row(s.method, s.status, *map(number, figures), f"{s.seconds:.2f}")
+            best = [] if narrow else [self._above_best_bound(s)]
+            cells = [number(value, digits, self.problem.scale) for value in (s.objective, s.bound)]
+            cells += [percent(s.gap), *(number(value, digits, self.problem.scale) for value in best)]
+            cells += [number(s.metrics.get(m), digits) for m in shown]
+            table.add_row(s.method, s.status, *cells, f"{s.seconds:.2f}")
         return table
 
     def plot(self, path: str | Path | None = None) -> Figure:
@@ -118,15 +127,15 @@ class Comparison:
         return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def number(value: float | None) -> str:
-    """A figure for a table: six significant digits, a dash where there is none."""
-    return (
-        "-"
-        if value is None
-        else f"{value:,.0f}"
-        if float(value).is_integer() and abs(value) < 1e15
-        else f"{value:,.6g}"
-    )
+def number(value: float | None, digits: int = 6, scale: float = 0.0) -> str:
+    """A figure for a table: a dash where there is none, 0 for what is less than a billionth of a natural unit."""
+    if value is None:
+        return "-"
+    if abs(value) <= 1e-9 * scale:
+        return "0"
+    if float(value).is_integer() and abs(value) < 1e9:
+        return f"{value:,.0f}"
+    return f"{value:,.{digits}g}" if abs(value) < 10**digits else f"{value:.{digits - 1}g}"
 
 
 def compare(

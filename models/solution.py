@@ -102,12 +102,12 @@ class Solution:
 
     @property
     def gap_abs(self) -> float | None:
-        """Objective less bound, as an absolute number; None when either is missing."""
+        """Objective less bound, in the objective's unit; None when either is missing."""
         return None if self.objective is None or self.bound is None else abs(self.objective - self.bound)
 
     @property
     def gap(self) -> float | None:
-        """`gap_abs` relative to the objective; None where undefined (no bound, or an objective of 0)."""
+        """(objective - bound) / objective; None where undefined (no bound, or an objective of 0)."""
         return None if self.gap_abs is None or self.objective == 0 else self.gap_abs / abs(self.objective or 1)
 
     @classmethod
@@ -150,10 +150,17 @@ class Solution:
             for name, value in (("objective", self.objective), ("bound", self.bound))
             if value is not None
         ]
-        if self.gap_abs is not None:
-            figures.append(f"gap {self.gap_abs:.3g}")
+        if self.gap is not None:
+            figures.append(f"gap {percent(self.gap)}")
         text = ", ".join([f"{self.method} {self.status} ({self.termination})", *figures, f"{self.seconds:.2f} s"])
         return f"Solution({text}{': ' + self.message if self.message else ''})"
+
+
+def percent(gap: float | None) -> str:
+    """A relative gap for people; a dash where it is undefined."""
+    if gap is None:
+        return "-"
+    return f"{100 * gap:.2g} %" if gap < 0.1 else f"{100 * gap:.1f} %"
 
 
 def _trusted(problem: Problem, bound: float | None, objective: float, method: str) -> float | None:

@@ -124,16 +124,22 @@ class Keys:
         )
 
     @cached_property
-    def series(self) -> DataFrame:
-        """window_start, key, key_group, tuples, load, and what the window adds to the state: every window of the log."""
-        o, start = self.operator, self.log.windows.start(F.col("window")).alias("window_start")
+    def by_window(self) -> DataFrame:
+        """window, key, key_group, tuples, load, and what the window adds to the state: every window of the log."""
+        o = self.operator
         found = self.log.accepted(o).groupBy("window", f"key_{o}", f"group_{o}")
         made = found.agg(
             F.count(F.lit(1)).alias("tuples"),
             exact_sums.joined(self.log.sums(o, "cost")).alias("load"),
             exact_sums.joined(self.log.sums(o, "state")).alias("state_added"),
-        ).withColumnsRenamed({f"key_{o}": "key", f"group_{o}": "key_group"})
-        return made.select(start, "key", "key_group", "tuples", "load", "state_added")
+        )
+        return made.withColumnsRenamed({f"key_{o}": "key", f"group_{o}": "key_group"})
+
+    @cached_property
+    def series(self) -> DataFrame:
+        """The same with window_start, the instant, in place of the window's number."""
+        start = self.log.windows.start(F.col("window")).alias("window_start")
+        return self.by_window.select(start, "key", "key_group", "tuples", "load", "state_added")
 
     def traffic(self, to: str | None = None) -> DataFrame:
         """Tuples of the window from each key to each key of a downstream operator: src_key, dst_key, tuples, bytes.

@@ -16,6 +16,7 @@ import json
 import os
 import re
 import uuid
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.files.statistics_manifest import FORMAT, MANIFEST, read_manifest
 from keyshift.spark_stats import directory
 from keyshift.spark_stats.acceptance import counts_by_kind
-from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.tallies import LATE
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
@@ -39,6 +40,7 @@ SUMS = {
     "load": ("tuples", "load", "state_whole", "state_high", "state_low"),
     "traffic": ("tuples", "bytes"),
     "arrivals": ("tuples",),
+    "keys": ("tuples", "load", "state_added"),
 }
 """The columns of each table whose sums are kept."""
 
@@ -47,8 +49,8 @@ def write(
     stats: Stats,
     target: Path,
     *,
-    nodes: int | None = None,
-    placement: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    keys: Sequence[str] = (),
     manifest: dict[str, Any] | None = None,
     placed_only: bool = False,
 ) -> None:
@@ -65,16 +67,15 @@ def write(
                 raise InputError(f"no row of the log can be used ({found})")
         run = uuid.uuid4().hex[:12]
         directory.make(target / "runs" / run)
-        checks = write_tables(stats, target / "runs" / run)
+        checks = write_tables(stats, target / "runs" / run, keys)
         seen = set(stats.seen)
         refused = [list(row) for row in stats.refusals if not placed_only or (row[0] in seen and row[1] != LATE)]
-        manifest = with_defaults(manifest, nodes, placement)
+        manifest = with_defaults(manifest, **(options or {}))
         commit(target, manifest, run, {"windows": sorted(seen), "refused": refused, "checks": checks})
 
 
-def with_defaults(manifest: dict[str, Any], nodes: int | None, placement: str | None) -> dict[str, Any]:
-    """Return the manifest with what its reader shall take where nothing else is asked for."""
-    options = {"nodes": nodes, "placement": placement}
+def with_defaults(manifest: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """Return the manifest with what its reader shall take where nothing else is asked for: nodes, placement, cluster."""
     return {**manifest, **{name: value for name, value in options.items() if value is not None}}
 
 
@@ -104,16 +105,33 @@ def open_manifest(target: Path, description: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
-def write_tables(stats: Stats, folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
+def write_tables(stats: Stats, folder: Path, keys: Sequence[str] = ()) -> dict[str, dict[str, dict[str, Any]]]:
     """Write the tables of one run, partitioned by window; returns what to check them by."""
     start = stats.windows.start(F.col("window")).alias("window_start")
     tables: dict[str, DataFrame] = {"load": stats.added, "arrivals": stats.arrived}
     if stats.topology.edges:
         tables["traffic"] = stats.pairs
+    if keys:
+        tables["keys"] = key_table(stats, keys)
     for name, table in tables.items():  # a window lies in one partition: one file for each window and table
         columns = [column for column in table.columns if column != "window"]
         table.select("window", start, *columns).write.partitionBy("window").parquet(str(folder / name))
     return checks(tables)
+
+
+def key_table(stats: Stats, operators: Sequence[str]) -> DataFrame:
+    """window, operator, key, key_group, tuples, load, state_added: of single keys, written as texts."""
+    if stats.log is None:
+        raise InputError("these statistics are of a stream that has gone by: single keys need the log")
+    log, parts = stats.log(), []
+    for name in operators:
+        o = stats.topology.number(name)
+        text = label(F.col("key"), log.kind(o)).cast("string")
+        rows = log.keys(name, stats.seen[-1]).by_window
+        parts.append(rows.withColumns({"key": text, "operator": F.lit(o)}))
+    columns = ("window", "operator", "key", "key_group", "tuples", "load", "state_added")
+    whole = reduce(DataFrame.union, [part.select(*columns) for part in parts])
+    return whole.repartition(F.col("window")).sortWithinPartitions("window", "operator", "key")
 
 
 def checks(tables: dict[str, DataFrame]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -132,7 +150,8 @@ def checks(tables: dict[str, DataFrame]) -> dict[str, dict[str, dict[str, Any]]]
         )
     found: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in tables}
     for name, window, rows, *sums in sorted(reduce(DataFrame.union, parts).collect(), key=lambda row: (row[0], row[1])):
-        known = {c: float(v) if c in ("load", "bytes") else int(v) for c, v in zip(SUMS[name], sums, strict=False) if v}
+        real = ("load", "bytes", "state_added")
+        known = {c: float(v) if c in real else int(v) for c, v in zip(SUMS[name], sums, strict=False) if v}
         found[name][str(window)] = {"rows": rows, **known}
     return found
 

@@ -5,6 +5,7 @@ Rows that a reader cannot parse are kept, in the column ``_corrupt_record``, and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,8 +42,9 @@ def read_log(spark: SparkSession, path: str, *, format: str | None = None, schem
     path : str
         A path or a URL that Spark can read; globs are allowed.
     format : {"parquet", "csv", "json", "words"}, optional
-        Default: by the name's ending (``.csv.gz`` is CSV). CSV needs a header line. JSON is one object a line.
-        "words" splits text into lower-case words, one row with the column `word` for each.
+        Default: by the name's ending (``.csv.gz`` is CSV), or by those of the files in a local folder. CSV needs a
+        header line. JSON is one object a line. "words" splits text into lower-case words, one row with the column
+        `word` for each.
     schema : str, optional
         Columns and types in SQL, such as ``"ts timestamp, user string"``, for CSV and JSON; else Spark looks at the
         whole log first to find them.
@@ -57,7 +59,7 @@ def read_log(spark: SparkSession, path: str, *, format: str | None = None, schem
         if kind in ("csv", "json"):
             found = _schema(schema) if schema is not None else _configured(spark.read, kind).load(path).schema
             return _configured(spark.read, kind).schema(_with_corrupt(found)).load(path)
-        return _words(spark.read.text(path)) if kind == "words" else spark.read.parquet(path)
+        return _words(spark.read.text(path)) if kind == "words" else _parquet(spark, path)
     except (PySparkException, Py4JError) as error:
         raise InputError(f"cannot read {path}: {sentence(error)}") from None
 
@@ -100,13 +102,67 @@ def check_log(path: str, format: str | None) -> None:
 
 def _format(path: str, format: str | None) -> str:
     if format is None:
-        suffixes = [suffix for suffix in Path(path).suffixes if suffix not in (".gz", ".bz2", ".zst")]
-        format = _SUFFIXES.get(suffixes[-1] if suffixes else "")
+        format = _by_name(Path(path))
+        if format is None:  # a folder: what its files are
+            format = next(filter(None, map(_by_name, _data_files(Path(path.removeprefix("file:"))))), None)
         if format is None:
             raise InputError(f"{path}: the name does not tell the format; give one of {', '.join(FORMATS)}")
     if format not in FORMATS:
         raise InputError(f"format = {format!r} is unknown; there are {', '.join(FORMATS)}")
     return format
+
+
+def _by_name(path: Path) -> str | None:
+    suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".bz2", ".zst", ".snappy")]
+    return _SUFFIXES.get(suffixes[-1] if suffixes else "")
+
+
+def _parquet(spark: SparkSession, path: str) -> DataFrame:
+    """Read Parquet; timestamps in nanoseconds, which pandas writes and Spark refuses, come as timestamps.
+
+    Spark can be told to take them for whole numbers. It asks again when the job runs, so the setting stays.
+    """
+    try:
+        return spark.read.parquet(path)
+    except PySparkException as error:
+        if "TIMESTAMP(NANOS" not in str(error):
+            raise
+    found = _nanoseconds(path)
+    spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
+    frame = spark.read.parquet(path)
+    for name, with_zone in found.items():
+        column = F.col("`" + name.replace("`", "``") + "`")
+        micros = F.call_function("div", column - F.pmod(column, F.lit(1000)), F.lit(1000))
+        if with_zone:
+            frame = frame.withColumn(name, F.timestamp_micros(micros))
+        else:  # a time without a zone is read in the session's, as Spark reads those in microseconds
+            seconds = (micros.cast("decimal(20, 0)") / F.lit(1_000_000)).cast("decimal(18, 6)")
+            since = F.make_dt_interval(F.lit(0), F.lit(0), F.lit(0), seconds)
+            frame = frame.withColumn(name, F.lit("1970-01-01 00:00:00").cast("timestamp_ntz") + since)
+    return frame
+
+
+def _nanoseconds(path: str) -> dict[str, bool]:
+    """Columns of timestamps in nanoseconds in a local Parquet file or folder, and whether they have a time zone."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    place = Path(path.removeprefix("file:"))
+    file = place if place.is_file() else next(_data_files(place), None)
+    if file is None:
+        raise InputError(
+            f"cannot read {path}: it has timestamps in nanoseconds, which Spark does not read; write it with "
+            'to_parquet(..., coerce_timestamps="us")'
+        )
+    fields = pq.read_schema(file)
+    return {f.name: f.type.tz is not None for f in fields if pa.types.is_timestamp(f.type) and f.type.unit == "ns"}
+
+
+def _data_files(folder: Path) -> Iterator[Path]:
+    """Files of a log in a folder and the folders below it, without those that Spark passes over."""
+    for file in sorted(folder.rglob("*")) if folder.is_dir() else []:
+        if file.is_file() and not any(part[:1] in "._" for part in file.relative_to(folder).parts):
+            yield file
 
 
 def _configured(reader: Reader, kind: str) -> Reader:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import cached_property, reduce
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models import arrays
@@ -19,6 +19,7 @@ from keyshift.spark_stats import exact_sums, output
 from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of
 from keyshift.spark_stats.facts import Facts
 from keyshift.spark_stats.failures import in_one_sentence
+from keyshift.spark_stats.held_state import STATE, held
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.keys import KeyLog, Keys, rows_of
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from keyshift.models.workload import Workload
-
-STATE = ["state_whole", "state_high", "state_low"]
 
 
 class Stats:
@@ -145,34 +144,8 @@ class Stats:
     @cached_property
     def state(self) -> DataFrame:
         value = exact_sums.joined_three(*map(F.col, STATE))
-        held = self._named(self._held()).withColumn("state", value)
-        return held.select("operator", "key_group", "window_start", "state").where("state > 0")
-
-    def _held(self) -> DataFrame:
-        """State over the last `windows` windows of each operator, as whole numbers.
-
-        What window t adds is held from t to t + windows - 1: +x at t, -x at t + windows, and a running sum between
-        these breakpoints. Two rows for each one read, however long the state is kept.
-        """
-        keys, parts, seen = ["operator", "key_group"], [], self.seen
-        for o, operator in enumerate(self.topology.operators):
-            own = self.added.where(F.col("operator") == o).select("window", *keys, *STATE)
-            if operator.windows == 1 or not seen:
-                parts.append(own)
-                continue
-            gone = own.select(F.col("window") + operator.windows, *keys, *(-F.col(name) for name in STATE))
-            changes = own.union(gone).groupBy(*keys, "window").agg(*(F.sum(name).alias(name) for name in STATE))
-            order = Window.partitionBy(*keys).orderBy("window")
-            until = F.least(F.lead("window").over(order) - 1, F.lit(seen[-1]))
-            running = changes.select(
-                *keys,
-                F.col("window").alias("since"),
-                until.alias("until"),
-                *(F.sum(name).over(order).alias(name) for name in STATE),
-            )
-            lasting = running.where("since <= until")
-            parts.append(lasting.select(F.explode(F.sequence("since", "until")).alias("window"), *keys, *STATE))
-        return reduce(lambda a, b: a.unionByName(b), parts)
+        rows = self._named(held(self.added, self.topology, self.seen)).withColumn("state", value)
+        return rows.select("operator", "key_group", "window_start", "state").where("state > 0")
 
     @cached_property
     def traffic(self) -> DataFrame:
@@ -226,6 +199,7 @@ class Stats:
         nodes: int | ArrayLike,
         *,
         current: ArrayLike | None = None,
+        draining: Sequence[int] = (),
         placement: str = "ranges",
         traffic: str = "tuples",
         last: int | None = None,
@@ -242,6 +216,8 @@ class Stats:
             Number of nodes, or their capacities. Every operator's key groups are spread over all of them.
         current : array_like of int, shape (p,), optional
             Where the key groups run now. Default: where the placement puts them.
+        draining : sequence of int, optional
+            Nodes that are to go.
         placement : {"ranges", "modulo", "consistent"}, default "ranges"
             Key group -> node, the same for every operator, see `keyshift.models.placement`: Flink's even ranges,
             ``key_group * nodes // key_groups``, or another. It also is the workload's `home`.
@@ -272,6 +248,7 @@ class Stats:
             operators=[asdict(operator) for operator in self.topology.operators],
             nodes=nodes,
             current=current,
+            draining=draining,
             placement=placement,
             traffic=traffic,
             max_rows=max_rows,
@@ -305,7 +282,15 @@ class Stats:
         return self.log().keys(operator, number)
 
     @in_one_sentence()
-    def write(self, path: str | Path, *, nodes: int | None = None, placement: str | None = None) -> None:
+    def write(
+        self,
+        path: str | Path,
+        *,
+        nodes: int | None = None,
+        placement: str | None = None,
+        cluster: dict[str, Any] | None = None,
+        keys: Sequence[str] = (),
+    ) -> None:
         """Write the statistics to a directory, whole or not at all; see `keyshift.models.files.statistics`.
 
         Windows that the directory holds already are replaced, others stay: a window written twice is one window.
@@ -316,8 +301,14 @@ class Stats:
             A new directory, or one of statistics of the same topology, windows and key groups.
         nodes, placement : optional
             What `keyshift.read_workload` shall take when it reads the directory.
+        cluster : dict, optional
+            See `keyshift.spark_stats.cluster.read_cluster`.
+        keys : sequence of str, optional
+            Operators whose single keys are written as well: the table ``keys``, with window_start, operator, key, key_group,
+            tuples, load and state_added.
         """
-        output.write(self, Path(path), nodes=nodes, placement=placement)
+        options = {"nodes": nodes, "placement": placement, "cluster": cluster}
+        output.write(self, Path(path), options=options, keys=keys)
 
     def close(self) -> None:
         """Free what Spark keeps in memory; the tables can still be read, at the price of a new pass."""

@@ -7,6 +7,7 @@ import numpy as np
 from keyshift.heuristics.allocation.flux import Moves
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.answer import Termination
 
 
 def drain_first(
@@ -43,8 +44,13 @@ def drain_first(
                 break
     details = {"drained": drained, "left": int(leaving.size) - drained}
     if details["left"] or budget.expired:
-        return Answer(state.assignment, termination="completed", details=details)
-    return Answer(_balanced(problem, state, budget, seed), termination="completed", details=details)
+        return Answer(state.assignment, termination=_ended(budget), details=details)
+    balanced = _balanced(problem, state, budget, seed)
+    return Answer(balanced, termination=_ended(budget), details=details)
+
+
+def _ended(budget: Budget) -> Termination:
+    return budget.why if budget.expired else "completed"
 
 
 def _balanced(problem: KeyGroupAllocation, state: Moves, budget: Budget, seed: int) -> np.ndarray:

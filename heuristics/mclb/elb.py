@@ -15,6 +15,8 @@ from keyshift.models.ranges import NonNegative
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 Threshold = Literal["mean", "upper"]
+HAIR = 1e-12
+"""What the default limits are wider by, relatively: more than u - v can lose in rounding, less than a load shows."""
 
 
 def elb(
@@ -38,7 +40,7 @@ def elb(
         Unused: ELB draws no random numbers; ties go to the lower index.
     lower, upper : float, optional
         The limits v and u on a node's load. By default the mean, less and plus the larger of a tenth of it and the
-        largest key group, so that the assumption y <= (u - v) / 2 holds.
+        largest key group - and a hair more, so that the assumption y <= (u - v) / 2 survives rounding.
     overloaded_above : {"mean", "upper"}
         What makes a node overloaded: a load above the mean (so that phase three makes sense as printed) or above u.
 
@@ -52,7 +54,7 @@ def elb(
     core, w = problem.core, problem.workload
     load = w.last_load
     mean = float(load.sum()) / core.nodes
-    width = max(0.1 * mean, float(load.max()))
+    width = max(0.1 * mean, float(load.max())) * (1 + HAIR)
     limits = read_limits(mean - width if lower is None else lower, mean + width if upper is None else upper)
     placed = rebalance(load, w.current, w.kept, limits, overloaded_above)
     return Answer(placed, message=broken_assumption(load, limits))

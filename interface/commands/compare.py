@@ -34,7 +34,7 @@ def compare(
         common.print_json([common.as_record(s) for s in comparison])
     else:
         console = common.console()
-        console.print(comparison.to_table())
+        console.print(comparison.to_table(console.width))
         for solution in comparison:
             if solution.message:
                 console.print(f"{solution.method}: {solution.message}", markup=False)

@@ -2,37 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from keyshift.catalogue import find_method
-from keyshift.commands import common
-from keyshift.comparison import Comparison
+from keyshift.commands import common, options, showing
+from keyshift.models import InputError
 
 
 def solve(
     context: typer.Context,
     path: common.PathArgument,
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
-    method: Annotated[str | None, typer.Option("--method", "-m", help="Default: the best exact one.")] = None,
+    method: options.MethodOption = None,
     time_limit: common.TimeOption = None,
     seed: common.SeedOption = 0,
     settings: common.SettingOption = None,
+    repair: options.RepairOption = False,
+    every: options.AllOption = False,
+    out: options.OutOption = None,
+    report: options.ReportOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Answer a problem about a workload; the problem's own parameters are options too, such as --max-migrations 13."""
+    """Answer a problem about a workload: its figures, then the moves.
+
+    The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
+    """
+    from keyshift.plans.repairing import repair as mend
     from keyshift.solving import solve as answer
 
     posed = common.read_problem(path, problem, context.args)
-    options = find_method(posed, method).checked(common.read_settings(settings))
+    chosen = find_method(posed, method).checked(common.read_settings(settings))
+    if repair and chosen:
+        raise InputError("--set: with --repair a method takes no options")
     with common.progress(f"{posed.name}: {method or 'solving'}") as watch:
-        solution = answer(posed, method, time_limit=time_limit, seed=seed, watch=watch, **options)
+        if repair:
+            solution = mend(posed, method, time_limit=time_limit, seed=seed)
+        else:
+            solution = answer(posed, method, time_limit=time_limit, seed=seed, watch=watch, **chosen)
+    made = showing.as_plan(solution) if out or report else None
+    if made is None and (out or report) and solution.assignment is not None:
+        raise InputError(f"--{'out' if out else 'report'}: {posed.name} moves no key groups, there is no plan to write")
+    if made is not None and out is not None:
+        made.save(out)
+    if made is not None and report is not None:
+        made.report(report)
     if as_json:
         common.print_json(common.as_record(solution))
     else:
         console = common.console()
-        console.print(Comparison(posed, (solution,)).to_table())
-        if solution.message:
-            console.print(solution.message, markup=False)
+        showing.lines(console, showing.solution_lines(solution))
+        if made is None:
+            showing.show_bare_moves(console, solution, every)
+        else:
+            showing.show_moves(console, made, every)
     raise typer.Exit(0 if common.has_answer(solution) else 1)

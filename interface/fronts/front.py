@@ -16,6 +16,7 @@ from keyshift.fronts.checkpoint import FrontCheckpoint
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import Progress
 from keyshift.models.arrays import real, whole
+from keyshift.models.solution import percent
 from keyshift.solving import MOST_SEED, interruptible
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ class Front:
         return self.solutions[int(np.argmin(x + y))]
 
     def distance(self, solution: Solution) -> Distance:
-        """How far a solution, of the same workload, lies behind the front."""
+        """How far a solution of the same problem, whatever its budget, lies behind the front."""
+        self.refuse_other_problem(solution)
         if solution.assignment is None or solution.objective is None:
             raise InputError(f"the solution holds no assignment: {solution!r}")
         moved, value = solution.metrics["state_moved"], solution.objective
@@ -116,6 +118,15 @@ class Front:
             state_moved=max(0.0, moved - float(balanced.min())) if balanced.size else None,
             relative=float(np.hypot(x - u, y - v).min()),
         )
+
+    def refuse_other_problem(self, solution: Solution) -> None:
+        """Raise `InputError` for an answer to another problem: the front says nothing of it, and may even lie above it."""
+        asked, front = solution.problem, self.problem
+        if type(asked) is not type(front):
+            raise InputError(f"the solution answers {asked.name}, the front belongs to {front.name}")
+        for name in ("load", "state", "current", "draining"):
+            if not np.array_equal(getattr(asked.workload, name), getattr(front.workload, name)):  # type: ignore[attr-defined]
+                raise InputError(f"the solution answers another workload than the front's: {name} differs")
 
     def _scaled(self, moved: np.ndarray, imbalance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         width = float(np.ptp(self.state_moved)) or 1.0
@@ -140,13 +151,17 @@ class Front:
         from rich.table import Table
 
         table = Table(title=f"{self.problem.name}: {self.problem.objective_name} against state moved")
-        for heading in ("state moved", self.problem.objective_name, "bound", "gap"):
+        for heading in ("state moved", self.problem.objective_name, "bound", "gap (% of objective)"):
             table.add_column(heading, justify="right")
         table.add_column("status")
         table.add_column("seconds", justify="right")
         for s in self.solutions:
-            gap = "-" if s.gap is None else f"{100 * s.gap:.2f} %"
-            figures = [f"{s.metrics['state_moved']:,.6g}", f"{s.objective:,.6g}", f"{s.bound or 0.0:,.6g}", gap]
+            figures = [
+                f"{s.metrics['state_moved']:,.6g}",
+                f"{s.objective:,.6g}",
+                f"{s.bound or 0.0:,.6g}",
+                percent(s.gap),
+            ]
             table.add_row(*figures, s.status, f"{s.seconds:.2f}")
         return table
 
@@ -162,6 +177,8 @@ class Front:
         """
         from keyshift.figures.front import front_figure
 
+        for solution in others:
+            self.refuse_other_problem(solution)
         return front_figure(self, path, others)
 
     def __str__(self) -> str:

@@ -12,8 +12,7 @@ from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.arrays import real, whole
 from keyshift.plans.limits import Limit, limits_of
-from keyshift.plans.making import plan
-from keyshift.plans.targets import read_target
+from keyshift.plans.targets import bare_moves, read_target
 from keyshift.plans.thinning import Thinned, thin
 from keyshift.plans.thinning import given as as_solution
 from keyshift.solving import solve
@@ -115,7 +114,7 @@ class Explanation:
         ]
         lines += list(self.binding)
         lines += [
-            f"{m.limit} {m.now:g} -> {m.then:g}: {self.problem.objective_name} falls by {_range(m)}"
+            f"{m.limit} {m.now:g} -> {m.then:g}: {self.problem.objective_name} falls by {describe_marginal(m)}"
             for m in self.marginals
         ]
         return "\n".join([*lines, *([] if self.thinned is None else [str(self.thinned)])])
@@ -195,8 +194,7 @@ def _moves(problem: Problem, answer: Solution) -> tuple[pd.DataFrame, str]:
         reached = read_target(problem, answer)
     except InputError:  # messages, not key groups: nothing moves
         return pd.DataFrame(columns=["key_group", "key", "source", "target", "load", "state", "gain", "breaks"]), ""
-    made = plan(problem, answer, phase_moves=None, time_limit=0.0)
-    table = made.moves.drop(columns=["phase", "start", "end"])
+    table = bare_moves(answer)
     breaks = []
     for k in table["key_group"].tolist():
         undone = reached.target.copy()
@@ -204,8 +202,7 @@ def _moves(problem: Problem, answer: Solution) -> tuple[pd.DataFrame, str]:
         one_step = answer.assignment is not None and answer.assignment.ndim == 1
         broken = problem.violations(undone) if one_step and len(table) <= 1000 else []
         breaks.append(broken[0].rule if broken else "")
-    table = table.assign(breaks=breaks).sort_values(["gain", "key_group"], ascending=[False, True], kind="stable")
-    return table.reset_index(drop=True), reached.measure
+    return table.assign(breaks=breaks), reached.measure
 
 
 def _doing_nothing(problem: Problem, answer: Solution) -> tuple[str, float | None]:
@@ -272,7 +269,8 @@ def _marginal(limit: Limit, answer: Solution, method: str | None, seconds: float
     return Marginal(limit.name, float(now), float(then), best, more.bound, more.status, gained, most)
 
 
-def _range(m: Marginal) -> str:
+def describe_marginal(m: Marginal) -> str:
+    """By how much the objective falls, in words: exactly, between two figures, or not known."""
     if m.objective is None:
         return (
             "an amount unknown: no answer in time" if m.status != "infeasible" else "nothing: it has no answer at all"

@@ -178,13 +178,17 @@ def _movement(problem: MovementWithinLimits) -> list[Limit]:
         loads = problem.node_loads(a)
         return loads[:, np.bincount(a, minlength=loads.shape[1]) > 0]
 
+    def lower(a: np.ndarray) -> float:
+        loads = used(a)  # only a lower limit of 0 lets nodes be empty that should be used
+        return float(loads.min()) if loads.shape[1] == problem.nodes_after else 0.0
+
     return [
         Limit(
             "upper", problem.upper, _set(problem, "upper"), lambda a: float(used(a).max()),
             max(highest, problem.upper), step=0.05 * problem.upper,
         ),
         Limit(
-            "lower", problem.lower, _set(problem, "lower"), lambda a: float(used(a).min()), 0.0,
+            "lower", problem.lower, _set(problem, "lower"), lower, 0.0,
             step=0.05 * problem.lower or 1.0, down=True,
         ),
         Limit("nodes_after", problem.nodes_after, _counted(problem, "nodes_after"), whole=True, ordered=False),

@@ -109,7 +109,7 @@ class _Work:
     @classmethod
     def of(cls, reached: Target, bandwidth: Any, parallel: int, limits: Mapping[str, float | ArrayLike]) -> _Work:
         w = reached.workload
-        way = Way.of(w, w.current, reached.target)
+        way = Way.of(w, w.current, reached.target, reached.may_leave)
         moving = np.flatnonzero(w.current != reached.target)
         source, target = w.current[moving], reached.target[moving]
         speed = _speeds(bandwidth, way.nodes)
@@ -224,7 +224,7 @@ def _assemble(
         method=reached.method, status=reached.status, objective=reached.objective, bound=reached.bound,
         measure=reached.measure, assignment=reached.target.copy(), key_group=moving, source=source, target=target,
         load=work.load[rows], state=w.state[moving],
-        gain=gains(reached.measure, w, w.current, reached.target, moving),
+        gain=gains(reached.measure, w, w.current, reached.target, moving, reached.may_leave),
         start=starts[rows], end=starts[rows] + p.seconds[rows], phase=phase_of[rows], phases=tuple(phases),
         capacity=way.capacity, leaving=way.leaving, bandwidth=work.bandwidth, parallel=p.parallel,
         limits=dict(zip(work.resources, p.limit, strict=True)),

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keyshift.models import InputError, Problem, Solution, Workload
+from keyshift.models.plans.made_for import MadeFor
+from keyshift.models.plans.worth import gains
 from keyshift.models.workload import IntArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MEASURES = {"collocated-allocation": "remote traffic", "mclb": "imbalance"}
 """What moves are worth, where that is not the load distance."""
+GIVES_UP_NODES = ("interval-migration", "migration-sequence", "migration-policy", "movement-within-limits")
+"""Problems that choose how many nodes carry load: a node they empty is not idle, it is gone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +32,7 @@ class Target:
     objective: float | None
     bound: float | None
     measure: str
+    may_leave: bool
 
 
 def read_target(problem: Problem, solution: Any, step: int = 0, nodes_after: int | None = None) -> Target:
@@ -50,7 +58,7 @@ def read_target(problem: Problem, solution: Any, step: int = 0, nodes_after: int
     if not report.feasible:
         raise InputError(f"the assignment breaks a rule: {report.violations[0]}")
     workload, target = _rows(problem, workload, assignment, step, nodes_after)
-    return Target(workload, target, *found, MEASURES.get(problem.name, "load distance"))
+    return Target(workload, target, *found, MEASURES.get(problem.name, "load distance"), problem.name in GIVES_UP_NODES)
 
 
 def _rows(
@@ -69,6 +77,27 @@ def _rows(
         likely = asked.first_row
         nodes_after = max(likely, key=lambda n: (likely[n], -n))
     return workload, asked.decision(assignment, nodes_after)
+
+
+def bare_moves(solution: Solution) -> pd.DataFrame:
+    """The moves of an answer without a schedule, the most valuable first: key, source, target, load, state, gain."""
+    import pandas as pd
+
+    reached = read_target(solution.problem, solution)
+    w, made = reached.workload, MadeFor.of(reached.workload)
+    moving = np.flatnonzero(w.current != reached.target)
+    table = pd.DataFrame(
+        {
+            "key_group": moving,
+            "key": [made.key(int(k)) for k in moving],
+            "source": [made.node(int(i)) for i in w.current[moving]],
+            "target": [made.node(int(i)) for i in reached.target[moving]],
+            "load": w.last_load[moving],
+            "state": w.state[moving],
+            "gain": gains(reached.measure, w, w.current, reached.target, moving, reached.may_leave),
+        }
+    )
+    return table.sort_values(["gain", "key_group"], ascending=[False, True], kind="stable").reset_index(drop=True)
 
 
 def grown(workload: Workload, nodes: int) -> Workload:

@@ -54,8 +54,19 @@ class Cluster:
     def workload(self, statistics: Workload) -> Workload:
         """Put a period's statistics on the cluster."""
         return statistics.replace(
-            nodes=np.array(self.capacity), draining=np.array(self.draining), current=np.array(self.place), home=None
+            nodes=np.array(self.capacity),
+            draining=np.array(self.draining),
+            current=np.array(self.place),
+            home=self._home(statistics),
         )
+
+    def _home(self, statistics: Workload) -> IntArray | None:
+        """The nodes that the hash gives, at the positions they have now; None when one of them was removed."""
+        if statistics.home is None:
+            return None
+        position = {name: at for at, name in enumerate(self.names)}
+        homes = [position.get(name) for name in statistics.home.tolist()]
+        return None if None in homes else np.array(homes)
 
     def terminate_empty(self) -> int:
         """Remove the draining nodes that hold nothing (Algorithm 1, lines 1-3); how many."""

@@ -58,7 +58,8 @@ def read_statistics(
 ) -> Workload:
     """Read a workload from a directory of statistics; the parameters are those of `assemble`.
 
-    `nodes` and `placement` default to those with which the statistics were written, `end` - the number of the window to
+    `nodes` (with the places and draining nodes that were given then) and `placement` default to those with which the
+    statistics were written, `end` - the number of the window to
     end with - to the last one; `last` takes only so many windows up to it.
 
     Raises
@@ -68,7 +69,8 @@ def read_statistics(
     """
     source = Path(path)
     manifest = read_manifest(source)
-    nodes = manifest.get("nodes") if nodes is None else nodes
+    cluster = (manifest.get("cluster") or {}) if nodes is None else {}
+    nodes = cluster.get("capacities") or manifest.get("nodes") if nodes is None else nodes
     if nodes is None:
         raise InputError(f"{source} holds statistics that name no nodes: give nodes to read_statistics")
     held = sorted((number, run) for number, run in windows_of(manifest).items() if end is None or number <= end)
@@ -88,6 +90,8 @@ def read_statistics(
         key_groups=manifest["key_groups"],
         operators=manifest["topology"]["operators"],
         nodes=nodes,
+        current=cluster.get("current"),
+        draining=cluster.get("draining", ()),
         placement=placement or manifest.get("placement") or "ranges",
         traffic=traffic,
         max_rows=max_rows,
@@ -103,6 +107,7 @@ def assemble(
     operators: Sequence[Mapping[str, Any]],
     nodes: int | ArrayLike,
     current: ArrayLike | None = None,
+    draining: Sequence[int] = (),
     placement: str = "ranges",
     traffic: str = "tuples",
     max_rows: int = DRIVER_ROWS,
@@ -125,6 +130,8 @@ def assemble(
         Number of nodes, or their capacities. Every operator's key groups are spread over all of them.
     current : array_like of int, shape (p,), optional
         Where the key groups run now. Default: where the placement puts them.
+    draining : sequence of int, optional
+        Nodes that are to go.
     placement : str, default "ranges"
         Key group -> node, see `keyshift.models.placement`. It also is the workload's `home`.
     traffic : {"tuples", "bytes"}, default "tuples"
@@ -154,6 +161,7 @@ def assemble(
         state=_held(load, window, index, end, p, [operator.get("windows", 1) for operator in operators], key_groups),
         current=home if current is None else current,
         nodes=nodes,
+        draining=np.isin(np.arange(n), np.asarray(draining, dtype=np.int64)),
         traffic=None if pairs is None else _matrix(pairs, key_groups, p, traffic, operators),
         operator=np.arange(p) // key_groups,
         home=home,

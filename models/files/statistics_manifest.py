@@ -65,6 +65,14 @@ class RunPart(Part):
     checks: dict[str, dict[str, dict[str, Annotated[float, Field(allow_inf_nan=False)]]]] | None = None
 
 
+class NodesPart(Part):
+    """What is known of the nodes: their capacities, those that are to go, and where each key group runs now."""
+
+    capacities: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] | None = None
+    draining: list[Annotated[int, Field(ge=0, lt=MOST_NODES)]] | None = None
+    current: list[Annotated[int, Field(ge=0, lt=MOST_NODES)]] | None = None
+
+
 class StatisticsManifest(FileFormat):
     """``statistics.json``."""
 
@@ -83,6 +91,7 @@ class StatisticsManifest(FileFormat):
     runs: Annotated[dict[FileName, RunPart], Field(description="Folders under runs/")]
     nodes: Annotated[int, Field(ge=1, le=MOST_NODES)] | None = None
     placement: Literal["ranges", "modulo", "consistent"] | None = None
+    cluster: NodesPart | None = None
 
 
 def read_manifest(source: Path) -> dict[str, Any]:

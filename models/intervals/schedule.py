@@ -66,7 +66,11 @@ class InTransit(Problem):
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         astray = (assignment != self.workload.current) & (assignment != self.target)  # (1)
         return [
-            Violation("in_transit", f"task {k} is on node {assignment[k]}, on its way from none to none", int(k))
+            Violation(
+                "in_transit",
+                f"task {k} is on node {assignment[k]}, but it moves from {self.workload.current[k]} to {self.target[k]}",
+                int(k),
+            )
             for k in np.flatnonzero(astray)
         ]
 

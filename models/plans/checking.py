@@ -41,7 +41,8 @@ def worth_on(plan: Plan, workload: Workload) -> str:
     """One sentence: what carrying out the plan would bring on another workload."""
     if workload.key_groups != plan.assignment.size or workload.nodes != plan.made_for.capacity.size:
         return "It cannot be carried out on this one."
-    way = Way.of(workload, workload.current, plan.assignment)
+    gives_up = bool((plan.leaving[: plan.made_for.draining.size] & ~plan.made_for.draining).any())
+    way = Way.of(workload, workload.current, plan.assignment, gives_up)
     before, after = float(way.distance(way.before)), float(way.distance(way.after))
     moves = int((workload.current != plan.assignment).sum())
     said = f"On this one its target would take {moves} moves and bring the load distance from {before:g} to {after:g}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class Plan:
     capacity : ndarray, shape (n,)
         Of every node, new ones included.
     leaving : ndarray of bool, shape (n,)
-        Nodes that drain or that the plan empties.
+        Nodes that drain, or that the plan empties and the problem may give up.
     bandwidth : ndarray, shape (n,) or None
         Units of state a second that a node sends or receives in one transfer.
     parallel : int
@@ -107,6 +107,9 @@ class Plan:
     overload: float = 0.0
     overload_bound: float = 0.0
     notes: tuple[str, ...] = ()
+
+    reporter: ClassVar[Callable[..., None] | None] = None
+    """How `report` writes a page; the front door says so when it opens."""
 
     def __post_init__(self) -> None:
         for name in ("assignment", "key_group", "source", "target", "load", "state", "gain", "start", "end", "phase"):
@@ -278,6 +281,18 @@ class Plan:
     def as_record(self) -> dict[str, Any]:
         """The plan as JSON can hold it; `keyshift.models.files.plan` says what each field means, and reads it."""
         return record_of(self)
+
+    def report(self, path: str | Path, **options: Any) -> None:
+        """Write the plan as one HTML page that needs no server and no network.
+
+        Parameters
+        ----------
+        path : str or Path
+        **options
+            ``comparison``, a `Comparison` of methods; ``other``, another plan to stand beside this one; ``title``.
+        """
+        assert self.reporter is not None, "import keyshift first"
+        self.reporter(path, **options)
 
     def save(self, path: str | Path) -> None:
         """Write the plan as one JSON file, whole or not at all.

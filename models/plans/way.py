@@ -20,7 +20,7 @@ class Way:
     capacity : ndarray, shape (n,)
         A new node is as large as the largest there is.
     leaving : ndarray of bool, shape (n,)
-        Nodes that drain, or that the plan empties: being empty is what is wanted of them.
+        Nodes that drain, or that the problem may give up: being empty is what is wanted of them.
     before, after : ndarray, shape (n,)
         Loads of the nodes.
     """
@@ -32,13 +32,18 @@ class Way:
     after: FloatArray
 
     @classmethod
-    def of(cls, workload: Workload, current: IntArray, target: IntArray) -> Way:
-        """From one assignment to another, which may use nodes that the workload does not have yet."""
+    def of(cls, workload: Workload, current: IntArray, target: IntArray, may_leave: bool = False) -> Way:
+        """From one assignment to another, which may use nodes that the workload does not have yet.
+
+        With `may_leave`, a node that the plan empties is taken to leave; else only a draining one is.
+        """
         n = max(workload.nodes, int(current.max()) + 1, int(target.max()) + 1)
         new = n - workload.nodes
         capacity = np.concatenate([workload.capacity, np.full(new, workload.capacity.max())])
         draining = np.concatenate([workload.draining, np.zeros(new, dtype=bool)])
-        emptied = (np.bincount(current, minlength=n) > 0) & (np.bincount(target, minlength=n) == 0)
+        emptied = np.zeros(n, dtype=bool)
+        if may_leave:
+            emptied = (np.bincount(current, minlength=n) > 0) & (np.bincount(target, minlength=n) == 0)
         load = workload.last_load
         before, after = (np.bincount(a, weights=load, minlength=n) for a in (current, target))
         return cls(load, capacity, draining | emptied, before, after)

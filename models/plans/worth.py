@@ -12,10 +12,12 @@ from keyshift.models.workload import FloatArray, IntArray, Workload
 CHUNK = 4096
 """Moves valued at a time: a table of so many rows, one column for each node."""
 
-Gains = Callable[[Workload, IntArray, IntArray, IntArray], FloatArray]
+Gains = Callable[[Workload, IntArray, IntArray, IntArray, bool], FloatArray]
 
 
-def gains(measure: str, workload: Workload, current: IntArray, target: IntArray, moving: IntArray) -> FloatArray:
+def gains(
+    measure: str, workload: Workload, current: IntArray, target: IntArray, moving: IntArray, may_leave: bool = False
+) -> FloatArray:
     """Worth of every move, in the unit of the measure, shape (e,).
 
     Parameters
@@ -24,17 +26,21 @@ def gains(measure: str, workload: Workload, current: IntArray, target: IntArray,
     current, target : ndarray of int, shape (p,)
     moving : ndarray of int, shape (e,)
         The key groups that move.
+    may_leave : bool
+        Whether nodes that are emptied leave, for the load distance.
 
     Notes
     -----
     A gain may be negative: the move then serves another purpose, or none. Gains do not add up: two moves may be worth
     something only together.
     """
-    return _MEASURES[measure](workload, current, target, moving)
+    return _MEASURES[measure](workload, current, target, moving, may_leave)
 
 
-def _load_distance(workload: Workload, current: IntArray, target: IntArray, moving: IntArray) -> FloatArray:
-    return distance_gains(Way.of(workload, current, target), current, target, moving)
+def _load_distance(
+    workload: Workload, current: IntArray, target: IntArray, moving: IntArray, may_leave: bool
+) -> FloatArray:
+    return distance_gains(Way.of(workload, current, target, may_leave), current, target, moving)
 
 
 def distance_gains(way: Way, current: IntArray, target: IntArray, moving: IntArray) -> FloatArray:
@@ -51,7 +57,9 @@ def distance_gains(way: Way, current: IntArray, target: IntArray, moving: IntArr
     return found
 
 
-def _imbalance(workload: Workload, current: IntArray, target: IntArray, moving: IntArray) -> FloatArray:
+def _imbalance(
+    workload: Workload, current: IntArray, target: IntArray, moving: IntArray, may_leave: bool
+) -> FloatArray:
     # With L the load of the target without the move undone: (L - y)^2 + (M + y)^2 - L^2 - M^2 = 2 y (M - L + y).
     kept = workload.kept
     loads = np.array([np.bincount(target, weights=row, minlength=workload.nodes) for row in workload.load])
@@ -63,7 +71,9 @@ def _imbalance(workload: Workload, current: IntArray, target: IntArray, moving: 
     return (lost + won).sum(axis=0) / kept.sum()
 
 
-def _remote_traffic(workload: Workload, current: IntArray, target: IntArray, moving: IntArray) -> FloatArray:
+def _remote_traffic(
+    workload: Workload, current: IntArray, target: IntArray, moving: IntArray, may_leave: bool
+) -> FloatArray:
     import scipy.sparse as sp
 
     both = sp.csr_array(workload.traffic + workload.traffic.T)  # type: ignore[union-attr]

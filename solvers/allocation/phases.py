@@ -18,7 +18,7 @@ from keyshift.solvers.allocation.pricing.tree import PriceTree
 STEPS = (6_000_000, 200_000_000, 15_000)
 """Steps of search before the rounds end: at least, at most, and for each (key group, node) pair."""
 ENDLESS_PAIRS = 5_000
-"""With more pairs than so many, rounds use up a time limit: no engine would use the time better."""
+"""With more pairs than so many, rounds use up a time limit: no solver would use the time better."""
 TARGETS = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
 """Where between the bound and the best distance plans aim, in turns."""
 PLANNED_STEPS = 150_000

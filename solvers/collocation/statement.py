@@ -86,7 +86,7 @@ def run_highs(
     def run() -> Answer:
         compiled = _compiled(statement.model)
         if compiled is None:
-            return Answer(None, termination="infeasible", message=NO_ASSIGNMENT.format("arithmetic"))
+            return Answer(None, termination="infeasible", message=f"arithmetic proves that {NO_ASSIGNMENT}")
         program, columns = compiled
         if not program.integer.any():  # every key group is held to its node
             return _only_choice(problem)
@@ -150,13 +150,17 @@ def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) ->
 
     compiled = _compiled(CollocationPyomo(problem).model)
     if compiled is None:
-        return Answer(None, termination="infeasible", message=NO_ASSIGNMENT.format("arithmetic"))
+        return Answer(None, termination="infeasible", message=f"arithmetic proves that {NO_ASSIGNMENT}")
     program, _ = compiled
     result = highs.minimise(program, budget, seed=seed, relax=True, options=TOLERANCES)
     if result.termination == "infeasible":
         result = highs.minimise(program, budget, seed=seed, relax=True, options=DOUBTED)
     if result.termination == "infeasible":
-        return Answer(None, termination="infeasible", message="even the linear relaxation meets not all limits")
+        return Answer(
+            None,
+            termination="infeasible",
+            message="no assignment meets all limits, not even with divisible key groups",
+        )
     bound = None if result.row_duals is None else max(0.0, dual_bound(program, result.row_duals))
     return Answer(None, bound, "completed" if result.termination == "optimal" else result.termination)
 

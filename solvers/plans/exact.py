@@ -1,8 +1,9 @@
-"""The exact model of transfer scheduling, for small plans: intervals and reservoirs, by CP-SAT."""
+"""The exact model of transfer scheduling, for small plans, by CP-SAT."""
 
 from __future__ import annotations
 
 import math
+from itertools import permutations
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -21,8 +22,9 @@ TIME_BITS, LOAD_BITS = 30, 40
 class TransferCpSat:
     """`TransferScheduling` for CP-SAT: one method for each family of constraints, with the same numbers.
 
-    Times and loads become whole numbers. Where they do not without rounding, times are rounded up and loads against
-    the limits, so that what CP-SAT finds can be carried out, and its bound is taken back by what rounding added.
+    Times and loads become whole numbers. Where they do not without rounding, times are rounded up and the bound is
+    taken back by what that added; limits are widened by what rounding may add to loads, and what CP-SAT finds is
+    checked against the true ones.
     """
 
     def __init__(self, problem: TransferScheduling, start: Schedule) -> None:
@@ -31,8 +33,12 @@ class TransferCpSat:
         self.length = _rounded_up(self.times, problem.seconds)
         self.model = cp_model.CpModel()
         self.horizon = int(self.length.sum())
+        self.begun: dict[tuple[int, int], cp_model.IntVar] = {}
+        self.ended: dict[tuple[int, int], cp_model.IntVar] = {}
         self._add_transfers()  # (1)
         self._add_parallel()  # (2)
+        if problem.limited:
+            self._add_order()
         for r in range(problem.limit.shape[0]):
             self._add_limits(r)  # (3)
         self.end = self.model.new_int_var(0, self.horizon, "end")
@@ -59,18 +65,44 @@ class TransferCpSat:
                 self.model.add_cumulative(mine, [1] * len(mine), p.parallel)
 
     def _add_limits(self, r: int) -> None:
+        """(3) can only break when a transfer begins: whatever has begun there counts, less what has ended."""
         p = self.problem
         whole = scaled(np.concatenate([p.held[r], p.usage[r]]), LOAD_BITS)
         held, usage = whole.values[: p.nodes], whole.values[p.nodes :]
-        spare = 0 if whole.exact else 1 + p.transfers  # what rounding may hide
+        spare = 0 if whole.exact else 1 + p.transfers  # what rounding may add: a bound must not suffer from it
         for i in np.flatnonzero(np.isfinite(p.limit[r])).tolist():
             arriving, leaving = (np.flatnonzero(side == i).tolist() for side in (p.target, p.source))
             if not arriving:
                 continue
-            room = math.floor(p.limit[r, i] * (1 + 1e-10) * float(whole.scale)) - int(held[i]) - spare
-            whens = [self.starts[j] for j in arriving] + [self.intervals[j].end_expr() for j in leaving]
-            changes = [int(usage[j]) for j in arriving] + [-int(usage[j]) for j in leaving]
-            self.model.add_reservoir_constraint(whens, changes, -int(usage.sum()) - 1, max(room, 0))
+            room = math.floor(p.limit[r, i] * (1 + 1e-10) * float(whole.scale)) - int(held[i]) + spare
+            for j in arriving:
+                there = sum(int(usage[k]) * (1 if k == j else self.begun[k, j]) for k in arriving)
+                gone = sum(int(usage[k]) * self._ended(k, j) for k in leaving)
+                self.model.add(there - gone <= room)
+
+    def _add_order(self) -> None:
+        """``begun[k, j]``: whether transfer k has begun when j begins, for every two transfers; an order with ties.
+
+        Totality and transitivity follow from the starts, but said with times alone they would be found out a unit of
+        time after the other.
+        """
+        count = range(self.problem.transfers)
+        self.begun = {(k, j): self.model.new_bool_var(f"begun_{k}_{j}") for k, j in permutations(count, 2)}
+        for (k, j), begun in self.begun.items():
+            self.model.add(self.starts[k] <= self.starts[j]).only_enforce_if(begun)
+            self.model.add(self.starts[k] >= self.starts[j] + 1).only_enforce_if(~begun)
+            self.model.add_bool_or(begun, self.begun[j, k])
+        for k, j, i in permutations(count, 3):
+            self.model.add_bool_or(~self.begun[k, j], ~self.begun[j, i], self.begun[k, i])
+
+    def _ended(self, k: int, j: int) -> cp_model.IntVar:
+        """Whether transfer k has ended when j begins: 1 only if it has."""
+        if (k, j) not in self.ended:
+            over = self.model.new_bool_var(f"ended_{k}_{j}")
+            self.model.add(self.starts[k] + int(self.length[k]) <= self.starts[j]).only_enforce_if(over)
+            self.model.add_implication(over, self.begun[k, j])
+            self.ended[k, j] = over
+        return self.ended[k, j]
 
     def seconds(self, units: float) -> float:
         """Whole units of time in seconds."""
@@ -99,11 +131,11 @@ def exact_schedule(problem: TransferScheduling, start: Schedule, budget: Budget,
         return start
     statement = TransferCpSat(problem, start)
     outcome = cpsat.minimise(statement.model, budget, seed=seed)
+    if not outcome.found:
+        return start
     rounding = 0.0 if statement.times.exact else statement.seconds(problem.transfers + 1)
     proven = statement.seconds(outcome.bound) - rounding
     bound = max(start.bound, min(proven * (1 - 1e-12), start.seconds))
-    if not outcome.found:
-        return Schedule(start.starts, start.seconds, bound)
     units = np.array([outcome.solver.value(s) for s in statement.starts], dtype=float)
     starts = _left_shifted(problem, units / float(statement.times.scale))
     seconds = problem.makespan(starts)

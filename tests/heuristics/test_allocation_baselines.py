@@ -122,3 +122,11 @@ def test_infeasible_by_its_capacities_says_what_would_do():
     (only,) = repairs(problem)
     assert only.value == pytest.approx(1.4)
     assert str(only) == "load = 1.4 times the capacity would make it feasible"
+
+
+def test_drain_first_says_that_the_time_was_up():
+    w = ks.Workload(load=[4, 3, 2, 1], state=[1] * 4, current=[0, 0, 1, 1], nodes=3, draining=[False, True, False])
+    from keyshift.heuristics.allocation.drain_first import drain_first
+
+    budget = ks.models.Budget(0.0)
+    assert drain_first(ks.KeyGroupAllocation(w), budget=budget).termination == "time_limit"

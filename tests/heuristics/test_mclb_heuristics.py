@@ -292,3 +292,23 @@ def test_an_idle_node_serves_in_the_time_of_one_tuple_and_a_paused_one_buffers()
     assert pause_buffer_resume(load * 0, stay, load, 2).mean == 0
     with pytest.raises(ks.InputError, match="differ in shape"):
         pause_buffer_resume(load, stay[:1], load, 2)
+
+
+def test_the_default_width_survives_rounding():
+    # The default limits lie one largest key group from the mean; rounding u - v must not break y <= (u - v) / 2.
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        load = rng.random(6) * 10 ** rng.uniform(-3, 3)
+        w = ks.Workload(load=load, state=np.ones(6), current=rng.integers(0, 3, 6), nodes=3)
+        assert "ELB assumes" not in ks.solve(ks.MCLB(w), "elb").message
+
+
+def test_elb_places_as_with_limits_beyond_rounding():
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        load, current = rng.random(6), rng.integers(0, 3, 6)
+        mclb = ks.MCLB(ks.Workload(load=load, state=np.ones(6), current=current, nodes=3))
+        mean, width = load.sum() / 3, max(0.1 * load.sum() / 3, load.max()) * (1 + 1e-9)
+        wider = ks.solve(mclb, "elb", lower=max(0.0, mean - width), upper=mean + width + max(0.0, width - mean))
+        if width <= mean:  # else the lower limit is below 0, which nobody can ask for
+            assert ks.solve(mclb, "elb").assignment.tolist() == wider.assignment.tolist()

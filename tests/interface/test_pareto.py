@@ -153,3 +153,16 @@ def test_the_shell_traces_a_front(tmp_path, capsys):
     assert main(["pareto", str(tmp_path / "w.json"), "--points", "3", "--plot", str(tmp_path / "f.png")]) == 0
     assert (tmp_path / "f.png").exists()
     assert main(["pareto", str(tmp_path / "w.json"), "-p", "key-group-allocation"]) == 2
+
+
+def test_answers_to_another_problem_are_refused():
+    w = workload()
+    front = ks.pareto(ks.MCLB(w), points=3, time_limit=5)
+    other = ks.solve(ks.MovementWithinLimits(w, lower=0.0, upper=100.0), "elb")
+    with pytest.raises(ks.InputError, match="answers movement-within-limits, the front belongs to mclb"):
+        front.distance(other)
+    with pytest.raises(ks.InputError, match="the front belongs to mclb"):
+        front.plot(others=[other])
+    stranger = ks.solve(ks.MCLB(workload(seed=2)), "local-search")
+    with pytest.raises(ks.InputError, match="another workload than the front's: load differs"):
+        front.distance(stranger)

@@ -272,3 +272,20 @@ def test_figures(tmp_path):
     assert len([axes for axes in figure.axes if axes.get_visible()]) == 5
     assert figure.axes[0].get_ylabel().startswith("collocation factor")
     assert result.write(tmp_path / "rows.parquet").exists()
+
+
+def test_mixed_routing_can_be_replayed():
+    # The hash's nodes come with the statistics; a replay must not lose them.
+    w = ks.Workload(load=[8, 1, 1, 1, 1], state=[1] * 5, current=[0, 0, 0, 0, 1], nodes=2, home=[0, 0, 0, 0, 1])
+    shown = ks.replay([w, w], ["mixed"], problem="mixed-routing", theta_max=0.6, max_table_size=3)
+    assert len(shown.rows) == 2
+
+
+def test_homes_follow_the_nodes():
+    w = ks.Workload(
+        load=[1, 1, 1], state=[1] * 3, current=[0, 2, 2], nodes=3, draining=[False, True, False], home=[0, 2, 0]
+    )
+    cluster = Cluster.of(w)
+    assert cluster.terminate_empty() == 1
+    assert cluster.workload(w).home.tolist() == [0, 1, 0]  # node 2 has moved up
+    assert cluster.workload(w.replace(home=[0, 1, 0])).home is None  # the hash's node is gone

@@ -13,7 +13,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS, find_method, formulation_of
-from keyshift.comparison import number
+from keyshift.comparison import Comparison, number
 from keyshift.models import Answer, Budget, Solution, Workload
 from keyshift.solving import best_start
 
@@ -216,3 +216,12 @@ def test_compare_without_any_assignment_still_draws():
 
 def test_numbers_are_short():
     assert [number(v) for v in (None, 3.0, 1234567.0, 0.123456789)] == ["-", "3", "1,234,567", "0.123457"]
+
+
+def test_the_gap_means_the_same_everywhere():
+    w = ks.Workload(load=[5, 4, 3, 3], state=[1] * 4, current=[0] * 4, nodes=2)
+    s = Solution.of(ks.KeyGroupAllocation(w), "own", Answer([0, 1, 1, 0], 0.25), 0.0)
+    assert (s.objective, s.gap_abs, s.gap) == (0.5, 0.25, 0.5)
+    assert "gap 50.0 %" in repr(s)
+    assert "50.0 %" in str(Comparison(s.problem, (s,)))
+    assert "% of" in str(Comparison(s.problem, (s,)))

@@ -214,8 +214,15 @@ def test_the_second_stage_equals_brute_force(seed):
 
 def test_d_u_and_d_l_must_not_be_negative():
     # As printed they are real: w1 * d - w2 * (d_u + d_l) then falls without limit as all three fall together.
-    model = AllocationPyomo(allocation(**FOUR)).model
-    assert model.d_u.lb == model.d_l.lb == 0
+    problem = allocation(**FOUR)
+    _, stated = run_pyomo(problem, objective=(3.0, 1.0))
+    model = AllocationPyomo(problem, objective=(3.0, 1.0)).model
+    for deviation in (model.d, model.d_u, model.d_l):
+        deviation.setlb(-1000.0)
+    program, _ = highs.compile_model(model)
+    printed = highs.minimise(program, Budget(30))
+    assert float(program.cost @ printed.values) < -900
+    assert float(program.cost @ stated.values) >= 0
 
 
 def test_lemma_1_fails_for_indivisible_loads():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spark_oracle import OracleOperator, recompute, spark_key_group, xxh64
 
 from keyshift.models import InputError
-from keyshift.spark_stats import Operator, Topology, collect
+from keyshift.spark_stats import Operator, Topology, collect, read_log
 
 pytestmark = pytest.mark.spark
 
@@ -168,3 +168,33 @@ def test_refuses_wrong_arguments(spark):
             collect(events, topology, **options)
     with pytest.raises(InputError, match="no row with a usable time"):
         collect(events, topology, time="ts", window="1 hour").workload(nodes=2)
+
+
+def test_pandas_own_parquet_is_read_and_a_folder_tells_its_format(spark, tmp_path):
+    """Timestamps in nanoseconds, which Spark itself refuses, with and without a zone; a Hive folder without a suffix."""
+    times = pd.date_range("2024-01-01", periods=90, freq="min")
+    table = pd.DataFrame({"ts": times, "zoned": times.tz_localize("Europe/Paris"), "k": range(90)})
+    for day in ("1", "2"):
+        (tmp_path / "log" / f"day={day}").mkdir(parents=True)
+        table.to_parquet(tmp_path / "log" / f"day={day}" / "part.parquet")
+    events = read_log(spark, str(tmp_path / "log"))
+    topology = Topology([Operator("a", key="k")])
+    for time in ("ts", "zoned"):
+        with collect(events, topology, time=time, window="1 hour") as stats:
+            tuples = {row["window_start"].hour: row["tuples"] for row in stats.arrivals.collect()}
+            assert list(tuples.values()) == [120, 60] if time == "ts" else sum(tuples.values()) == 180
+    assert events.where("day = 2").count() == 90
+    first = (
+        events.selectExpr("date_format(ts, 'HH:mm') t", "date_format(zoned, 'HH:mm') z", "k").where("k = 61").first()
+    )
+    assert (first["t"], first["z"]) == ("01:01", "00:01")
+
+
+def test_milliseconds_are_not_read_as_seconds(spark):
+    events = spark.range(50).selectExpr("1704067200000 + id * 60000 as ms", "id as k")
+    topology = Topology([Operator("a", key="k")])
+    with collect(events, topology, time="ms", window="1 hour") as stats:
+        (kind,) = stats.rejected_counts()
+        assert "if milliseconds: timestamp_millis" in kind
+    with collect(events, topology, time="timestamp_millis(ms)", window="1 hour") as stats:
+        assert stats.span == (473352, 473352)

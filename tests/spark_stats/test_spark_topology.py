@@ -6,12 +6,14 @@ import json
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.spark_stats import Operator, Topology
 from keyshift.spark_stats import session as sessions
+from keyshift.spark_stats.cluster import read_cluster
 
 GOOD = """
 operators:
@@ -130,7 +132,10 @@ def test_stats_at_the_shell_end_in_a_workload(spark, log, tmp_path, capsys, stre
     folder, rows = log
     line = ["stats", folder, "--topology", tmp_path / "t.yaml", "--out", tmp_path / "out", "--time", "ts"]
     line += ["--window", "1 hour", "--key-groups", "4", "--nodes", "2", "--format", "json", "--json"]
-    line += ["--schema", "ts timestamp, tail string, delay int"] + ["--stream"] * stream
+    line += ["--schema", "ts timestamp, tail string, delay int"]
+    (tmp_path / "now.csv").write_text("operator,key_group,node\nsum,3,0\n")
+    more = ["--current", tmp_path / "now.csv", "--capacities", "2,1", "--keys", "sum", "--transitions", "0.5"]
+    line += ["--stream"] if stream else more
     assert main([str(part) for part in line]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["operators"] == ["extract", "sum"]
@@ -138,7 +143,43 @@ def test_stats_at_the_shell_end_in_a_workload(spark, log, tmp_path, capsys, stre
     assert sum(record["rejected"].values()) >= 1
     w = ks.read_workload(tmp_path / "out")
     assert (w.key_groups, w.nodes, w.windows) == (8, 2, 2)
+    if not stream:
+        assert (w.capacity.tolist(), w.current.tolist()) == ([2, 1], [0, 0, 1, 1, 0, 0, 1, 0])
+        assert json.loads((tmp_path / "out" / "transitions.json").read_text())
+        keys = pd.read_parquet(next((tmp_path / "out" / "runs").iterdir()) / "keys")
+        counted = pd.DataFrame(rows).dropna().assign(load=lambda row: 1 + row["delay"]).groupby("tail")["load"].sum()
+        assert keys.groupby("key")["load"].sum().to_dict() == counted.to_dict()
     kept = [row for row in rows if row["tail"] is not None]
     assert w.load[:, :4].sum() == len(kept)
     assert w.load[:, 4:].sum() == sum(1 + row["delay"] for row in kept)
     assert main(["solve", str(tmp_path / "out"), "--max-migrations", "2", "-m", "flux", "--json"]) == 0
+
+
+WRONG = {
+    "another number": ({"nodes": 3, "capacities": "1,2"}, "--capacities names 2 nodes, --nodes 3"),
+    "no capacity": ({"capacities": "1,0"}, "a capacity must be above 0"),
+    "a word": ({"capacities": "1,b"}, "'b' is no number"),
+    "no such node": ({"nodes": 2, "draining": "2"}, "must be a whole number from 0 to 1"),
+    "all go": ({"nodes": 2, "draining": "0,1"}, "at least one node must stay"),
+    "no nodes": ({"draining": "0"}, "need --nodes or --capacities"),
+    "no header": ({"nodes": 2, "current": "sum,0,1\n"}, "needs a header line"),
+    "no operator": ({"nodes": 2, "current": "operator,key_group,node\nx,0,1\n"}, "line 2: there is no operator 'x'"),
+    "no group": ({"nodes": 2, "current": "operator,key_group,node\nsum,4,1\n"}, "key_group = '4' must be"),
+    "twice": (
+        {"nodes": 2, "current": "operator,key_group,node\nsum,0,1\nsum,0,0\n"},
+        "line 3: the key group is named twice",
+    ),
+    "no file": ({"nodes": 2, "current": None}, "cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), WRONG.values(), ids=WRONG)
+def test_a_cluster_that_does_not_fit_is_refused(tmp_path, given, message):
+    options = {"nodes": None, **given}
+    if "current" in options:
+        file = tmp_path / "now.csv"
+        if options["current"] is not None:
+            file.write_text(options["current"])
+        options["current"] = file
+    with pytest.raises(ks.InputError, match=message):
+        read_cluster(("sum",), 4, options.pop("nodes"), "ranges", **options)

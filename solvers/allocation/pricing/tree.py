@@ -25,7 +25,7 @@ from keyshift.solvers.allocation.pricing.master import Use
 MOST_NODES = 64
 """Branches priced for one distance by the method "prices"."""
 PRECISION = 1e-6
-"""Of its bisection, in units of the mean."""
+"""How finely the bound is searched for by bisection, in units of the mean load."""
 
 
 @dataclass

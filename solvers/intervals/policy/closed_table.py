@@ -9,7 +9,7 @@ import numpy as np
 from keyshift.models import Budget
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of, spread
-from keyshift.models.intervals.policy.problem import NOT_ASKED
+from keyshift.models.intervals.policy.table import NOT_ASKED
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.state_sizes import weights

@@ -1,4 +1,4 @@
-"""The sweeps of policy iteration on a Spark cluster, for classes that outgrow one machine's patience.
+"""The sweeps of policy iteration on a Spark cluster, for classes that would take one machine too long.
 
 A round is a set of independent sweeps, one for each pair of node counts: each becomes one Spark task. The driver
 broadcasts the values once a round, an executor rebuilds the two classes it needs from a few numbers (enumeration takes

@@ -1,0 +1,57 @@
+"""keyshift diff: two saved plans, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keyshift.commands import common, options, showing
+
+PlanArgument = Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")]
+
+
+def diff(
+    one: PlanArgument,
+    other: PlanArgument,
+    every: options.AllOption = False,
+    report: options.ReportOption = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Compare two plans for the same key groups: figures, then the moves that differ."""
+    from keyshift.models.files.plan import read_plan
+
+    here, there = read_plan(one), read_plan(other)
+    found = here.diff(there)
+    if report is not None:
+        here.report(report, other=there)
+    if as_json:
+        moves = [
+            {
+                name: None if value != value else value for name, value in row.items()
+            }  # NaN stands for None in columns of numbers
+            for row in found.moves.astype(object).to_dict("records")
+        ]
+        common.print_json({"figures": found.figures, "counts": found.counts(), "moves": moves})
+        return
+    console = common.console()
+    rows = [(name, *values) for name, values in found.figures.items()]
+    console.print(showing.plain_table(["", one.name, other.name], rows))
+    console.print(", ".join(f"{count} {kind}" for kind, count in found.counts().items()), highlight=False)
+    differ = found.moves[found.moves["change"] != "same"]
+    if len(differ) == 0:
+        return
+    shown = differ if every else differ.head(showing.FIRST)
+    table = [
+        (str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change)
+        for m in shown.astype(object).itertuples()
+    ]
+    console.print()
+    console.print(showing.plain_table(["key", "from", "to", "other to", "load", "state", "change"], table))
+    if len(shown) < len(differ):
+        console.print(f"... and {len(differ) - len(shown)} more: --all shows them", highlight=False)
+
+
+def _node(value: object) -> str:
+    return "stays" if value is None or value != value else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,67 @@
+"""keyshift explain: what each move is worth, what holds the answer back, what a little more would bring."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from keyshift.commands import common, options, showing
+
+
+def explain(
+    context: typer.Context,
+    path: common.PathArgument,
+    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    method: options.MethodOption = None,
+    time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds, for everything together.")] = 60.0,
+    seed: common.SeedOption = 0,
+    min_gain: Annotated[
+        float | None, typer.Option(help="Drop moves worth less than this a unit of state, and say what that costs.")
+    ] = None,
+    marginals: Annotated[bool, typer.Option(help="Solve again with a little more of each limit.")] = True,
+    every: options.AllOption = False,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Solve a problem and explain the answer.
+
+    The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
+    """
+    from keyshift.plans.explaining import describe_marginal
+    from keyshift.plans.explaining import explain as run
+    from keyshift.solving import solve
+
+    posed = common.read_problem(path, problem, context.args)
+    with common.progress(f"{posed.name}: explaining"):
+        answer = solve(posed, method, time_limit=0.4 * time_limit, seed=seed)
+        if answer.assignment is None:
+            showing.lines(common.console(), showing.solution_lines(answer))
+            raise typer.Exit(1)
+        found = run(
+            posed, answer, min_gain=min_gain, marginals=marginals, method=method, time_limit=0.6 * time_limit, seed=seed
+        )
+    if as_json:
+        common.print_json(found.as_record())
+        return
+    console = common.console()
+    showing.lines(console, showing.solution_lines(answer)[:5])
+    console.print(f"{found.nothing[0].upper()}{found.nothing[1:]}.", markup=False, highlight=False)
+    for sentence in found.binding:
+        console.print(f"- {sentence}", markup=False, highlight=False)
+    if len(found.moves):
+        shown = found.moves if every else found.moves.head(showing.FIRST)
+        rows = [
+            (str(m.key), str(m.source), str(m.target), m.load, m.state, m.gain, m.breaks) for m in shown.itertuples()
+        ]
+        console.print()
+        console.print(showing.plain_table(["key", "from", "to", "load", "state", "worth", "undone alone breaks"], rows))
+        if len(shown) < len(found.moves):
+            console.print(f"... and {len(found.moves) - len(shown)} more: --all shows them", highlight=False)
+    if found.marginals:
+        rows = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals]
+        console.print()
+        console.print(
+            showing.plain_table(["a little more of", "now", "then", f"{posed.objective_name} falls by"], rows)
+        )
+    if found.thinned is not None:
+        console.print(str(found.thinned), markup=False, highlight=False)

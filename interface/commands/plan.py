@@ -1,0 +1,105 @@
+"""keyshift plan: an answer as moves, phases and a schedule; or a saved plan held against a workload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from keyshift.commands import common, options, showing
+from keyshift.models import InputError, Problem, Solution
+
+
+def plan(
+    context: typer.Context,
+    path: common.PathArgument,
+    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    method: options.MethodOption = None,
+    time_limit: common.TimeOption = None,
+    seed: common.SeedOption = 0,
+    solution: Annotated[Path | None, typer.Option(help="Carry out this saved solution, instead of solving.")] = None,
+    bandwidth: options.BandwidthOption = None,
+    parallel: options.ParallelOption = 1,
+    phase_moves: options.PhaseOption = 100,
+    max_load: Annotated[float | None, typer.Option(help="The most load that a node may have on the way.")] = None,
+    min_gain: Annotated[float | None, typer.Option(help="Drop moves worth less than this a unit of state.")] = None,
+    repair: options.RepairOption = False,
+    check: Annotated[Path | None, typer.Option(help="Hold this saved plan against the workload, and stop.")] = None,
+    out: options.OutOption = None,
+    report: options.ReportOption = None,
+    every: options.AllOption = False,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Solve a problem and plan how to carry the answer out: which key group moves when.
+
+    The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
+    """
+    if check is not None:
+        _check(path, check, as_json)
+        return
+    posed = common.read_problem(path, problem, context.args)
+    with common.progress(f"{posed.name}: {method or 'solving'}"):
+        answer = _answer(posed, solution, method, time_limit, seed, repair)
+    if answer.assignment is None:
+        showing.lines(common.console(), showing.solution_lines(answer))
+        common.console().print("there is no plan: `keyshift remedies` says what would have to give", highlight=False)
+        raise typer.Exit(1)
+    from keyshift.plans.making import plan as make
+
+    limits = None if max_load is None else {"load": max_load}
+    made = make(
+        answer.problem,
+        answer,
+        bandwidth,
+        parallel,
+        phase_moves=phase_moves,
+        max_on_the_way=limits,
+        min_gain=min_gain,
+        seed=seed,
+    )
+    if out is not None:
+        made.save(out)
+    if report is not None:
+        made.report(report)
+    if as_json:
+        common.print_json(made.as_record())
+        return
+    console = common.console()
+    showing.lines(console, [*showing.solution_lines(answer)[:4], *showing.plan_lines(made)])
+    showing.show_moves(console, made, every)
+
+
+def _answer(
+    posed: Problem, saved: Path | None, method: str | None, time_limit: float | None, seed: int, repair: bool
+) -> Solution:
+    if saved is not None:
+        from keyshift.models.files.solution import read_solution
+
+        found = read_solution(saved)
+        report: Any = None if found.assignment is None else posed.check(found.assignment)
+        if report is not None and not report.feasible:
+            raise InputError(f"{saved}: the assignment breaks a rule here: {report.violations[0]}")
+        return found
+    if repair:
+        from keyshift.plans.repairing import repair as mend
+
+        return mend(posed, method, time_limit=time_limit, seed=seed)
+    from keyshift.solving import solve
+
+    return solve(posed, method, time_limit=time_limit, seed=seed)
+
+
+def _check(path: Path, saved: Path, as_json: bool) -> None:
+    from keyshift.models.files.plan import read_plan
+    from keyshift.models.files.workload import read_workload
+
+    made = read_plan(saved)
+    report = made.check(read_workload(path))  # a workload that has changed is bad input: exit code 2
+    if as_json:
+        common.print_json({"feasible": report.feasible, "objective": report.objective, "metrics": report.metrics})
+    else:
+        console = common.console()
+        console.print("the plan was made for this workload, and keeps its limits", highlight=False)
+        showing.lines(console, showing.plan_lines(made))
+    raise typer.Exit(0 if report.feasible else 1)

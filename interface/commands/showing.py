@@ -1,0 +1,171 @@
+"""What the shell shows of an answer: figures as lines, moves as a table, nothing wider than 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from keyshift.models import InputError, Problem, Solution, metrics
+from keyshift.models.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from keyshift.models.plans.plan import Plan
+
+FIRST = 20
+"""Moves that are shown unless all are asked for."""
+LABEL = 22
+"""Columns of a figure's name."""
+NOTHING = 1e-9
+"""What is smaller than this share of a natural unit is 0."""
+
+
+def figure(value: float | None, scale: float = 0.0, digits: int = 6) -> str:
+    """A figure for people: a dash where there is none, 0 for what only rounding left of nothing."""
+    if value is None:
+        return "-"
+    if abs(value) <= NOTHING * scale or value == 0:
+        return "0"
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{value:,.0f}"
+    return f"{value:,.{digits}g}"
+
+
+def lines(console: Console, pairs: Iterable[tuple[str, str]]) -> None:
+    """Figures, one a line: name and value."""
+    for name, value in pairs:
+        console.print(f"{name:<{LABEL}} {value}", markup=False, highlight=False, soft_wrap=False)
+
+
+def solution_lines(solution: Solution) -> list[tuple[str, str]]:
+    """The figures of one answer: objective, bound and gap, what was there before, the metrics."""
+    problem, s = solution.problem, solution
+    scale = problem.scale
+    found = [(problem.name, f"{s.method}: {s.status}" + ("" if s.termination == s.status else f" ({s.termination})"))]
+    percent = _percent(problem)
+    if s.objective is not None:
+        found.append((problem.objective_name, figure(s.objective, scale) + percent(s.objective)))
+        before = _before(problem)
+        if before is not None:
+            found.append(("  before", figure(before, scale) + percent(before)))
+    if s.bound is not None:
+        found.append(("  proven lower bound", figure(s.bound, scale) + percent(s.bound)))
+    if s.gap_abs is not None:
+        share = "" if s.gap is None or s.gap_abs <= NOTHING * scale else f" ({100 * s.gap:.3g} %)"
+        found.append(("  gap", figure(s.gap_abs, scale) + share))
+    unit = 0.0 if not isinstance(getattr(problem, "workload", None), Workload) else metrics.mean_load(problem.workload)  # type: ignore[attr-defined]
+    for name, value in s.metrics.items():
+        if name.replace("_", " ") != problem.objective_name:
+            shown = figure(value, unit if "deviation" in name or "distance" in name else 0.0)
+            found.append(
+                (name.replace("_", " "), shown + (_of_mean(problem, value) if name == "load_distance" else ""))
+            )
+    found.append(("seconds", f"{s.seconds:.2f}"))
+    if s.message:
+        found.append(("note", s.message))
+    return found
+
+
+def _percent(problem: Problem) -> Any:
+    return (lambda value: _of_mean(problem, value)) if problem.objective_name == "load distance" else lambda value: ""
+
+
+def _of_mean(problem: Problem, value: float) -> str:
+    workload = getattr(problem, "workload", None)
+    mean = metrics.mean_load(workload) if isinstance(workload, Workload) else 0.0
+    return f" ({figure(100 * value / mean, 100, 4)} % of the mean)" if mean > 0 else ""
+
+
+def _before(problem: Problem) -> float | None:
+    """The objective of doing nothing, where that says something."""
+    workload = getattr(problem, "workload", None)
+    if not isinstance(workload, Workload) or "moved" in problem.objective_name:
+        return None
+    try:
+        return problem.objective(problem.canonical(workload.current))
+    except InputError:
+        return None
+
+
+def move_table(moves: pd.DataFrame, mean: float, head: str, timed: bool | None, every: bool) -> Table:
+    """The first moves, or all of them; `timed` says whether there are times, and whether they are seconds."""
+    heads = [head, "from", "to", "load", "state", "gain"]
+    if timed is not None:
+        heads += ["phase", *(f"{name} s" if timed else name for name in ("start", "end"))]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+    for place, title in enumerate(heads):
+        table.add_column(title, justify="left" if place < 1 else "right", overflow="fold", max_width=14)
+    for m in (moves if every else moves.head(FIRST)).itertuples():
+        cells = [str(m.key), str(m.source), str(m.target), figure(m.load, 0.0, 4), figure(m.state, 0.0, 4)]
+        cells.append(figure(m.gain, abs(mean) or 1.0, 4))
+        if timed is not None:
+            cells += [str(m.phase), figure(m.start, m.end, 4), figure(m.end, m.end, 4)]
+        table.add_row(*cells)
+    return table
+
+
+def show_moves(console: Console, plan: Plan, every: bool) -> None:
+    """The moves of a plan, with their times."""
+    head = "key" if plan.made_for.keys is not None else "key group"
+    _show(console, plan.moves, plan.mean, head, plan.bandwidth is not None, every)
+
+
+def show_bare_moves(console: Console, solution: Solution, every: bool) -> None:
+    """The moves of an answer, before anybody has planned when they happen; nothing for answers that move nothing."""
+    from keyshift.plans.targets import bare_moves
+
+    workload = getattr(solution.problem, "workload", None)
+    if solution.assignment is None or not isinstance(workload, Workload):
+        return
+    head = "key" if workload.keys is not None else "key group"
+    _show(console, bare_moves(solution), metrics.mean_load(workload), head, None, every)
+
+
+def _show(console: Console, moves: pd.DataFrame, mean: float, head: str, timed: bool | None, every: bool) -> None:
+    if len(moves) == 0:
+        console.print("nothing moves", highlight=False)
+        return
+    console.print()
+    console.print(move_table(moves, mean, head, timed, every))
+    if len(moves) > FIRST and not every:
+        console.print(f"... and {len(moves) - FIRST} more moves: --all shows them", highlight=False)
+
+
+def plan_lines(plan: Plan) -> list[tuple[str, str]]:
+    """The figures of a plan."""
+    before, after = plan.load_distance
+    unit = "s" if plan.bandwidth is not None else "units of state, one after another"
+    mean = plan.mean or 1.0
+    return [
+        ("moves", f"{len(plan)} in {len(plan.phases)} phase{'s' * (len(plan.phases) != 1)}"),
+        ("state moved", figure(plan.state_moved)),
+        ("time", f"{figure(plan.seconds)} {unit} (at least {figure(plan.seconds_bound)})"),
+        ("load distance", f"{figure(before, mean)} -> {figure(after, mean)} "
+                          f"({figure(100 * after / mean, 100, 4)} % of the mean)"),
+        ("peak load on the way", f"{figure(plan.peak_load)} (mean {figure(mean)})"),
+        *(("note", note) for note in plan.notes),
+    ]  # fmt: skip
+
+
+def plain_table(heads: Sequence[str], rows: Iterable[Sequence[Any]], left: int = 1) -> Table:
+    """A table without borders; texts fold rather than being cut."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
+    for place, head in enumerate(heads):
+        table.add_column(head, justify="left" if place < left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(v if isinstance(v, str) else figure(v, 0.0, 5) for v in row))
+    return table
+
+
+def as_plan(solution: Solution, **options: Any) -> Plan | None:
+    """The plan of an answer, where it moves key groups."""
+    from keyshift.plans.making import plan
+
+    if solution.assignment is None or not isinstance(getattr(solution.problem, "workload", None), Workload):
+        return None
+    return plan(solution.problem, solution, **options)

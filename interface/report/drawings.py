@@ -1,0 +1,204 @@
+"""Drawings of a report as SVG: loads of nodes, what moves between them, the schedule, the load distance by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keyshift.report.page import shown, text
+
+WIDTH = 760
+MOST_NODES = 40
+"""Rows of a drawing; of more nodes, those are drawn that move most."""
+MOST_BARS = 3000
+
+
+def _svg(height: float, parts: Sequence[str], title: str) -> str:
+    return (
+        f'<div class="scroll"><svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{text(title)}">'
+        f"{''.join(parts)}</svg></div>"
+    )
+
+
+def _label(x: float, y: float, said: Any, anchor: str = "end", style: str = "") -> str:
+    kind = f' class="{style}"' if style else ""
+    return f'<text{kind} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text(said)}</text>'
+
+
+def _ticks(most: float, count: int = 5) -> list[float]:
+    """Round figures from 0 to a little less than the most."""
+    if most <= 0:
+        return [0.0]
+    raw = most / count
+    power = 10.0 ** np.floor(np.log10(raw))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * (1 - 1e-9))
+    return [float(k * step) for k in range(int(most / step + 1e-9) + 1)]
+
+
+def key(*entries: tuple[str, str]) -> str:
+    """The meaning of colours."""
+    return "".join(f'<i class="key" style="background:var(--{colour})"></i>{text(name)}' for colour, name in entries)
+
+
+def load_bars(nodes: Sequence[dict[str, Any]], mean: float, limits: Sequence[float | None] | None) -> str:
+    """Load before, at its peak and after, for every node; the mean as a line, limits as ticks."""
+    most = (
+        max([mean, *(max(n["before"], n["peak"], n["after"]) for n in nodes), *(v for v in limits or [] if v)]) * 1.05
+        or 1.0
+    )
+    left, row, top = 110.0, 22.0, 6.0
+    scale = (WIDTH - left - 20) / most
+    height = top + row * len(nodes) + 26
+    parts = _axis(left, scale, most, top, height - 26)
+    for place, node in enumerate(nodes):
+        y = top + row * place
+        said = (
+            f"{node['name']}: before {shown(node['before'])}, peak {shown(node['peak'])}, after {shown(node['after'])}"
+        )
+        parts.append(
+            f"<g><title>{text(said)}</title>{_label(left - 8, y + 15, _short(node['name']))}"
+            f'<rect x="{left}" y="{y + 2}" width="{scale * node["before"]:.1f}" height="8" fill="var(--before)"/>'
+            f'<rect x="{left}" y="{y + 11}" width="{scale * node["after"]:.1f}" height="8" fill="var(--after)"/>'
+            f'<rect x="{left + scale * node["peak"] - 1.5:.1f}" y="{y + 1}" width="3" height="19" fill="var(--peak)"/></g>'
+        )
+        if limits is not None and (limit := limits[place]) is not None:
+            x = left + scale * limit
+            parts.append(f'<path d="M{x:.1f} {y}v{row}" stroke="var(--ink)" stroke-width="2"/>')
+    x = left + scale * mean
+    parts.append(f'<path d="M{x:.1f} {top}V{height - 26}" stroke="var(--mean)" stroke-dasharray="5 4"/>')
+    return _svg(height, parts, "Load of every node before, on the way and after")
+
+
+def _axis(left: float, scale: float, most: float, top: float, bottom: float) -> list[str]:
+    parts = []
+    for tick in _ticks(most):
+        x = left + scale * tick
+        parts.append(
+            f'<path d="M{x:.1f} {top}V{bottom}" stroke="var(--line)"/>'
+            f'<text class="soft" x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{text(shown(tick))}</text>'
+        )
+    return parts
+
+
+def _short(name: Any, most: int = 9) -> str:
+    said = str(name)
+    return said if len(said) <= most else said[: most - 1] + "…"
+
+
+def busiest(source: np.ndarray, target: np.ndarray, state: np.ndarray, nodes: int) -> np.ndarray:
+    """Nodes that take part in moves, at most `MOST_NODES` of them, those with most state; in their own order."""
+    part = np.bincount(source, weights=state + 1e-9, minlength=nodes) + np.bincount(
+        target, weights=state + 1e-9, minlength=nodes
+    )
+    most = np.argsort(-part, kind="stable")[:MOST_NODES]
+    return np.sort(most[part[most] > 0])
+
+
+def move_map(names: Sequence[Any], flow: np.ndarray, counts: np.ndarray) -> str:
+    """State moved from each node (rows) to each node (columns), darker for more, with the number of moves."""
+    n = len(names)
+    left, top = 110.0, 26.0
+    cell = min(46.0, (WIDTH - left - 10) / max(n, 1))
+    parts, most = [], float(flow.max()) or 1.0
+    for i, name in enumerate(names):
+        middle = cell * i + cell / 2
+        parts.append(
+            _label(left - 8, top + middle + 4, _short(name))
+            + _label(left + middle, top - 8, _short(name, max(2, int(cell / 7))), "middle")
+            + f'<rect x="{left}" y="{top + cell * i:.1f}" width="{cell * n:.1f}" height="{cell:.1f}" '
+            'fill="none" stroke="var(--line)"/>'
+        )
+    for i, j in np.argwhere(counts > 0).tolist():
+        said = f"{names[i]} to {names[j]}: {int(counts[i, j])} moves, {shown(float(flow[i, j]))} of state"
+        x, y = left + cell * j, top + cell * i
+        strength = 0.15 + 0.85 * float(flow[i, j]) / most
+        count = _label(x + cell / 2, y + cell / 2 + 4, int(counts[i, j]), "middle") if cell >= 16 else ""
+        parts.append(
+            f'<g><title>{text(said)}</title><rect x="{x:.1f}" y="{y:.1f}" width="{cell:.1f}" height="{cell:.1f}" '
+            f'fill="var(--after)" fill-opacity="{strength:.2f}"/>{count}</g>'
+        )
+    return _svg(top + cell * n + 8, parts, "State moved from node to node")
+
+
+def timeline(
+    rows: Sequence[tuple[int, Any]],
+    moves: Sequence[dict[str, Any]],
+    phases: Sequence[dict[str, Any]],
+    end: float,
+    lanes: int,
+) -> str:
+    """For every node, when it sends and when it receives; phases as bands.
+
+    Parameters
+    ----------
+    rows : sequence of (number, name) of nodes
+    moves : sequence of mappings with key, source, target, start, end
+    phases : sequence of mappings with start, end
+    end : float
+    lanes : int
+        Transfers at once at a node: as many lines in its row.
+    """
+    left, top = 110.0, 22.0
+    row = max(20.0, 9.0 * lanes + 5)
+    scale = (WIDTH - left - 20) / (end or 1.0)
+    height = top + row * len(rows) + 26
+    parts = []
+    for number, phase in enumerate(phases):
+        x, wide = left + scale * phase["start"], scale * (phase["end"] - phase["start"])
+        if number % 2 == 0:
+            parts.append(
+                f'<rect x="{x:.1f}" y="{top}" width="{wide:.1f}" height="{height - 26 - top:.1f}" fill="var(--shade)"/>'
+            )
+        if wide > 16:
+            parts.append(
+                f'<text class="soft" x="{x + wide / 2:.1f}" y="{top - 6}" text-anchor="middle">{number}</text>'
+            )
+    parts += _axis(left, scale, end, top, height - 26)
+    place = {number: top + row * i for i, (number, _) in enumerate(rows)}
+    busy: dict[int, list[float]] = {number: [0.0] * lanes for number in place}
+    tall = (row - 5) / lanes - 1
+    for number, name in rows:
+        parts.append(
+            f'<text x="{left - 8}" y="{place[number] + row / 2 + 4:.1f}" text-anchor="end">{text(_short(name))}</text>'
+        )
+    for m in sorted(moves, key=lambda m: (m["start"], m["end"]))[:MOST_BARS]:
+        for node, colour in ((m["source"], "send"), (m["target"], "take")):
+            if node not in place:
+                continue
+            lane = next((i for i, free in enumerate(busy[node]) if free <= m["start"] + 1e-9 * (end or 1)), 0)
+            busy[node][lane] = m["end"]
+            said = f"{m['key']}: {shown(m['start'])} to {shown(m['end'])}"
+            parts.append(
+                f'<rect x="{left + scale * m["start"]:.2f}" y="{place[node] + 2.5 + lane * (tall + 1):.1f}" '
+                f'width="{max(1.0, scale * (m["end"] - m["start"]) - 0.6):.2f}" height="{tall:.1f}" rx="1.5" '
+                f'fill="var(--{colour})"><title>{text(said)}</title></rect>'
+            )
+    return _svg(height, parts, "When each node sends and receives")
+
+
+def distance_steps(distances: Sequence[float]) -> str:
+    """The load distance before the plan and after every phase."""
+    left, height, most = 80.0, 190.0, max(distances) * 1.08 or 1.0
+    wide = (WIDTH - left - 20) / max(1, len(distances))
+    parts = []
+    for tick in _ticks(most, 4):
+        y = height - 30 - (height - 40) * tick / most
+        parts.append(
+            f'<path d="M{left} {y:.1f}H{WIDTH - 20}" stroke="var(--line)"/>'
+            f'<text class="soft" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{text(shown(tick))}</text>'
+        )
+    for place, value in enumerate(distances):
+        tall = (height - 40) * value / most
+        label = "before" if place == 0 else str(place - 1)
+        parts.append(
+            f'<g><title>{text(label)}: {text(shown(value))}</title><rect x="{left + wide * place + wide * 0.15:.1f}" '
+            f'y="{height - 30 - tall:.1f}" width="{wide * 0.7:.1f}" height="{tall:.1f}" '
+            f'fill="var(--{"before" if place == 0 else "after"})"/></g>'
+        )
+        if len(distances) <= 25 or place % (len(distances) // 20 + 1) == 0:
+            parts.append(
+                f'<text class="soft" x="{left + wide * (place + 0.5):.1f}" y="{height - 12}" text-anchor="middle">{label}</text>'
+            )
+    return _svg(height, parts, "Load distance after each phase")
