@@ -19,7 +19,7 @@ from keyshift.solvers.allocation.pricing.tree import PriceTree
 
 
 @dataclass(frozen=True)
-class Settings:
+class RoundSettings:
     """Tuning numbers of the rounds.
 
     Attributes
@@ -75,11 +75,13 @@ class Rounds:
     seed : int
     most : int, optional
         Rounds of annealing and planning at most, none of them asking prices.
-    settings : Settings, optional
+    settings : RoundSettings, optional
     """
 
-    def __init__(self, found: Incumbent, seed: int, most: int | None = None, settings: Settings | None = None) -> None:
-        self.found, self.seed, self.most, self.settings = found, seed, most, settings or Settings()
+    def __init__(
+        self, found: Incumbent, seed: int, most: int | None = None, settings: RoundSettings | None = None
+    ) -> None:
+        self.found, self.seed, self.most, self.settings = found, seed, most, settings or RoundSettings()
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed)
         self.planner: CountPlanner | None = None

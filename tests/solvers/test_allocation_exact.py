@@ -64,8 +64,8 @@ def test_all_exact_methods_agree_with_brute_force_on_thousands(seed):
 def test_search_alone_agrees_with_brute_force(monkeypatch):
     """Without the shortcut for small instances the counts and the search face every option too."""
     monkeypatch.setattr("keyshift.solvers.allocation.portfolio.SMALL", 0)
-    short = phases.Settings(least_steps=600_000, most_steps=600_000, steps_for_each=1)
-    monkeypatch.setattr(phases, "Settings", lambda: short)
+    short = phases.RoundSettings(least_steps=600_000, most_steps=600_000, steps_for_each=1)
+    monkeypatch.setattr(phases, "RoundSettings", lambda: short)
     for problem in instances(11, 30):
         agree(problem, "milp", brute_force(problem)[0])
 

@@ -19,7 +19,7 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound_kernels as count_kernels
 from keyshift.solvers.allocation.counting import planner_kernels as plan_kernels
 from keyshift.solvers.allocation.counting.bound import CountBound
-from keyshift.solvers.allocation.counting.planner import CountPlanner, Settings
+from keyshift.solvers.allocation.counting.planner import CountPlanner, PlannerSettings
 
 
 def instances(seed: int, count: int) -> list[ks.KeyGroupAllocation]:
@@ -154,7 +154,7 @@ def test_search_and_planning_say_the_same_compiled_and_not(monkeypatch):
         search.begin(found, 2)
         search.run(300, 1.0, 0.1, instance.distance(found), doublings=1)
         counts = CountBound(instance)
-        planner = CountPlanner(instance, counts, seed=1, settings=Settings(samples=20))
+        planner = CountPlanner(instance, counts, seed=1, settings=PlannerSettings(samples=20))
         pairs = planner.pairs(0.15, np.random.default_rng(1))
         assert pairs is not None
         planned = planner.realise(pairs, 0.15, 300, 3)

@@ -24,7 +24,7 @@ class Edit(NamedTuple):
     keys: IntArray
     targets: IntArray
     shares: FloatArray
-    """How often each move is drawn, cumulative (`keyshift.solvers.allocation.annealing.search.Settings`)."""
+    """How often each move is drawn, cumulative (`keyshift.solvers.allocation.annealing.search.AnnealingSettings`)."""
 
 
 @njit(**LEAF)

@@ -18,12 +18,12 @@ import numpy as np
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.kernels import Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
-from keyshift.solvers.allocation.annealing.state_kernels import Data, State, put
+from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put
 from keyshift.solvers.allocation.arrays import Instance
 
 
 @dataclass(frozen=True)
-class Settings:
+class AnnealingSettings:
     """Tuning numbers of the annealed search.
 
     Attributes
@@ -72,10 +72,10 @@ def generator(seed: int, stream: int) -> np.ndarray:
     return np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64) | np.uint64(1)
 
 
-def data_of(instance: Instance, order: IntArray) -> Data:
+def data_of(instance: Instance, order: IntArray) -> SearchData:
     """The instance as the kernels take it, its key groups by current node in the order given."""
     it = instance
-    return Data(
+    return SearchData(
         it.load, it.weight, it.mean, it.draining, it.open_to_all, it.current, it.use, it.room,
         1.0 + it.distance(it.current), it.cost, it.max_cost, it.max_moves, order, it.by_node[1],
     )  # fmt: skip
@@ -98,11 +98,11 @@ class Search:
     ----------
     instance : Instance
     seed : int
-    settings : Settings, optional
+    settings : AnnealingSettings, optional
     """
 
-    def __init__(self, instance: Instance, seed: int, settings: Settings | None = None) -> None:
-        self.instance, self.seed, self.settings = instance, seed, settings or Settings()
+    def __init__(self, instance: Instance, seed: int, settings: AnnealingSettings | None = None) -> None:
+        self.instance, self.seed, self.settings = instance, seed, settings or AnnealingSettings()
         it = instance
         self.data = data_of(it, order=np.lexsort((it.load, it.current)).astype(np.int64))
         self.chunk = self.settings.chunk + 4 * it.key_groups
@@ -140,7 +140,7 @@ class Search:
         if away.size > it.max_moves:
             raise ValueError(f"{away.size} key groups have moved, the limit is {it.max_moves}")
         slots = it.max_moves + 1
-        self.state = State(
+        self.state = SearchState(
             np.full((4, slots), -1, np.int64), np.full(it.key_groups, -1, np.int64), np.full(it.nodes, -1, np.int64),
             it.deviations(it.current), it.used(it.current), np.zeros(it.nodes), np.zeros(2),
         )  # fmt: skip

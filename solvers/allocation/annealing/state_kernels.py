@@ -16,7 +16,7 @@ LEAF = {"cache": True, "error_model": "numpy", "_nrt": False, "forceinline": Tru
 """Kernels that allocate nothing: without reference counts on their arrays a step takes a quarter of the time."""
 
 
-class Data(NamedTuple):
+class SearchData(NamedTuple):
     """What a search never changes: the instance as arrays (see `keyshift.solvers.allocation.arrays.Instance`)."""
 
     load: FloatArray
@@ -38,7 +38,7 @@ class Data(NamedTuple):
     """Where each node's begin in `order`, shape (n + 1,)."""
 
 
-class State(NamedTuple):
+class SearchState(NamedTuple):
     """Where a search stands."""
 
     moves: IntArray

@@ -21,7 +21,7 @@ from keyshift.solvers.allocation.counting.bound import CountBound
 
 
 @dataclass(frozen=True)
-class Settings:
+class PlannerSettings:
     """Tuning numbers of the planner.
 
     Attributes
@@ -48,7 +48,7 @@ class CountPlanner:
     instance : Instance
     counts : CountBound
     seed : int
-    settings : Settings
+    settings : PlannerSettings
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class CountPlanner:
     instance: Instance
     counts: CountBound
     seed: int
-    settings: Settings = Settings()
+    settings: PlannerSettings = PlannerSettings()
 
     def __post_init__(self) -> None:
         it = self.instance
