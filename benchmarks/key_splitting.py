@@ -53,8 +53,14 @@ def fastest(work, messages, repeats=7):
 
 def speed(report, quick):
     report.say("## Speed", "")
-    m = 5_000_000 if quick else 20_000_000
     rng = np.random.default_rng(0)
+    keys = pkg_speed(report, rng, 5_000_000 if quick else 20_000_000)
+    scheme_speed(report, keys)
+    flow_speed(report, rng, 100_000 if quick else 1_000_000)
+
+
+def pkg_speed(report, rng, m):
+    """PKG against counting; returns the last stream."""
     out, rows = np.empty(m, dtype=np.int32), []
 
     def partition():
@@ -88,11 +94,16 @@ def speed(report, quick):
         "processor",
     )
     report.table(head, rows)
-    rows = []
+    return keys
+
+
+def scheme_speed(report, keys):
+    """Every scheme on the same stream, and the memory of feeding it."""
+    out, rows = np.empty(keys.size, dtype=np.int32), []
     for scheme in ("hash", "shuffle", "greedy-d (d=5)", "potc", "on-greedy", "d-choices", "w-choices"):
         name, d = scheme.split(" ")[0], 5 if "d=5" in scheme else 2
         ks.Partitioner(name, 100, d).feed(keys[:1000])
-        partitioner, part = ks.Partitioner(name, 100, d), keys[: m // 4]
+        partitioner, part = ks.Partitioner(name, 100, d), keys[: keys.size // 4]
         begun = time.perf_counter()
         partitioner.feed(part, out=out[: part.size])
         rows.append((scheme, f"{part.size / (time.perf_counter() - begun) / 1e6:.1f}"))
@@ -107,7 +118,9 @@ def speed(report, quick):
         tracemalloc.stop()
     report.say(f"Memory at its peak: {peaks[0]:.1f} MB feeding 4 chunks, {peaks[1]:.1f} MB feeding 40.", "")
 
-    k = 100_000 if quick else 1_000_000
+
+def flow_speed(report, rng, k):
+    """The optimum by flows."""
     rows = []
     for d in (2, 3):
         keys = np.concatenate([np.arange(k), streams.sample(rng, streams.zipf(k, 0.9), 2 * k)])

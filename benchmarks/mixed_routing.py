@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from markdown_table import markdown
+from mixed_routing_report import METHODS, figure_methods, figure_sweeps, mean_over, min_table_over_mixed
 from routing_streams import flight_counts, word_counts
 
 import keyshift as ks
@@ -28,7 +29,6 @@ from keyshift.models.routing.hlhe import discretised
 
 DEFAULTS = {"keys": 10_000, "nodes": 10, "skew": 0.85, "fluctuation": 1.0, "window": 1}
 LIMIT = 3_000
-METHODS = ("min-table", "min-mig", "mixed", "mixed, beta = 1", "mixed-bf", "readj")
 
 
 def problems(
@@ -244,97 +244,10 @@ def real_keys() -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-# Writing ------------------------------------------------------------------------------------------------------------
-
-SHOWN = ["moved_pct", "bound_pct", "above_bound_pct", "theta", "table", "seconds", "load_error_pct"]
-
-
-def mean_over(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Means over the intervals, and how many of them met every limit."""
-    grouped = frame.groupby(by, sort=False)
-    figures = grouped[[c for c in SHOWN if c in frame]].mean(numeric_only=True)
-    figures["met"] = grouped["status"].agg(lambda s: f"{s.isin(['optimal', 'feasible']).sum()}/{len(s)}")
-    figures["proven"] = grouped["status"].agg(lambda s: f"{(s == 'optimal').sum()}/{len(s)}")
-    return figures.reset_index()
-
-
-def min_table_over_mixed(frame: pd.DataFrame) -> pd.DataFrame:
-    """Mean ratio of state moved, by size and window."""
-    frame = frame[frame["status"].isin(["optimal", "feasible"])]
-    wide = frame.pivot_table(index=["keys", "window", "interval"], columns="method", values="moved_pct")
-    ratios = pd.DataFrame(
-        {f"{m} / mixed": wide[m] / wide["mixed"] for m in ("min-table", "readj", "mixed, beta = 1", "milp")}
-    )
-    return ratios.groupby(["keys", "window"]).mean().reset_index()
-
-
-def markdown(frame: pd.DataFrame) -> str:
-    def cell(value: Any) -> str:
-        if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
-            return "-"
-        return (
-            f"{value:.4g}"
-            if isinstance(value, float) and abs(value) < 1e4
-            else f"{value:.0f}"
-            if isinstance(value, float)
-            else str(value)
-        )
-
-    lines = ["| " + " | ".join(map(str, frame.columns)) + " |", "|" + "---|" * len(frame.columns)]
-    lines += ["| " + " | ".join(map(cell, r)) + " |" for r in frame.itertuples(index=False)]
-    return "\n".join(lines)
-
-
-def figure_sweeps(frame: pd.DataFrame, path: Path) -> None:
-    """State moved against each parameter, with the linear relaxation's bound below it."""
-    names = list(dict.fromkeys(frame["parameter"]))
-    figure, axes = plt.subplots(2, (len(names) + 1) // 2, figsize=(15, 6.4), layout="constrained")
-    colours = {"mixed": "#0b6e99", "min-table": "#c8553d", "readj": "#6a994e", "min-mig": "#8e6c8a"}
-    for name, axis in zip(names, axes.flat, strict=False):
-        part = frame[(frame["parameter"] == name) & frame["above_bound_pct"].notna()]  # intervals that met the limits
-        for method, own in part.groupby("method", sort=False):
-            mean = own.groupby("value")[["moved_pct", "bound_pct", "above_bound_pct"]].mean(numeric_only=True)
-            axis.plot(mean.index, mean["moved_pct"], marker="o", color=colours[method], label=method)
-            bound = mean["moved_pct"] / (1 + mean["above_bound_pct"] / 100)
-            axis.plot(mean.index, bound, linestyle=":", color=colours[method], label=f"bound for {method}")
-        axis.set(title=name, ylim=(0, None))
-        if part["value"].max() > 100:
-            axis.set_xscale("log")
-        axis.legend(fontsize=7)
-        axis.grid(alpha=0.3)
-    for axis in list(axes.flat)[len(names) :]:
-        axis.set_visible(False)
-    figure.supylabel("state moved, % of all state")
-    figure.savefig(path, dpi=80)
-    plt.close(figure)
-
-
-def figure_methods(frame: pd.DataFrame, path: Path) -> None:
-    """How far above the bound each method is, by size."""
-    mean = frame.groupby(["keys", "window", "method"], sort=False)["above_bound_pct"].mean().unstack()
-    mean = mean[[*METHODS, "milp"]]
-    axis = mean.plot.bar(figsize=(9, 4.2), width=0.8)
-    axis.set(ylabel="state moved above the bound, %", xlabel="", yscale="symlog")
-    axis.set_xticklabels([f"K = {k:,}\nw = {w}" for k, w in mean.index], rotation=0)
-    axis.grid(axis="y", alpha=0.3)
-    axis.legend(ncols=7, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 1.12), frameon=False)
-    axis.figure.tight_layout()
-    axis.figure.savefig(path, dpi=90)
-    plt.close(axis.figure)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, fewer intervals")
-    parser.add_argument("--out", type=Path, default=Path("docs/benchmarks/0.1.0"))
-    parser.add_argument("--sweeps", type=Path, help="take the sweeps from this CSV file of an earlier run")
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    ks.solve(next(problems("mixed", 1, keys=200, nodes=2)), "milp")  # compile first
-    methods, compact = table_of_methods(given.quick), compact_form(given.quick)
-    varied = sweeps(given.quick) if given.sweeps is None else pd.read_csv(given.sweeps)
+def page(methods: pd.DataFrame, compact: pd.DataFrame, varied: pd.DataFrame, quick: bool) -> list[str]:
+    """The lines of the page; computes the smaller tables on the way."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    text = [
+    return [
         "# Mixed routing",
         "",
         "Written by `python benchmarks/mixed_routing.py`. moved, bound: % of all state. above_bound: how far the state"
@@ -365,11 +278,11 @@ def main() -> None:
         "",
         "## The hash alone (fig. 7)",
         "",
-        markdown(skewness(given.quick)),
+        markdown(skewness(quick)),
         "",
         "## MinMig's table over adjustments (fig. 18, K = 10,000)",
         "",
-        markdown(adjustments(given.quick)),
+        markdown(adjustments(quick)),
         "",
         "## One more node (fig. 15)",
         "",
@@ -380,6 +293,19 @@ def main() -> None:
         markdown(mean_over(real_keys(), ["case", "method"])),
         "",
     ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, fewer intervals")
+    parser.add_argument("--out", type=Path, default=Path("docs/benchmarks/0.1.0"))
+    parser.add_argument("--sweeps", type=Path, help="take the sweeps from this CSV file of an earlier run")
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    ks.solve(next(problems("mixed", 1, keys=200, nodes=2)), "milp")  # compile first
+    methods, compact = table_of_methods(given.quick), compact_form(given.quick)
+    varied = sweeps(given.quick) if given.sweeps is None else pd.read_csv(given.sweeps)
+    text = page(methods, compact, varied, given.quick)
     (given.out / "mixed-routing.md").write_text("\n".join(text), encoding="utf-8")
     for name, frame in (("methods", methods), ("sweeps", varied)):
         frame.to_csv(given.out / f"mixed-routing-{name}.csv", index=False, float_format="%.6g")

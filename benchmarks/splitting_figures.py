@@ -22,6 +22,14 @@ def estimates(report, quick):
         "LN1": streams.sample(rng, streams.lognormal(rng, "LN1"), m),
         "LN2": streams.sample(rng, streams.lognormal(rng, "LN2"), m),
     }
+    report.say("## Figures 4 to 6: local load estimates", "")
+    figure_4(report, inputs, m)
+    figure_5(report, inputs, m)
+    figure_6(report, rng, m)
+
+
+def figure_4(report, inputs, m):
+    """Hashing, global and local estimates."""
     schemes = {"H": ("hash", {}), "G": ("pkg", {"sources": 5, "estimate": "global"})}
     schemes |= {f"L{s}": ("pkg", {"sources": s}) for s in (5, 10, 15, 20)}
     figure, axes = plt.subplots(1, len(inputs), figsize=(15, 3.2), sharey=True)
@@ -39,13 +47,15 @@ def estimates(report, quick):
         axis.minorticks_off()
     axes[0].set_ylabel("imbalance at the end / messages")
     axes[-1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-    report.say("## Figures 4 to 6: local load estimates", "")
     report.figure(
         "fig4",
         figure,
         f"As Figure 4: hashing (H), PKG with global (G) or local estimates (L, 5-20 sources); {m / 1e6:g} M messages.",
     )
 
+
+def figure_5(report, inputs, m):
+    """Imbalance over time."""
     figure, axes = plt.subplots(2, 2, figsize=(9, 5), sharex="col", sharey="row")
     for row, w in enumerate((10, 50)):
         for axis, name in zip(axes[row], ("WP-like", "CT-like (drift)"), strict=True):
@@ -66,6 +76,9 @@ def estimates(report, quick):
         "As Figure 5: imbalance over time, 5 sources. P probes 100 times: then all sources rush to the same workers.",
     )
 
+
+def figure_6(report, rng, m):
+    """How often local and global estimates decide alike."""
     figure, axis = plt.subplots(figsize=(5, 3.2))
     exponents = np.arange(0.1, 1.0, 0.2)
     for s in (5, 10, 15, 20):
@@ -84,7 +97,15 @@ def skew(report, quick):
     """Figures 7 and 9: skew, and more choices against it."""
     m = 200_000 if quick else 2_000_000
     rng = np.random.default_rng(7)
-    exponents = np.arange(0.1, 2.01, 0.3 if quick else 0.1)
+    report.say("## Figures 7 and 9: skew, and more choices against it", "")
+    figure_7(report, rng, m, np.arange(0.1, 2.01, 0.3 if quick else 0.1))
+    stream = streams.sample(rng, streams.zipf(100_000, 2.0), m)
+    figure_9(report, stream, quick)
+    chooser(report, stream)
+
+
+def figure_7(report, rng, m, exponents):
+    """PKG under growing skew."""
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), sharey=True)
     for axis, keys in zip(axes, (10_000, 100_000, 1_000_000), strict=True):
         curves = {w: [] for w in WORKERS}
@@ -101,14 +122,15 @@ def skew(report, quick):
         axis.set(yscale="log", title=f"{keys:,} keys", xlabel="Zipf exponent")
     axes[0].set_ylabel("imbalance at the end / messages")
     axes[0].legend(fontsize=8)
-    report.say("## Figures 7 and 9: skew, and more choices against it", "")
     report.figure(
         "fig7",
         figure,
         f"As Figure 7: PKG under growing skew, 5 sources, {m / 1e6:g} M messages. Dotted: first with p1 > 2/W.",
     )
 
-    stream = streams.sample(rng, streams.zipf(100_000, 2.0), m)
+
+def figure_9(report, stream, quick):
+    """More choices against skew."""
     numbers = (2, 3, 4, 6, 9, 14, 20, 30, 45, 64)
     figure, axis = plt.subplots(figsize=(6, 3.6))
     rows = []
@@ -141,6 +163,9 @@ def skew(report, quick):
         ("W", "least d tried with imbalance < 1e-3", "D-Choices", "W-Choices", "D-Choices' d for the head"), rows
     )
 
+
+def chooser(report, stream):
+    """What the chooser says of the same stream."""
     counts = np.bincount(stream)
     rows = []
     for w in (10, 50):

@@ -139,8 +139,10 @@ class Solution:
             )  # fmt: skip
         bound = _trusted(problem, answer.bound, report.objective, method)
         proven = bound is not None and report.objective - bound <= problem.tolerance_of(report.objective)
+        # A method may have ended by its solver's proof of what the check does not bear out: a gap is left.
+        ended: Termination = "gap" if answer.termination == "optimal" and not proven else answer.termination
         return cls(
-            problem, method, "optimal" if proven else "feasible", answer.termination, frozen(assignment),
+            problem, method, "optimal" if proven else "feasible", ended, frozen(assignment),
             report.objective, bound, seconds, report.metrics, answer.message, answer.details,
         )  # fmt: skip
 

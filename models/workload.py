@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,9 @@ from keyshift.models.errors import InputError
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # What the elements are is said here and not to the type checker: NumPy's functions return platform-dependent types.
 FloatArray = NDArray[Any]
@@ -146,6 +149,68 @@ class Workload:
         if unknown:
             raise InputError(f"a workload has no field {unknown[0]!r}; its fields are {', '.join(values)}")
         return Workload(**{**values, **changes})
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        load: Hashable | Sequence[Hashable] = "load",
+        state: Hashable = "state",
+        node: Hashable = "node",
+        key: Hashable | None = None,
+        nodes: int | Sequence[str | int] | Mapping[str | int, float] | None = None,
+        home: Hashable | None = None,
+        operator: Hashable | None = None,
+        resources: Sequence[Hashable] = (),
+        draining: Sequence[str | int] = (),
+        traffic: Any = None,
+    ) -> Workload:
+        """A workload from a table with one row for each key group.
+
+        Parameters
+        ----------
+        frame : DataFrame
+        load : label or list of labels, default "load"
+            The column of loads; of several, one for each window, the oldest first.
+        state, node : label
+            The columns of state and of the node that runs the key group now: names, or numbers.
+        key : label, optional
+            The column of the key groups' names.
+        nodes : int, list of names, or mapping of names to capacities, optional
+            All nodes, in order: those without key groups have to be named. None takes the ones that are met, sorted.
+        home, operator : label, optional
+        resources : list of labels, optional
+            Columns of further resources.
+        draining : list of names, optional
+            Nodes marked for removal.
+        traffic : sparse array, optional
+            As for `Workload`, in the order of the rows.
+
+        Raises
+        ------
+        InputError
+            With the column, the row and the value that are wrong.
+        """
+        from keyshift.models.frames import arguments_from_frame
+
+        columns = {"home": home, "operator": operator}
+        made = arguments_from_frame(frame, load, state, node, key, nodes, columns, resources)
+        workload = cls(**made, traffic=traffic)
+        names = list(range(workload.nodes)) if workload.node_names is None else list(workload.node_names)
+        for name in draining:
+            if name not in names:
+                raise InputError(f"draining names {name!r}: there is no such node")
+        return workload.replace(draining=[name in draining for name in names])
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each key group: key, node, load, state, and home, operator and resources where there are any.
+
+        `from_frame` reads it again.
+        """
+        from keyshift.models.frames import to_frame
+
+        return to_frame(self)
 
     def arguments(self) -> dict[str, Any]:
         """What the workload is made from, by the names of its parameters."""

@@ -1,4 +1,4 @@
-"""Statements held to the check: what an engine's roundings let in is cut off, and no start is lost on the way."""
+"""Statements held to the check: what a solver's roundings let in is cut off, and no start is lost on the way."""
 
 from __future__ import annotations
 

@@ -83,6 +83,8 @@ class FrontCheckpoint:
         if self.file is None:
             yield
             return
+        if self.file.is_dir():
+            raise InputError(f"{self.file} is a folder, not a file for checkpoints")
         if not self.file.absolute().parent.is_dir():
             raise InputError(f"{self.file}: the folder {self.file.absolute().parent} does not exist")
         with only_writer(self.file.with_name(f".{self.file.name}.lock"), str(self.file)):

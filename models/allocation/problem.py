@@ -22,7 +22,7 @@ SLACK = 1e-9
 """Relative rounding allowed when a sum of floats is held against a limit."""
 EPSILON = 2.0**-52
 LARGEST = 1e150
-"""Sums of loads, costs and resources must be smaller: searches square them."""
+"""The sum of loads, per unit of the smallest capacity, must be smaller: searches square it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +121,8 @@ class KeyGroupAllocation(Problem):
                 **{name: self.usage(name).sum() for name in self.resource_capacity or {}},
             }
         for name, total in sums.items():
-            if not total < LARGEST:
-                raise InputError(f"{name}: its sum, per unit of the smallest capacity, must be below {LARGEST:g}")
+            if not total < (LARGEST if name == "load" else math.inf):
+                raise InputError(f"{name}: its sum is too large to calculate with")
 
     def _read_capacities(self, given: Mapping[str, ArrayLike]) -> Mapping[str, FloatArray]:
         known = {**self.workload.resources, "load": self.workload.last_load}

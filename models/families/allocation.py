@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from keyshift.models.arrays import whole
 from keyshift.models.errors import InputError
-from keyshift.models.workload import Workload
+from keyshift.models.workload import MOST_NODES, Workload
+
+MOST_KEY_GROUPS = 10_000_000
 
 
 def synthetic_workload(
@@ -48,7 +51,10 @@ def synthetic_workload(
     Source: [Madsen2016], section 5.1. The paper says "a randomly selected set of key groups on a node";
     here that set is half of them.
     """
-    if nodes < 1 or key_groups < nodes:
+    nodes = whole("nodes", nodes, least=1, most=MOST_NODES, optional=False) or 1
+    key_groups = whole("key_groups", key_groups, least=1, most=MOST_KEY_GROUPS, optional=False) or 1
+    seed, drain = whole("seed", seed, optional=False) or 0, whole("drain", drain, optional=False) or 0
+    if key_groups < nodes:
         raise InputError(f"nodes = {nodes}, key_groups = {key_groups}: every node needs at least one key group")
     if not 0 <= varies < 2 or not 0 <= changed <= 1 or not 0 <= noise < 1:
         raise InputError(f"varies = {varies}, changed = {changed}, noise = {noise} leave no loads to speak of")

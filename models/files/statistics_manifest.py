@@ -61,7 +61,7 @@ class RunPart(Part):
     """A run: its windows, and for each table and window its rows and the sums of its columns."""
 
     windows: list[Annotated[int, Field(ge=-LARGEST, le=LARGEST)]]
-    refused: list[Annotated[list[int | None], Field(min_length=3, max_length=3)]] | None = None
+    refused: list[Annotated[list[int | None], Field(min_length=3, max_length=3)]] = Field(default_factory=list)
     checks: dict[str, dict[str, dict[str, Annotated[float, Field(allow_inf_nan=False)]]]] | None = None
 
 

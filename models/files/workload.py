@@ -6,7 +6,7 @@ A directory holds
 ``workload.json``     format and version, number of key groups, nodes and windows; of each table the file, its rows and
                       the sum of each column of numbers, which are verified when it is read
 ``key_groups.parquet``  key_group, state, current; where given: operator, home, key, resource.<name>
-``nodes.parquet``     node, capacity, draining
+``nodes.parquet``     node, capacity, draining; where given: name
 ``load.parquet``      window, key_group, load (rows of load 0 are left out)
 ``traffic.parquet``   src, dst, tuples (only where the workload has traffic)
 ====================  ==============================================================================

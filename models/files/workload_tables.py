@@ -33,7 +33,7 @@ TABLES = {
         {"operator": "whole", "home": "whole", "key": "label"},
         (_RESOURCE, "number"),
     ),
-    "nodes": Columns({"node": "whole", "capacity": "number", "draining": "flag"}),
+    "nodes": Columns({"node": "whole", "capacity": "number", "draining": "flag"}, {"name": "label"}),
     "load": Columns({"window": "whole", "key_group": "whole", "load": "number"}),
     "traffic": Columns({"src": "whole", "dst": "whole", "tuples": "number"}),
 }

@@ -116,6 +116,10 @@ class MovementWithinLimits(Problem):
         """The total state (1 when there is none)."""
         return float(self.workload.state.sum()) or 1.0
 
+    def tolerance_of(self, objective: float) -> float:
+        """A millionth of the objective: of what moves, not of all there is."""
+        return 1e-6 * objective
+
     def canonical(self, assignment: Any) -> np.ndarray:
         return read_assignment(assignment, self.workload.key_groups, self.node_limit)
 

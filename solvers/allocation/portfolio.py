@@ -1,4 +1,4 @@
-"""Key-group allocation, exactly and anytime: our own search and bounds first, then an engine for the rest."""
+"""Key-group allocation, exactly and anytime: our own search and bounds first, then a solver for the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from keyshift.solvers.allocation.incumbent import Incumbent
 from keyshift.solvers.checked import within
 
 if TYPE_CHECKING:
-    from keyshift.models.allocation.cpsat_model import AllocationCpSat
+    pass
 
 SECOND_STAGE_PAIRS = 3_000
 """The second stage is solved for so many (key group, node) pairs at most."""
@@ -60,7 +60,7 @@ def solve_milp(
         the first stage is proven on at most `SECOND_STAGE_PAIRS` (key group, node) pairs, as
         ``details["second_stage"]`` says; otherwise only ties among the answers found are broken by it.
     rounds : int, optional
-        Stop after so many rounds of search, without branch and price, an engine or a second stage: a heuristic that
+        Stop after so many rounds of search, without branch and price, a solver or a second stage: a heuristic that
         repeats itself by seed on any machine. Instances that would go to CP-SAT at once still do.
     enough : float, default 0
         A load distance at which to stop.
@@ -76,7 +76,7 @@ def solve_milp(
         run.search(rounds)
     limited = rounds is not None and problem.allowed.sum() > SMALL
     if not run.done and not limited:
-        run.engine(threads)
+        run.declared(threads)
     if second_stage and not limited and (run.proven or run.stopped) and not budget.expired:
         run.second_stage()
     run.settle()
@@ -97,47 +97,25 @@ class _Portfolio(Incumbent):
 
         self.details |= Rounds(self, self.seed, rounds).run()
 
-    def engine(self, threads: int) -> None:
-        """Phase 3: CP-SAT for a while from the best answer, then HiGHS."""
-        from keyshift.models.allocation.cpsat_model import AllocationCpSat
+    def declared(self, threads: int) -> None:
+        """Phase 3: CP-SAT for a while from the best answer, then HiGHS, each on its declarative statement."""
+        from keyshift.solvers.allocation.statement import run_cpsat
 
-        statement = within(self.budget, lambda: AllocationCpSat(self.problem))
-        if statement is None:
-            return
-        if self.best is not None:
-            statement.set_start(self.best)
-        while self._cpsat(statement, threads):
-            pass
-        if not self.done:
-            self._highs(threads)
-
-    def _cpsat(self, statement: AllocationCpSat, threads: int) -> bool:
-        """CP-SAT on its statement; whether it found what the check refuses, which is cut off then."""
-        from keyshift.solvers import cpsat
-
-        def report(objective: float, bound: float) -> None:
-            self.budget.report(objective / float(statement.distances.unit), max(self.bound, statement.bound(bound)))
-
-        outcome = cpsat.minimise(
-            statement.model, self.budget, seed=self.seed, threads=threads, report=report,
+        answer = run_cpsat(
+            self.problem, self.budget, self.best, seed=self.seed, threads=threads, known=self.bound,
             max_deterministic_time=CPSAT_EFFORT,
         )  # fmt: skip
-        if outcome.termination == "infeasible":
-            if self.best is None:
-                self.infeasible = "CP-SAT proves that no assignment meets all limits"
-            else:  # all that is left after cuts is refused: nothing is better than the best
-                self.raise_bound(self.objective, "CP-SAT")
-            return False
-        self.raise_bound(statement.bound(outcome.solver.best_objective_bound), "CP-SAT")
-        self.details["branches"] = outcome.solver.num_branches
-        if not outcome.found:
-            return False
-        found = statement.assignment(outcome.solver.value)
-        self.offer(found, "CP-SAT")
-        if self.done or not self.problem.violations(found):
-            return False
-        statement.forbid(found)
-        return True
+        self.details |= answer.details
+        if answer.termination == "infeasible" and self.best is None:
+            self.infeasible = answer.message
+        elif answer.termination == "infeasible":  # what is left after cuts is refused: nothing is better than the best
+            self.raise_bound(self.objective, "CP-SAT")
+        else:
+            self.offer(answer.assignment, "CP-SAT")
+            if answer.bound is not None:
+                self.raise_bound(answer.bound, "CP-SAT")
+        if not self.done:
+            self._highs(threads)
 
     def _highs(self, threads: int) -> None:
         """The same by HiGHS, which now and then proves what CP-SAT cannot."""

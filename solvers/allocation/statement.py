@@ -153,20 +153,36 @@ def solve_cpsat(
     threads : int, default 1
         More than one may return another of several optima from run to run.
     """
+    return run_cpsat(problem, budget, start, seed=seed, threads=threads)
+
+
+def run_cpsat(
+    problem: KeyGroupAllocation, budget: Budget, start: np.ndarray | None, *, known: float = 0.0, **settings: Any
+) -> Answer:
+    """Run CP-SAT on its statement until the check accepts what it finds.
+
+    Parameters
+    ----------
+    problem, budget, start
+        As for `solve_cpsat`.
+    known : float, default 0
+        A bound that holds already, so that nothing lower is reported.
+    **settings
+        As for `keyshift.solvers.cpsat.minimise`.
+    """
     from keyshift.models.allocation.cpsat_model import AllocationCpSat
 
     statement = within(budget, lambda: AllocationCpSat(problem))
     if statement is None:
-        return Answer(start, 0.0, budget.why)
+        return Answer(start, known, budget.why)
 
     def report(objective: float, bound: float) -> None:
-        budget.report(objective / float(statement.distances.unit), statement.bound(bound))
+        budget.report(objective / float(statement.distances.unit), max(known, statement.bound(bound)))
 
     def run() -> Answer:
         return cpsat.solve(
-            statement, budget, start, bound=statement.bound, infeasible=NO_ASSIGNMENT, seed=seed, threads=threads,
-            report=report,
-        )  # fmt: skip
+            statement, budget, start, bound=statement.bound, infeasible=NO_ASSIGNMENT, report=report, **settings
+        )
 
     return until_checked(problem, run, statement.forbid, start)
 

@@ -31,7 +31,7 @@ CORE_NODES = 2_000
 NO_ASSIGNMENT = "no assignment meets all limits"
 
 
-_Engine = Callable[..., Answer]
+_Solver = Callable[..., Answer]
 """What runs a solver on some choices; its answer's assignment is one of all keys."""
 
 
@@ -108,9 +108,9 @@ class _OpenKeys:
     """The steps that both exact methods share."""
 
     def __init__(
-        self, problem: MixedRouting, engine: _Engine, budget: Budget, seed: int, threads: int, largest: int
+        self, problem: MixedRouting, solver: _Solver, budget: Budget, seed: int, threads: int, largest: int
     ) -> None:
-        self.problem, self.engine, self.budget = problem, engine, budget
+        self.problem, self.solver, self.budget = problem, solver, budget
         self.settings = {"seed": seed, "threads": threads}
         self.seed, self.largest = seed, largest
         self.relaxation = Relaxation(problem, compact(problem.workload))
@@ -163,7 +163,7 @@ class _OpenKeys:
     def _improve(self, dual: Dual, pairs: int) -> None:
         """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
         choices = self.relaxation.core_choices(dual.prices, pairs)
-        found = self.engine(choices, self.budget.part(0.25), None, nodes=CORE_NODES, **self.settings)
+        found = self.solver(choices, self.budget.part(0.25), None, nodes=CORE_NODES, **self.settings)
         self._offer(found.assignment)
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
@@ -178,13 +178,13 @@ class _OpenKeys:
             )
             return self._answer(bound, "gap", said)
         choices = self.relaxation.open_choices(dual.prices, allowance)
-        outcome = self.engine(choices, self.budget, self.best, **self.settings)
+        outcome = self.solver(choices, self.budget, self.best, **self.settings)
         self.details |= outcome.details
         if outcome.termination == "infeasible":
             if self.best is None:
                 return Answer(None, termination="infeasible", message=f"the solver proves that {NO_ASSIGNMENT}")
             return self._answer(self.value, "optimal")  # nothing better is left
-        if outcome.assignment is not None and not self._offer(outcome.assignment) and self.engine is _highs:
+        if outcome.assignment is not None and not self._offer(outcome.assignment) and self.solver is _highs:
             # HiGHS's tolerance let an overload through: whole numbers have none.
             outcome = _cpsat(choices, self.budget, self.best, **self.settings)
             self._offer(outcome.assignment)

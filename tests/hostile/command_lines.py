@@ -129,7 +129,6 @@ def problem_parameters() -> Iterator[Case]:
             "please",
             "-x",
             "--workload=w.json",
-            "--",
             "--=3",
             "---alpha=1",
             "--alpha\u0000=2",
@@ -207,7 +206,9 @@ def shared_options() -> Iterator[Case]:
         yield case("output", f"pareto checkpoint {out!r}", ["pareto", "w.json", "--points", "2", "--checkpoint", out])
         if out != "nowhere/f.json":
             yield case("output", f"replay out {out!r}", [*commands["replay"], "--out", out])
-        yield case("output", f"generate {out!r}", ["generate", "allocation", out, "--nodes", "2", "--key-groups", "4"])
+        if out != "w.json":  # a workload that keyshift wrote is replaced
+            words = ["generate", "allocation", out, "--nodes", "2", "--key-groups", "4"]
+            yield case("output", f"generate {out!r}", words)
         yield case("output", f"plot {out!r}", ["compare", "w.json", "-m", "flux", "--plot", out])
 
 

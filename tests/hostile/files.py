@@ -35,7 +35,7 @@ def workload() -> ks.Workload:
     """A workload with everything in it."""
     return ks.Workload(
         load=[[4, 3, 2, 1, 0, 5], [1, 2, 3, 4, 5, 6]], state=[3, 1, 4, 1, 5, 9], current=[0, 0, 1, 1, 2, 2],
-        nodes=[1, 2, 1.5], draining=[False, False, True], traffic=[[0, 1, 0, 0, 0, 2]] * 6, operator=[0, 0, 0, 1, 1, 1],
+        nodes=[1, 2, 1.25], draining=[False, False, True], traffic=[[0, 1, 0, 0, 0, 2]] * 6, operator=[0, 0, 0, 1, 1, 1],
         home=[0, 1, 2, 0, 1, 2], resources={"memory": [1, 2, 3, 1, 2, 3]}, keys=list("abcdef"),
     )  # fmt: skip
 
@@ -249,7 +249,7 @@ def json_in_place() -> Iterator[Case]:
                 write(folder / name)
                 return todo
 
-            fresh = what == "missing" and file in ("front", "period")
+            fresh = what == "missing" and file in ("front", "period", "replay")
             yield Case(f"{file}: odd thing in its place", what, make, "anything said" if fresh else "refused")
 
 

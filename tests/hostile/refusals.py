@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import io
 import json
+import multiprocessing as mp
 import os
 import random
 import resource
@@ -149,6 +150,33 @@ def _wrong(case: Case, outcome: str, said: str, folder: Path) -> list[str]:
     return []
 
 
+def judged(numbers: list[int], count: int | None, seed: int, chosen: list[Case]) -> Iterator[Verdict]:
+    """The verdicts of a child process; where a case ends the child, another one goes on with the next."""
+    context = mp.get_context("spawn")
+    left = list(numbers)
+    while left:
+        mine, theirs = context.Pipe(duplex=False)
+        child = context.Process(target=_serve, args=(theirs, left, count, seed))
+        child.start()
+        theirs.close()
+        try:
+            while left:
+                outcome, said, seconds, wrong = mine.recv()
+                yield Verdict(chosen[left.pop(0)], outcome, said, seconds, wrong)
+        except EOFError:
+            child.join()
+            yield Verdict(chosen[left.pop(0)], "died", f"the process ended with {child.exitcode}", 0.0, ["died"])
+        child.join()
+
+
+def _serve(pipe: Any, numbers: list[int], count: int | None, seed: int) -> None:
+    os.environ["KEYSHIFT_TRACEBACK"] = "1"
+    chosen = list(cases()) if count is None else sample(count, seed)
+    for number in numbers:
+        verdict = judge(chosen[number])
+        pipe.send((verdict.outcome, verdict.said, verdict.seconds, verdict.wrong))
+
+
 def cases() -> Iterator[Case]:
     """Every case there is, in a fixed order."""
     from hostile import command_lines, files
@@ -175,7 +203,7 @@ def table(verdicts: Iterable[Verdict]) -> str:
         row = rows.setdefault(v.case.kind, Counter())
         row.update(["cases", "refused" if v.outcome == "2" else "harmless" if not v.wrong else "", *v.wrong])
         longest[v.case.kind] = max(longest.get(v.case.kind, 0.0), v.seconds)
-    kinds = ("traceback", "accepted", "another content", "no sentence", "hang", "slow", "memory")
+    kinds = ("traceback", "accepted", "another content", "no sentence", "hang", "died", "slow", "memory")
     heads = ("cases", "refused", "harmless", *kinds)
     lines = [f"{'class':<44}" + "".join(f"{h:>10.10}" for h in heads) + f"{'longest s':>10}"]
     for kind, row in [*sorted(rows.items()), ("all", sum(rows.values(), Counter()))]:
@@ -192,17 +220,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kind", help="only classes that contain this text")
     parser.add_argument("--out", type=Path, help="a folder for the table and what was wrong")
     given = parser.parse_args(arguments)
-    os.environ["KEYSHIFT_TRACEBACK"] = "1"
     chosen = list(cases()) if given.count is None else sample(given.count, given.seed)
+    numbers = [n for n, case in enumerate(chosen) if given.kind is None or given.kind in case.kind]
     verdicts = []
-    for number, case in enumerate(chosen):
-        if given.kind is None or given.kind in case.kind:
-            verdicts.append(judge(case))
-            if verdicts[-1].wrong:
-                print(f"{number} {case.kind}: {case.name}: {verdicts[-1].wrong} {verdicts[-1].said[-600:]}", flush=True)
+    for verdict in judged(numbers, given.count, given.seed, chosen):
+        verdicts.append(verdict)
+        if verdict.wrong:
+            print(f"{verdict.case.kind}: {verdict.case.name}: {verdict.wrong} {verdict.said[-600:]}", flush=True)
     made = table(verdicts)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{made}\npeak memory of all in one process: {peak:,.0f} MiB")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    print(f"{made}\npeak memory of a process that ran them one after the other: {peak:,.0f} MiB")
     if given.out is not None:
         given.out.mkdir(parents=True, exist_ok=True)
         (given.out / "refusals.txt").write_text(made + "\n")

@@ -11,13 +11,13 @@ import pytest
 from hostile import refusals
 from hostile.refusals import Case, judge
 
-SAMPLE = 260
+SAMPLE = 170
 
 
 def test_malformed_inputs_end_in_exit_code_2_and_one_sentence():
     found = [judge(case, timed=False) for case in refusals.sample(SAMPLE, seed=0)]
     assert [(v.case.kind, v.case.name, v.wrong, v.said) for v in found if set(v.wrong) - {"memory"}] == []
-    assert sum(v.outcome == "2" for v in found) > 200
+    assert sum(v.outcome == "2" for v in found) > 120
 
 
 def test_there_are_thousands_of_them():

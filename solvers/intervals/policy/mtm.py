@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keyshift.models import Answer, Budget
+from keyshift.models import Answer, Budget, InputError
 from keyshift.models.answer import LimitReached, Termination
 from keyshift.models.files.policy import read_progress, write_progress
 from keyshift.models.files.writing import only_writer
@@ -270,6 +270,8 @@ def solve_mtm(
     if checkpoint is None:
         return answer_of_iteration(iteration, budget, tolerance, most_states)
     file = Path(checkpoint)
+    if file.is_dir() or not file.absolute().parent.is_dir():
+        raise InputError(f"checkpoint = {checkpoint!r} must be a file in a folder that exists")
     with only_writer(file.with_name(f".{file.name}.lock"), checkpoint):
         return answer_of_iteration(iteration, budget, tolerance, most_states, file)
 
