@@ -171,7 +171,7 @@ class MovementWithinLimits(Problem):
         least = float(self.load.sum(axis=1).min())
         if total > count * self.upper * (1 + SLACK):
             found.append(f"{count} nodes of at most {self.upper:g} cannot carry a total load of {total:g}")
-        if least < count * self.lower * (1 - SLACK):
+        if least < count * (self.lower - SLACK * self.upper):  # as the check reads (2)
             found.append(f"{count} nodes of at least {self.lower:g} need more than the total load of {least:g}")
         k = int(np.argmax(self.load.max(axis=0)))
         if (largest := float(self.load[:, k].max())) > self.upper * (1 + SLACK):
