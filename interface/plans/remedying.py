@@ -13,6 +13,7 @@ from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.arrays import real, whole
 from keyshift.models.routing import MixedRouting
 from keyshift.plans.limits import Limit, Number, limits_of
+from keyshift.solvers.routing.fewest_entries import fewest_entries
 from keyshift.solving import solve
 
 FINE = 1e-6
@@ -140,6 +141,9 @@ class RemedySearch:
             return "yes", solution
         if solution.bound is not None and solution.bound > self.target + problem.tolerance:
             return "no", None
+        if isinstance(problem, MixedRouting) and problem.max_table_size is not None and not budget.expired:
+            if fewest_entries(problem, budget.part(0.5), self.seed) > problem.max_table_size:
+                return "no", None
         return "unknown", None
 
     def least(self, problem: Problem, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
@@ -162,10 +166,12 @@ class RemedySearch:
         posed = MixedRouting(
             w.replace(current=problem.home, state=np.ones(w.key_groups)), problem.theta_max, None, problem.sides
         )
-        solution = solve(posed, self.method, time_limit=_seconds(budget, 0.7), seed=self.seed)
+        solution = solve(posed, self.method, time_limit=_seconds(budget, 0.4), seed=self.seed)
         if solution.status == "infeasible":
             return Remedy(limit.name, float(limit.value), None, None, True)
         least = 0.0 if solution.bound is None else float(np.ceil(solution.bound - 1e-6))
+        if solution.objective is None or least < solution.objective - 1e-6:
+            least = max(least, float(fewest_entries(problem, budget.part(0.6), self.seed)))
         too_few = max(least - 1, float(limit.value) if refuted else -1.0)
         known = too_few if too_few >= limit.value else None
         if solution.objective is None:
@@ -177,13 +183,14 @@ class RemedySearch:
     def bisect(self, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
         """The least value of a limit that only admits more as it loosens."""
         sign = -1 if limit.down else 1
-        tight, known = sign * limit.value, refuted
+        tight: Number = sign * limit.value
+        known = refuted
         verdict, best = (
             self.attempt(limit.at(limit.ends), budget.part(0.5)) if limit.ends is not None else ("unknown", None)
         )
         if verdict != "yes" or best is None:
             return Remedy(limit.name, float(limit.value), None, None, verdict == "no")
-        loose = sign * self._needs(limit, best, limit.ends)
+        loose: Number = sign * self._needs(limit, best, limit.ends)
         for attempt in range(MOST_TRIES):
             fine = 1 if limit.whole else FINE * max(abs(loose), abs(tight), 1e-12)
             if loose - tight <= fine * (1 + 1e-9) and known:
