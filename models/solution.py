@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -145,6 +146,18 @@ class Solution:
             problem, method, "optimal" if proven else "feasible", ended, frozen(assignment),
             report.objective, bound, seconds, report.metrics, answer.message, answer.details,
         )  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        """The figures as a table, for notebooks."""
+        figures = {
+            "method": self.method, "status": f"{self.status} ({self.termination})", "objective": self.objective,
+            "bound": self.bound, "gap_abs": self.gap_abs, "seconds": self.seconds, **self.metrics, "message": self.message,
+        }  # fmt: skip
+        shown = {
+            name: f"{v:.6g}" if isinstance(v, float) else str(v) for name, v in figures.items() if v not in (None, "")
+        }
+        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(said)}</td></tr>" for name, said in shown.items())
+        return f"<table>{rows}</table>"
 
     def __repr__(self) -> str:
         figures = [

@@ -37,7 +37,7 @@ def mixed_routing(
     theta_max: float,
     *,
     degree: int = 64,
-    movable: int = 100,
+    movable: int = 1000,
     exceptions: Mapping[Any, int] | None = None,
     placement: str = "ranges",
     max_rows: int = DRIVER_ROWS,
@@ -66,7 +66,7 @@ def mixed_routing(
         As for `MixedRouting`, like max_table_size among the further options; `sides` is "upper".
     degree : int, default 64
         R of HLHE, a power of two: larger means more records.
-    movable : int, default 100
+    movable : int, default 1000
         Keys of one record that may leave their node.
     exceptions : mapping of key to node, optional
         The routing table in force: keys that do not run at home now. They are always listed.
@@ -84,7 +84,8 @@ def mixed_routing(
     Raises
     ------
     InputError
-        More listed keys than `max_rows`; a node whose other keys alone are too much.
+        More listed keys than `max_rows`; a node whose other keys alone are too much, or a key for which they leave no
+        room anywhere: with more movable keys there may be some.
     """
     arrays.whole("movable", movable, least=1, optional=False)
     if options.get("sides", "upper") != "upper":
@@ -143,6 +144,12 @@ def _room(
         raise InputError(
             f"node {at}: the keys that are not listed carry {others[at]:g}, its limit is {limit[at]:g}: "
             "raise movable or theta_max"
+        )
+    heaviest = float(listed["load"].max()) if len(listed) else 0.0
+    if heaviest > room.max() * (1 + 1e-9):
+        raise InputError(
+            f"a key carries {heaviest:g}, and beside the keys that are not listed no node has room for more than "
+            f"{room.max():g}: raise movable or theta_max"
         )
     return room, room.sum() / (own.sum() or 1.0) - 1.0
 

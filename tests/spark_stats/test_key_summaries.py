@@ -84,6 +84,8 @@ def test_a_histogram_becomes_a_stream_of_all_its_messages(monkeypatch):
 
 def test_what_the_other_keys_leave_is_the_room_of_the_listed():
     listed = pd.DataFrame({"home": [0, 0, 1], "load": [30.0, 10.0, 5.0]})
+    with pytest.raises(InputError, match="a key carries 30, and beside the keys that are not listed no node has room"):
+        _room(np.array([100.0, 72.0, 55.0]), listed, 3, 0.1)
     room, theta = _room(np.array([100.0, 45.0, 35.0]), listed, 3, 0.1)
     np.testing.assert_allclose(room, [66 - 60, 66 - 40, 66 - 35])
     assert (1 + theta) * 45 == pytest.approx(room.sum())  # so that the limits of the listed keys are the room itself
