@@ -121,9 +121,10 @@ def _finish(
     outside = (None, None) if left_out == 0 else (explicit, lagrangian.beyond(explicit))
     rest = run_highs(problem, budget, seed, best, threads, None if best is None else open_to, *outside)
     doubtful = rest.termination == "infeasible" and data.nodes * len(problem.pairs) <= CONFIRMED
-    if rest.termination == "infeasible" and best is None:
-        return second_opinion(problem, budget, seed, threads, rest)
-    if rest.termination == "infeasible":  # nothing better is left open
+    if rest.termination == "infeasible":
+        if best is None:
+            return second_opinion(problem, budget, seed, threads, rest)
+        # nothing better is left open
         rest.bound = 0.0 if doubtful else problem.objective(best)
     proven = max(answer.bound or 0.0, min(rest.bound or 0.0, np.inf if best is None else problem.objective(best)))
     found = better_of(problem, Answer(rest.assignment), best).assignment

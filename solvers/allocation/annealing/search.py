@@ -107,7 +107,8 @@ class Search:
         self.data = data_of(it, order=np.lexsort((it.load, it.current)).astype(np.int64))
         self.chunk = self.settings.chunk + 4 * it.key_groups
         self.best_moves = np.full((2, it.max_moves + 1), -1, np.int64)
-        self.edit = Edit(*np.full((3, 2), -1, np.int64), self.settings.shares)
+        slots, keys, targets = np.full((3, 2), -1, np.int64)
+        self.edit = Edit(slots, keys, targets, self.settings.shares)
         self.touched = Touched(np.empty(8, np.int64), np.empty(8), np.empty((it.use.shape[0], 8)), np.empty(8))
 
     @property
