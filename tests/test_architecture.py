@@ -39,7 +39,7 @@ WIDE_KERNELS = {
     "solvers/intervals/step/band_kernels.py:layer": 16,
     "solvers/mclb/branch_and_bound_kernels.py:explore": 15,
 }
-HEAVY = ("pyomo", "ortools", "pyspark", "numba", "matplotlib", "scipy", "pandas", "networkx", "pyarrow")
+HEAVY = ("pyomo", "ortools", "pyspark", "numba", "matplotlib", "scipy", "pandas", "networkx", "pyarrow", "pydantic")
 
 
 @functools.cache

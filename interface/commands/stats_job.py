@@ -17,7 +17,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics_manifest import read_manifest
 from keyshift.models.placement import placement as place
 
 if TYPE_CHECKING:
@@ -144,6 +143,7 @@ class StatsJob:
     def _stream(
         self, spark: SparkSession, described: Topology, options: dict[str, Any], say: Callable[[str], None]
     ) -> None:
+        from keyshift.models.files.statistics_manifest import read_manifest
         from keyshift.spark_stats import StatsStream, read_log_stream
         from keyshift.spark_stats.output import commit, with_defaults
 
