@@ -58,7 +58,7 @@ def explain(
         if len(shown) < len(found.moves):
             console.print(f"... and {len(found.moves) - len(shown)} more: --all shows them", highlight=False)
     if found.marginals:
-        rows = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals]
+        worth = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals]
         console.print()
         console.print(
             showing.plain_table(["a little more of", "now", "then", f"{posed.objective_name} falls by"], rows)
