@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 COUNT ?= 1000
 SEED ?= 0
 
-BENCHMARKS ?= allocation allocation_large allocation_scale_in collocation intervals key_splitting mclb mixed_routing spark_stats
+BENCHMARKS ?= allocation allocation_large allocation_scale_in collocation intervals key_splitting mclb mixed_routing plans spark_stats
 
 .PHONY: setup demo test slow hostile lint docs bench surface clean java
 

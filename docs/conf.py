@@ -67,9 +67,10 @@ def execution_cache() -> str:
 nb_execution_mode = "cache"
 nb_execution_cache_path = execution_cache()
 nb_execution_raise_on_error = True
-nb_execution_timeout = 300
+nb_execution_timeout = 900
 nb_execution_show_tb = True
 nb_merge_streams = True
+nb_output_stderr = "remove"  # what Java and progress bars say there is nobody's lesson
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 3
 

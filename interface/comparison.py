@@ -119,6 +119,13 @@ class Comparison:
 
         return comparison_figure(self, path)
 
+    def _repr_html_(self) -> str:
+        """A table, for notebooks."""
+        frame = self.to_frame()
+        return frame.drop(columns=[c for c in ("termination", "message") if c in frame]).to_html(
+            index=False, na_rep="-"
+        )
+
     def __str__(self) -> str:
         from rich.console import Console
 

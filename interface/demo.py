@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NODES, KEY_GROUPS, MIGRATIONS = 20, 100, 13
+BANDWIDTH, PHASE_MOVES = 100.0, 5  # tuples of state a second in one transfer, moves in a phase: ours, for the schedule
 FIRST_DAY, LAST_DAY = "2013-01-01", "2013-12-30"  # 52 whole weeks
 COLUMNS = ["tailnum", "carrier", "origin", "dest", "dep_delay", "arr_delay"]
 
@@ -69,7 +70,8 @@ def run_demo(
     Parameters
     ----------
     out : Path
-        Made if missing. Gets ``statistics/``, ``workload/``, ``comparison.csv``, ``.txt`` and ``.png``.
+        Made if missing. Gets ``statistics/``, ``workload/``, ``comparison.csv``, ``.txt`` and ``.png``; and of the best answer
+        ``plan.json``, ``plan.csv`` (the moves with their times) and ``plan.html``.
     time_limit : float, optional
         Seconds for each method.
     seed : int, default 0
@@ -94,7 +96,18 @@ def run_demo(
     sentence = closing_sentence(comparison)
     (out / "comparison.txt").write_text(f"{comparison}\n{sentence}\n")
     comparison.plot(out / "comparison.png")
+    _write_plan(comparison, out, seed)
     return comparison
+
+
+def _write_plan(comparison: Comparison, out: Path, seed: int) -> None:
+    """How to carry the best answer out, in steps that can be stopped after any of them."""
+    if comparison.best is None:
+        return
+    made = comparison.best.plan(bandwidth=BANDWIDTH, phase_moves=PHASE_MOVES, seed=seed)
+    made.save(out / "plan.json")
+    made.moves.to_csv(out / "plan.csv", index=False)
+    made.report(out / "plan.html", comparison=comparison, title="New York's flights: the plan")
 
 
 def closing_sentence(comparison: Comparison) -> str:

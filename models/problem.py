@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,16 @@ class Problem(ABC):
         # Rebuilt, not copied: what is cached or read-only neither pickles nor needs to.
         return _rebuilt, (type(self), self.arguments())
 
+    def _put(self, name: str, value: object) -> None:
+        """Set a field of the frozen dataclass, while it is being made."""
+        object.__setattr__(self, name, value)
+
+    def _require_workload(self) -> None:
+        """Refuse anything else in the field `workload`."""
+        given = self.workload  # type: ignore[attr-defined]  # a field of the subclass
+        if not isinstance(given, Workload):
+            raise InputError(f"workload must be a Workload, not a {type(given).__name__}")
+
     @abstractmethod
     def canonical(self, assignment: Any) -> np.ndarray:
         """Return the assignment as a fresh integer array of the right shape, or raise `InputError`."""
@@ -136,6 +147,15 @@ class Problem(ABC):
         nodes = self.canonical(assignment)
         broken = tuple(self.violations(nodes))
         return CheckReport(not broken, broken, float(self.objective(nodes)), self.metrics(nodes))
+
+
+class MovesState(Problem):
+    """A problem whose objective is state moved."""
+
+    @property
+    def scale(self) -> float:
+        """All the state (1 when there is none)."""
+        return float(self.workload.state.sum()) or 1.0  # type: ignore[attr-defined]  # a field of the subclass
 
 
 def _plain(value: Any) -> Any:

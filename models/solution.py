@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -139,10 +140,24 @@ class Solution:
             )  # fmt: skip
         bound = _trusted(problem, answer.bound, report.objective, method)
         proven = bound is not None and report.objective - bound <= problem.tolerance_of(report.objective)
+        # A method may have ended by its solver's proof of what the check does not bear out: a gap is left.
+        ended: Termination = "gap" if answer.termination == "optimal" and not proven else answer.termination
         return cls(
-            problem, method, "optimal" if proven else "feasible", answer.termination, frozen(assignment),
+            problem, method, "optimal" if proven else "feasible", ended, frozen(assignment),
             report.objective, bound, seconds, report.metrics, answer.message, answer.details,
         )  # fmt: skip
+
+    def _repr_html_(self) -> str:
+        """The figures as a table, for notebooks."""
+        figures = {
+            "method": self.method, "status": f"{self.status} ({self.termination})", "objective": self.objective,
+            "bound": self.bound, "gap_abs": self.gap_abs, "seconds": self.seconds, **self.metrics, "message": self.message,
+        }  # fmt: skip
+        shown = {
+            name: f"{v:.6g}" if isinstance(v, float) else str(v) for name, v in figures.items() if v not in (None, "")
+        }
+        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(said)}</td></tr>" for name, said in shown.items())
+        return f"<table>{rows}</table>"
 
     def __repr__(self) -> str:
         figures = [

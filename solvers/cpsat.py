@@ -35,11 +35,12 @@ class Solver(Protocol):
 
 @dataclass(frozen=True)
 class CpSatResult:
-    """The solver (values, ``best_objective_bound``), whether it holds an incumbent, and why it stopped."""
+    """The solver (values), whether it holds an incumbent, why it stopped, and the whole number that it proved."""
 
     solver: Solver
     found: bool
     termination: Termination
+    bound: int
 
 
 class CpSatStatement(Protocol):
@@ -119,17 +120,25 @@ def solve(
         return Answer(None, termination="infeasible", message=f"CP-SAT proves that {infeasible}")
     solver = outcome.solver
     found = statement.assignment(solver.value) if outcome.found else start
-    proven = bound(whole_bound(solver.best_objective_bound))
-    return Answer(found, proven, outcome.termination, details={"branches": solver.num_branches})
+    return Answer(found, bound(outcome.bound), outcome.termination, details={"branches": solver.num_branches})
 
 
-def whole_bound(proven: float) -> int:
+def whole_bound(proven: float, size: float = 0.0) -> int:
     """The whole number that CP-SAT's bound on a whole objective stands for.
 
-    CP-SAT works on the objective over its divisor and hands it back as a float, a few last places off: 225000000000
-    may read 225000000000.00006, which is no proof of 225000000001.
+    CP-SAT works on the objective over its divisor, less what its presolve has settled, and hands it back as a float, a
+    few last places of the largest number on the way off: 225000000000 may read 225000000000.00006, and 4165601 beside
+    a coefficient of 320690891434 may read 4165601.00002, which is no proof of one more. `size` is the largest value
+    that the objective can take.
     """
-    return math.ceil(proven - max(1e-6, abs(proven) * 2.0**-48))
+    return math.ceil(proven - max(1e-6, abs(proven) * 2.0**-48, size * 2.0**-48))
+
+
+def _size(model: cp_model.CpModel) -> float:
+    """The most that the terms of the objective can sum to, whatever their signs."""
+    priced = zip(model.proto.objective.vars, model.proto.objective.coeffs, strict=True)
+    ends = ((coefficient, list(model.proto.variables[index].domain)) for index, coefficient in priced)
+    return float(sum(abs(coefficient) * max(map(abs, domain)) for coefficient, domain in ends))
 
 
 def minimise(
@@ -168,11 +177,12 @@ def minimise(
             )
         )  # fmt: skip
     except LimitReached:
-        return CpSatResult(_Left(callback), callback.found is not None, budget.why)
+        known = whole_bound(callback.proven, _size(model))
+        return CpSatResult(_Left(callback), callback.found is not None, budget.why, known)
     if status == int(cp_model.MODEL_INVALID):
         raise InputError(f"CP-SAT refuses the model, whose numbers must fit 64 bits: {model.validate().strip()[:200]}")
     found = status in (int(cp_model.OPTIMAL), int(cp_model.FEASIBLE))
     # CP-SAT leaves early when its next look at the clock would come too late.
     timed = math.isfinite(budget.time_limit) and solver.wall_time > 0.5 * solver.parameters.max_time_in_seconds
     ended = _ENDED.get(status) or budget.ended("time_limit" if timed else "gap")
-    return CpSatResult(solver, found, ended)
+    return CpSatResult(solver, found, ended, whole_bound(solver.best_objective_bound, _size(model)))

@@ -52,8 +52,9 @@ def in_units(program: LinearProgram) -> tuple[LinearProgram, Units]:
     """The same program with the largest coefficient of every row, and of the objective, near 1.
 
     Rows with integer columns, whose unit is fixed, are measured by these, and by their sides where other columns may
-    have to reach them; then continuous columns by such rows, rows of continuous columns alone by their columns, and
-    the objective by its own.
+    have to reach them; then continuous columns by such rows, rows of continuous columns alone by those of known unit,
+    columns of no known unit - a sum of others - by these rows, and the objective by its own. A number that ended far
+    below 1 in a row of others near 1 would be taken for nothing: HiGHS drops what is below 1e-9.
     """
     matrix = sp.csr_array(program.matrix, dtype=np.float64)
     size = abs(matrix)
@@ -64,11 +65,15 @@ def in_units(program: LinearProgram) -> tuple[LinearProgram, Units]:
     anchored = of_integers > 0 if of_integers.any() else np.ones(of_integers.size, dtype=bool)
     rows = _factor(np.where(of_integers > 0, of_integers, np.where(anchored, _largest(size, axis=1), 0.0)))
     scaled = sp.csr_array(sp.diags_array(rows) @ matrix)
-    of_rows = _largest(abs(scaled[anchored]), axis=0)
-    columns = np.where(whole, 1.0, _factor(np.where(of_rows > 0, of_rows, _largest(abs(scaled), axis=0))))
+    of_rows = np.where(whole, 1.0, _largest(abs(scaled[anchored]), axis=0))
+    known = of_rows > 0
+    columns = np.where(whole, 1.0, _factor(of_rows))
     scaled = sp.csr_array(scaled @ sp.diags_array(columns))
-    last = np.where(anchored, 1.0, _factor(_largest(abs(scaled), axis=1)))
+    by_known = _largest(abs(scaled) @ sp.diags_array(known.astype(np.float64)), axis=1)
+    last = np.where(anchored, 1.0, _factor(np.where(by_known > 0, by_known, _largest(abs(scaled), axis=1))))
     rows, scaled = rows * last, sp.csr_array(sp.diags_array(last) @ scaled)
+    rest = np.where(known, 1.0, _factor(_largest(abs(scaled), axis=0)))
+    columns, scaled = columns * rest, sp.csr_array(scaled @ sp.diags_array(rest))
     cost = program.cost * columns
     objective = float(_factor(np.array([np.abs(cost).max(initial=0.0)]))[0])
     made = replace(

@@ -59,6 +59,7 @@ def write(
     With a `manifest`, what it says is committed in the same step. With `placed_only`, refused rows that
     belong to no window of the run are left to the caller.
     """
+    target = target.absolute()  # Spark may have been started in another folder
     with directory.claim(target):
         if manifest is None:
             manifest = open_manifest(target, description(stats.topology, stats.windows, stats.key_groups))

@@ -89,15 +89,12 @@ def read_log_stream(
         raise InputError(f"cannot read {path}: {sentence(error)}") from None
 
 
-def check_log(path: str, format: str | None) -> None:
-    """Refuse, before Spark starts, a format that is not known and a local path that is not there."""
-    _format(path, format)
-    if (
-        "://" not in path
-        and not any(sign in path for sign in "*?[{,")
-        and not Path(path.removeprefix("file:")).exists()
-    ):
+def check_log(path: str, format: str | None, *, here: bool) -> None:
+    """Refuse, before Spark starts, a format that is not known and, if files are `here`, a path that is not there."""
+    if here and ":" not in path and not any(sign in path for sign in "*?[{,") and not Path(path).exists():
         raise InputError(f"cannot read {path}: there is no such file or folder")
+    if here or format is not None:
+        _format(path, format)
 
 
 def _format(path: str, format: str | None) -> str:
@@ -122,15 +119,21 @@ def _parquet(spark: SparkSession, path: str) -> DataFrame:
 
     Spark can be told to take them for whole numbers. It asks again when the job runs, so the setting stays.
     """
-    try:
-        return spark.read.parquet(path)
-    except PySparkException as error:
-        if "TIMESTAMP(NANOS" not in str(error):
-            raise
-    found = _nanoseconds(path)
-    spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
+    setting, found = "spark.sql.legacy.parquet.nanosAsLong", None
+    if spark.conf.get(setting, "false") != "true":
+        try:
+            return spark.read.parquet(path)
+        except PySparkException as error:
+            if "TIMESTAMP(NANOS" not in str(error):
+                raise
+        spark.conf.set(setting, "true")
+        if (found := _nanoseconds(path)) is None:
+            raise InputError(
+                f"cannot read {path}: it has timestamps in nanoseconds, which Spark does not read; write it with "
+                'to_parquet(..., coerce_timestamps="us")'
+            )
     frame = spark.read.parquet(path)
-    for name, with_zone in found.items():
+    for name, with_zone in (found or _nanoseconds(path) or {}).items():
         column = F.col("`" + name.replace("`", "``") + "`")
         micros = F.call_function("div", column - F.pmod(column, F.lit(1000)), F.lit(1000))
         if with_zone:
@@ -142,18 +145,15 @@ def _parquet(spark: SparkSession, path: str) -> DataFrame:
     return frame
 
 
-def _nanoseconds(path: str) -> dict[str, bool]:
-    """Columns of timestamps in nanoseconds in a local Parquet file or folder, and whether they have a time zone."""
+def _nanoseconds(path: str) -> dict[str, bool] | None:
+    """Columns in nanoseconds of a Parquet file or folder, and whether they have a time zone; None: not on this machine."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     place = Path(path.removeprefix("file:"))
     file = place if place.is_file() else next(_data_files(place), None)
     if file is None:
-        raise InputError(
-            f"cannot read {path}: it has timestamps in nanoseconds, which Spark does not read; write it with "
-            'to_parquet(..., coerce_timestamps="us")'
-        )
+        return None
     fields = pq.read_schema(file)
     return {f.name: f.type.tz is not None for f in fields if pa.types.is_timestamp(f.type) and f.type.unit == "ns"}
 

@@ -85,7 +85,7 @@ class StatsStream:
         self._events, self._topology, self._time = events, topology, time
         self._windows, self._key_groups = Windows.of(window, origin), KeyGroups(key_groups, hash)
         self._delay = 0 if str(watermark).split()[:1] == ["0"] else microseconds("watermark", watermark)
-        self._path, self._on_window, self._nodes = Path(path), on_window, nodes
+        self._path, self._on_window, self._nodes = Path(path).absolute(), on_window, nodes
         checked = read_tuples(events, topology, time, self._windows, self._key_groups)
         self._measures, self._width = checked.measures, plan_of(topology, checked.measures).width
         with directory.claim(self._path):

@@ -29,6 +29,7 @@ REMOTE_STYLE = re.compile(r"(@import\s+|url\()\s*['\"]?(https?:)?//", re.IGNOREC
 ANYWHERE = {
     "a figure that was not drawn": re.compile(r"<Figure size"),
     "an object's address": re.compile(r"\bat 0x[0-9a-f]{6,}"),
+    "what a drawing call returned": re.compile(r"\bText\(0\.|\[<matplotlib"),
     "a stack trace of the Java machine": re.compile(r"\bat (org\.apache|java|scala|jdk)\.|JVM stacktrace"),
 }
 PROSE = {

@@ -25,8 +25,10 @@ def demo(
         common.print_json([common.as_record(s) for s in comparison])
         return
     console = common.console()
-    console.print(comparison.to_table())
+    console.print(comparison.to_table(console.width))
     console.print(closing_sentence(comparison), markup=False, highlight=False)
     console.print(
-        f"Written to {out}/: comparison.csv, comparison.txt, comparison.png, statistics/, workload/", markup=False
+        f"Written to {out}/: comparison.csv, comparison.txt, comparison.png, plan.json, plan.csv, plan.html, "
+        "statistics/, workload/",
+        markup=False,
     )

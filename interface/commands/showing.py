@@ -100,6 +100,7 @@ def move_table(moves: pd.DataFrame, mean: float, head: str, timed: bool | None, 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     for place, title in enumerate(heads):
         table.add_column(title, justify="left" if place < 1 else "right", overflow="fold", max_width=14)
+    m: Any  # a row, whose columns the type checker cannot know
     for m in (moves if every else moves.head(FIRST)).itertuples():
         cells = [str(m.key), str(m.source), str(m.target), figure(m.load, 0.0, 4), figure(m.state, 0.0, 4)]
         cells.append(figure(m.gain, abs(mean) or 1.0, 4))

@@ -10,7 +10,6 @@ from rich.table import Table
 
 from keyshift.commands import common
 from keyshift.commands.stats_job import StatsJob
-from keyshift.models.files.statistics_manifest import read_manifest, windows_of
 
 
 def stats(
@@ -57,6 +56,8 @@ def stats(
 
 
 def _report(out: Path, as_json: bool) -> None:
+    from keyshift.models.files.statistics_manifest import read_manifest, windows_of
+
     manifest = read_manifest(out)
     held = sorted(windows_of(manifest))
     record = {"path": str(out), "windows": len(held), "key_groups": manifest["key_groups"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -16,7 +17,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from keyshift.models import arrays
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics_manifest import read_manifest
 from keyshift.models.placement import placement as place
 
 if TYPE_CHECKING:
@@ -99,11 +99,21 @@ class StatsJob:
         arrays.whole("--nodes", self.nodes, least=1)
         groups = arrays.whole("--key-groups", self.key_groups, least=1, optional=False) or 1
         place(self.placement, groups, self.nodes or 1)
-        check_log(self.log, self.format_)
+        check_log(self._place, self.format_, here=self._here)
         if self.time is not None:
             check_text("--time", self.time)
         if self.schema is not None:
             check_schema(self.schema)
+
+    @property
+    def _here(self) -> bool:
+        """Whether Spark runs on this machine, so that a path without a scheme is a file of ours, not one of HDFS."""
+        return (self.master or "local").startswith("local") and not any("defaultFS" in c for c in self.conf or [])
+
+    @property
+    def _place(self) -> str:
+        """Where the log is; a session that was started in another folder must find it too."""
+        return os.path.abspath(self.log) if self._here and ":" not in self.log else self.log  # noqa: PTH100 - may hold globs
 
     @property
     def _gather(self) -> dict[str, Any]:
@@ -118,7 +128,7 @@ class StatsJob:
         from keyshift.spark_stats.collect import refuse
         from keyshift.spark_stats.output import replace_file
 
-        events = read_log(spark, self.log, format=self.format_, schema=self.schema)
+        events = read_log(spark, self._place, format=self.format_, schema=self.schema)
         with collect(events, described, **self._gather) as found:
             say("counting tuples")
             rejected = found.rejected_counts()
@@ -133,10 +143,11 @@ class StatsJob:
     def _stream(
         self, spark: SparkSession, described: Topology, options: dict[str, Any], say: Callable[[str], None]
     ) -> None:
+        from keyshift.models.files.statistics_manifest import read_manifest
         from keyshift.spark_stats import StatsStream, read_log_stream
         from keyshift.spark_stats.output import commit, with_defaults
 
-        events = read_log_stream(spark, self.log, format=self.format_, schema=self.schema)
+        events = read_log_stream(spark, self._place, format=self.format_, schema=self.schema)
         running = StatsStream(events, described, self.out, watermark=self.watermark, **self._gather)
         say("counting tuples, window by window")
         running.start().awaitTermination()

@@ -31,7 +31,6 @@ except ModuleNotFoundError as error:
 from keyshift.engines.spark_partitioner import assign
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
-from keyshift.spark_stats.key_problems import is_rest
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -85,8 +84,7 @@ def route(
     Raises
     ------
     InputError
-        A column that is not there or has the name `node`; a node, key group or label that does not fit; a plan that
-        moves what stands for many keys at once.
+        A column that is not there or has the name `node`; a node, key group or label that does not fit.
     """
     arrays.whole("nodes", nodes, least=1, optional=False)
     for name, there in ((key, True), (NODE, False)):
@@ -159,11 +157,7 @@ def _by_table(
 def _named(table: RoutingTable, labels: Sequence[Hashable]) -> list[Any]:
     if table.keys.max(initial=0) >= len(labels):
         raise InputError(f"the table has key {table.keys.max()}, there are {len(labels)} labels")
-    named = [labels[position] for position in table.keys.tolist()]
-    many = next((name for name in named if is_rest(name)), None)
-    if many is not None:
-        raise InputError(f"the plan moves {many} at once, which no table can: pose the problem with a larger `movable`")
-    return named
+    return [labels[position] for position in table.keys.tolist()]
 
 
 def _by_partitioner(df: DataFrame, partitioner: Partitioner, key: str, nodes: int) -> DataFrame:

@@ -84,6 +84,10 @@ class Explanation:
     nothing_objective: float | None
     thinned: Thinned | None = field(default=None)
 
+    def _rows(self) -> list[Any]:
+        """The moves as rows, whose columns the type checker cannot know."""
+        return list(self.moves.itertuples())
+
     def marginal_frame(self) -> pd.DataFrame:
         """The marginal values, one row a limit."""
         import pandas as pd
@@ -110,7 +114,7 @@ class Explanation:
         lines += [
             f"key group {m.key}: node {m.source} -> {m.target}, load {m.load:g}, worth {m.gain:+.4g} {self.measure}"
             + (f"; undoing it alone breaks {m.breaks}" if m.breaks else "")
-            for m in self.moves.itertuples()
+            for m in self._rows()
         ]
         lines += list(self.binding)
         lines += [

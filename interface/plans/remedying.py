@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from keyshift.catalogue import find_method
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.arrays import real, whole
 from keyshift.models.routing import MixedRouting
 from keyshift.plans.limits import Limit, Number, limits_of
+from keyshift.solvers.routing.fewest_entries import fewest_entries
 from keyshift.solving import solve
 
 FINE = 1e-6
 """A least value is exact when this share less is proven not to do."""
+LEAST_SECONDS = 0.5
+"""Even a budget that is spent gives an attempt so long: an answer without limits is a matter of moments."""
 MOST_TRIES = 60
 """Values of one limit that are tried."""
 COUNTED = ("nodes", "nodes_after", "workers")
@@ -102,6 +106,7 @@ def remedies(
     value it really needs is where the search goes on, so that the least value of a real limit is met exactly and
     then proven by an attempt a millionth below it.
     """
+    find_method(problem, method).make_ready()  # what compiles does so before the clock starts
     wanted = np.inf if target is None else float(real("target", target, least=-np.inf, optional=False) or 0.0)
     budget = Budget(real("time_limit", time_limit))
     search = RemedySearch(wanted, method, whole("seed", seed, optional=False) or 0)
@@ -128,7 +133,7 @@ class RemedySearch:
         """Whether a problem has a good enough answer: yes, with it; no, proven; or unknown."""
         if problem.conflicts():
             return "no", None
-        remaining = budget.remaining
+        remaining = max(budget.remaining, LEAST_SECONDS)
         solution = solve(problem, self.method, time_limit=None if np.isinf(remaining) else remaining, seed=self.seed)
         if solution.status == "infeasible":
             return "no", None
@@ -136,6 +141,9 @@ class RemedySearch:
             return "yes", solution
         if solution.bound is not None and solution.bound > self.target + problem.tolerance:
             return "no", None
+        if isinstance(problem, MixedRouting) and problem.max_table_size is not None and not budget.expired:
+            if fewest_entries(problem, budget.part(0.5), self.seed) > problem.max_table_size:
+                return "no", None
         return "unknown", None
 
     def least(self, problem: Problem, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
@@ -143,7 +151,7 @@ class RemedySearch:
         if limit.arithmetic is not None and np.isinf(self.target):
             return self._by_arithmetic(limit, budget)
         if isinstance(problem, MixedRouting) and limit.name == "max_table_size" and np.isinf(self.target):
-            return self._least_table(problem, limit, budget)
+            return self._least_table(problem, limit, budget, refuted)
         return self.bisect(limit, budget, refuted) if limit.ordered else self._count_up(limit, budget)
 
     def _by_arithmetic(self, limit: Limit, budget: Budget) -> Remedy:
@@ -152,33 +160,37 @@ class RemedySearch:
         verdict, solution = self.attempt(limit.at(value), budget)
         return Remedy(limit.name, float(limit.value), float(value), None, verdict != "no", solution)
 
-    def _least_table(self, problem: MixedRouting, limit: Limit, budget: Budget) -> Remedy:
+    def _least_table(self, problem: MixedRouting, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
         """The fewest exceptions to the hash are least movement from the hash, one unit a key: the same problem."""
         w = problem.workload
         posed = MixedRouting(
             w.replace(current=problem.home, state=np.ones(w.key_groups)), problem.theta_max, None, problem.sides
         )
-        solution = solve(posed, self.method, time_limit=_seconds(budget, 0.7), seed=self.seed)
+        solution = solve(posed, self.method, time_limit=_seconds(budget, 0.4), seed=self.seed)
         if solution.status == "infeasible":
             return Remedy(limit.name, float(limit.value), None, None, True)
-        least = None if solution.bound is None else float(np.ceil(solution.bound - 1e-6))
+        least = 0.0 if solution.bound is None else float(np.ceil(solution.bound - 1e-6))
+        if solution.objective is None or least < solution.objective - 1e-6:
+            least = max(least, float(fewest_entries(problem, budget.part(0.6), self.seed)))
+        too_few = max(least - 1, float(limit.value) if refuted else -1.0)
+        known = too_few if too_few >= limit.value else None
         if solution.objective is None:
-            return Remedy(limit.name, float(limit.value), None, None if least is None else least - 1, False)
+            return Remedy(limit.name, float(limit.value), None, known, False)
         value = float(round(solution.objective))
-        exact = least is not None and least >= value
         answer = solve(limit.at(value), self.method, time_limit=_seconds(budget, 1.0), start=solution, seed=self.seed)
-        return Remedy(limit.name, float(limit.value), value, None if least is None else least - 1, exact, answer)
+        return Remedy(limit.name, float(limit.value), value, known, too_few >= value - 1, answer)
 
     def bisect(self, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
         """The least value of a limit that only admits more as it loosens."""
         sign = -1 if limit.down else 1
-        tight, known = sign * limit.value, refuted
+        tight: Number = sign * limit.value
+        known = refuted
         verdict, best = (
             self.attempt(limit.at(limit.ends), budget.part(0.5)) if limit.ends is not None else ("unknown", None)
         )
         if verdict != "yes" or best is None:
             return Remedy(limit.name, float(limit.value), None, None, verdict == "no")
-        loose = sign * self._needs(limit, best, limit.ends)
+        loose: Number = sign * self._needs(limit, best, limit.ends)
         for attempt in range(MOST_TRIES):
             fine = 1 if limit.whole else FINE * max(abs(loose), abs(tight), 1e-12)
             if loose - tight <= fine * (1 + 1e-9) and known:
@@ -233,4 +245,4 @@ def _between(tight: Number, loose: Number, fine: Number, only_whole: bool, attem
 
 
 def _seconds(budget: Budget, share: float) -> float | None:
-    return None if np.isinf(budget.remaining) else budget.remaining * share
+    return None if np.isinf(budget.remaining) else max(LEAST_SECONDS, budget.remaining * share)

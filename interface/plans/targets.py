@@ -116,7 +116,8 @@ def grown(workload: Workload, nodes: int) -> Workload:
 
 
 def _fresh_names(names: tuple[str | int, ...], new: int) -> list[str]:
-    taken, made, number = set(map(str, names)), [], 1
+    taken, number = set(map(str, names)), 1
+    made: list[str] = []
     while len(made) < new:
         if (name := f"new {number}") not in taken:
             made.append(name)

@@ -22,7 +22,7 @@ SLACK = 1e-9
 """Relative rounding allowed when a sum of floats is held against a limit."""
 EPSILON = 2.0**-52
 LARGEST = 1e150
-"""Sums of loads, costs and resources must be smaller: searches square them."""
+"""The sum of loads, per unit of the smallest capacity, must be smaller: searches square it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,17 +99,13 @@ class KeyGroupAllocation(Problem):
     resource_capacity: Mapping[str, ArrayLike] | None = None
 
     def __post_init__(self) -> None:
-        def put(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
-        if not isinstance(self.workload, Workload):
-            raise InputError(f"workload must be a Workload, not a {type(self.workload).__name__}")
-        put("max_migrations", arrays.whole("max_migrations", self.max_migrations))
-        put("max_migration_cost", arrays.real("max_migration_cost", self.max_migration_cost))
-        put("alpha", arrays.real("alpha", self.alpha, optional=False))
+        self._require_workload()
+        self._put("max_migrations", arrays.whole("max_migrations", self.max_migrations))
+        self._put("max_migration_cost", arrays.real("max_migration_cost", self.max_migration_cost))
+        self._put("alpha", arrays.real("alpha", self.alpha, optional=False))
         if self.mean not in ("exact", "ceiling"):
             raise InputError(f"mean = {self.mean!r} must be 'exact' or 'ceiling'")
-        put("resource_capacity", self._read_capacities(self.resource_capacity or {}))
+        self._put("resource_capacity", self._read_capacities(self.resource_capacity or {}))
         self._refuse_what_no_float_holds()
 
     def _refuse_what_no_float_holds(self) -> None:
@@ -121,8 +117,8 @@ class KeyGroupAllocation(Problem):
                 **{name: self.usage(name).sum() for name in self.resource_capacity or {}},
             }
         for name, total in sums.items():
-            if not total < LARGEST:
-                raise InputError(f"{name}: its sum, per unit of the smallest capacity, must be below {LARGEST:g}")
+            if not total < (LARGEST if name == "load" else math.inf):
+                raise InputError(f"{name}: its sum is too large to calculate with")
 
     def _read_capacities(self, given: Mapping[str, ArrayLike]) -> Mapping[str, FloatArray]:
         known = {**self.workload.resources, "load": self.workload.last_load}

@@ -59,9 +59,9 @@ class CollocationCpSat(AllocationCpSat):
         self.model.minimize(int(self.traffic.values.sum()) - whole)  # remote traffic: 0 is a bound from the start
 
     def variables(self) -> None:
-        """Make x for the pairs that (6) allows; where z weighs on loads, the load of each node and of all."""
-        allowed, total = self.problem.allowed, int(self.load.sum())
-        self.x = {(int(k), int(i)): self.model.new_bool_var(f"x[{k},{i}]") for k, i in np.argwhere(allowed)}
+        """Make x for the open pairs; where z weighs on loads, the load of each node and of all."""
+        open_pairs, total = np.argwhere(self.problem.open_pairs).tolist(), int(self.load.sum())
+        self.x = {(k, i): self.model.new_bool_var(f"x[{k},{i}]") for k, i in open_pairs}
         if self.cost > 0:
             self.loads = [self.model.new_int_var(-total, total, f"load[{i}]") for i in range(self.workload.nodes)]
             self.total = self.model.new_int_var(-total, total, "total")
@@ -85,10 +85,10 @@ class CollocationCpSat(AllocationCpSat):
         if self.cost > 0:
             for i, load in enumerate(self.loads):
                 saved = [int(s) * self.z[e, i] for e, s in enumerate(self.saving) if s > 0 and (e, i) in self.z]
-                self.model.add(load == self.node_load(i) - sum(saved))
+                self.model.add(load == self.remote_load(i) - sum(saved))
             self.model.add(self.total == sum(self.loads))
 
-    def node_load(self, i: int) -> cp_model.LinearExprT:
+    def remote_load(self, i: int) -> cp_model.LinearExprT:
         """Load of node i were all traffic remote, scaled."""
         return sum(int(y) * self.x[k, i] for k, y in enumerate(self.load) if y > 0 and (k, i) in self.x)
 
@@ -117,22 +117,19 @@ class CollocationCpSat(AllocationCpSat):
         share = (side + (Fraction(p.max_load_distance) / 100 if relative else 0) + 2 * Fraction(SLACK)) * c / capacity
         allowance = Fraction(0) if relative else Fraction(p.max_load_distance) * c * self.load_scale
         doubt = math.ceil(self.doubt * (2 + abs(float(share))) + float(abs(allowance)) * 1e-9)
+        if allowance >= int(self.load.sum()) or share >= (1 if side > 0 else 0):
+            return  # nothing can break it, and what is so large might not fit 64 bits
         if self.cost == 0:  # the total is a number
             limit = math.floor(share * int(self.load.sum()) + allowance) + doubt
-            self.model.add(side * self.node_load(i) <= limit)
+            self.model.add(side * self.remote_load(i) <= limit)
             return
         bits = max(0, SHARE_BITS - math.ceil(math.log2(max(1.0, abs(float(share))))))
         whole = math.ceil(share * 2**bits)
         right = whole * self.total + math.floor((allowance + doubt) * 2**bits)
         self.model.add(side * 2**bits * self.loads[i] <= right)
 
-    def forbid(self, assignment: IntArray) -> None:
-        """Cut off one assignment: rounding let it into the model, and the check refused it."""
-        self.model.add_bool_or(~self.x[k, int(i)] for k, i in enumerate(assignment))
-
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""
-        self.model.clear_hints()
         super().set_start(assignment)
         pairs = self.collocated.pairs
         for (e, i), z in self.z.items():

@@ -110,17 +110,14 @@ class CollocatedAllocation(Problem):
     """The same limits without collocation: what (1), (2), (6), (7) are taken from."""
 
     def __post_init__(self) -> None:
-        def put(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
         shared = ("max_migrations", "max_migration_cost", "alpha", "into_draining", "resource_capacity")
-        put("allocation", KeyGroupAllocation(self.workload, **{name: getattr(self, name) for name in shared}))
+        self._put("allocation", KeyGroupAllocation(self.workload, **{name: getattr(self, name) for name in shared}))
         for name in shared:
-            put(name, getattr(self.allocation, name))
-        put("max_load_distance", arrays.real("max_load_distance", self.max_load_distance))
+            self._put(name, getattr(self.allocation, name))
+        self._put("max_load_distance", arrays.real("max_load_distance", self.max_load_distance))
         model = LoadModel(self.serialisation, self.deserialisation)
-        put("serialisation", model.serialisation)
-        put("deserialisation", model.deserialisation)
+        self._put("serialisation", model.serialisation)
+        self._put("deserialisation", model.deserialisation)
         for name, known in (("minimise", ("remote_traffic", "total_load")), ("distance_unit", ("percent", "load"))):
             if getattr(self, name) not in known:
                 raise InputError(f"{name} = {getattr(self, name)!r} must be {known[0]!r} or {known[1]!r}")

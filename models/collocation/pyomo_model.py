@@ -29,7 +29,7 @@ class CollocationPyomo(AllocationPyomo):
         Pairs that get a z where both ends are open; None gives one to all. What the others may add to the collocated
         traffic is then bounded by `beyond`, so that the model is a relaxation. Only where remote traffic costs no load.
     beyond : ndarray, shape (p, n), optional
-        Tuples by which moving k to i may raise the collocated traffic over pairs without a z, above today's.
+        Share of all traffic by which moving k to i may raise the collocated traffic over pairs without a z, above today's.
 
     Attributes
     ----------
@@ -48,10 +48,17 @@ class CollocationPyomo(AllocationPyomo):
         self.problem = problem.allocation
         self.workload = problem.workload
         self.current = problem.workload.current.tolist()
-        allowed = self.problem.allowed if open_to is None else open_to & self.problem.allowed
-        allowed[np.arange(self.workload.key_groups), self.current] = True  # (2) speaks of staying
+        allowed = self.problem.open_pairs.copy()
+        if open_to is not None:
+            stay = np.arange(self.workload.key_groups), self.current  # (2) speaks of staying
+            staying = allowed[stay]
+            allowed &= open_to
+            allowed[stay] = staying
         self.open = [np.flatnonzero(row).tolist() for row in allowed]
         self.total_remote = float(problem.remote_loads.sum())
+        self.traffic = problem.pairs.traffic / (
+            problem.total_traffic or 1.0
+        )  # of all traffic: sizes are its own affair
         self.unit = self.total_remote / problem.kept_capacity or 1.0  # rows (8), (9) are written in means
         self.model = pyo.ConcreteModel(name=problem.name)
         self.variables(None)
@@ -62,7 +69,6 @@ class CollocationPyomo(AllocationPyomo):
         self.upper_loads()
         self.lower_loads()
         self.resource_capacities()
-        self.no_goods = self.model.no_goods = pyo.ConstraintList()
 
     def variables(self, max_distance: float | None) -> None:
         """x; (6) is imposed by leaving out the pairs that it forbids. A key group with one node is a constant."""
@@ -97,14 +103,14 @@ class CollocationPyomo(AllocationPyomo):
         for e, common in both.items():
             free = first[e] if self.is_free(first[e]) else second[e]
             for i in common:
-                whole[i].append(float(pairs.traffic[e]) * (m.z[e, i] if (e, i) in m.z else m.x[free, i]))
+                whole[i].append(float(self.traffic[e]) * (m.z[e, i] if (e, i) in m.z else m.x[free, i]))
         self.whole = [pyo.quicksum(terms) for terms in whole]  # traffic of the pairs that a node holds whole
-        self.sum_up(float(pairs.traffic[~explicit & (self._today(first) == self._today(second))].sum()), beyond)
+        self.sum_up(float(self.traffic[~explicit & (self._today(first) == self._today(second))].sum()), beyond)
 
     def sum_up(self, today: float, beyond: FloatArray | None) -> None:
-        """The collocated traffic: z's, and today's of the pairs without one with what moving may add."""
+        """The share of the traffic that is collocated: z's, and today's without one with what moving may add."""
         m = self.model
-        m.together = pyo.Var(bounds=(0, self.collocated.total_traffic))
+        m.together = pyo.Var(bounds=(0, 1))
         right = pyo.quicksum(self.whole) + today
         if beyond is not None:
             right += pyo.quicksum(float(beyond[k, i]) * x for (k, i), x in m.x.items() if beyond[k, i] != 0)
@@ -120,21 +126,26 @@ class CollocationPyomo(AllocationPyomo):
 
     def set_objective(self) -> None:  # type: ignore[override]
         """Minimise the remote traffic, or the load of the whole system."""
-        self.model.objective = pyo.Objective(expr=self.collocated.value(self.model.together))
+        together = self.collocated.total_traffic * self.model.together
+        self.model.objective = pyo.Objective(expr=self.collocated.value(together))
 
     def node_load(self, i: int) -> pyo.Expression:
         """Load of node i less what its whole pairs save, in units of the mean."""
-        remote, cost = self.collocated.remote_loads, self.collocated.load_model.per_tuple
+        remote = self.collocated.remote_loads
         load = pyo.quicksum(
             float(y) / self.unit * self.model.x[k, i] for k, y in enumerate(remote) if y > 0 and i in self.open[k]
         )
-        return load - (cost / self.unit * self.whole[i] if cost > 0 else 0.0)
+        return load - (self.cost / self.unit * self.whole[i] if self.cost > 0 else 0.0)
+
+    @property
+    def cost(self) -> float:
+        """Load of all traffic between key groups, were it remote."""
+        return self.collocated.load_model.per_tuple * self.collocated.total_traffic
 
     @property
     def mean(self) -> pyo.Expression:
         """The mean node load, in units of the mean with all traffic remote."""
-        cost = self.collocated.load_model.per_tuple
-        return (self.total_remote - cost * self.model.together) / (self.unit * self.collocated.kept_capacity)
+        return (self.total_remote - self.cost * self.model.together) / (self.unit * self.collocated.kept_capacity)
 
     def upper_loads(self) -> None:
         """(8) No node lies too far above the mean."""
@@ -157,12 +168,6 @@ class CollocationPyomo(AllocationPyomo):
             return pyo.Constraint.Feasible if pyo.value(row) <= ROUNDING else pyo.Constraint.Infeasible
         return row <= 0
 
-    def forbid(self, assignment: IntArray) -> None:
-        """Cut off one assignment: rounding let it into the model, and the check refused it."""
-        m = self.model
-        free = [(k, int(i)) for k, i in enumerate(assignment) if not m.x[k, int(i)].fixed]
-        self.no_goods.add(pyo.quicksum(m.x[k, i] for k, i in free) <= len(free) - 1)
-
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable that is open the value it has in a known assignment."""
         m, pairs = self.model, self.collocated.pairs
@@ -171,7 +176,7 @@ class CollocationPyomo(AllocationPyomo):
                 x.value = int(assignment[k] == i)
         for (e, i), z in m.z.items():
             z.value = int(assignment[pairs.first[e]] == i == assignment[pairs.second[e]])
-        m.together.value = float(pairs.traffic[assignment[pairs.first] == assignment[pairs.second]].sum())
+        m.together.value = min(1.0, float(self.traffic[assignment[pairs.first] == assignment[pairs.second]].sum()))
 
 
 def _free(expression: object) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +135,7 @@ def _sparse(content: Any) -> sp.csr_array:
     )
 
 
-_DECODERS = {
+_DECODERS: dict[str, Callable[[Any], Any]] = {
     "float": float,
     "fraction": Fraction,
     "array": lambda content: np.array(decode(content)),

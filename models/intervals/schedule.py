@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.problem import CheckReport, Problem, Violation, read_assignment
+from keyshift.models.problem import CheckReport, MovesState, Violation, read_assignment
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 
 @dataclass(frozen=True, eq=False)
-class InTransit(Problem):
+class InTransit(MovesState):
     r"""An assignment on the way from one to another: every task is where it was or where it goes.
 
     With :math:`q_k` and :math:`t_k` the node of task k before and after:
@@ -38,16 +38,12 @@ class InTransit(Problem):
 
     def __post_init__(self) -> None:
         most = self.workload.nodes + self.workload.key_groups
-        object.__setattr__(self, "target", read_assignment(self.target, self.workload.key_groups, most))
+        self._put("target", read_assignment(self.target, self.workload.key_groups, most))
 
     @property
     def nodes(self) -> int:
         """Node numbers in use before or after."""
         return max(self.workload.nodes, int(self.target.max()) + 1)
-
-    @property
-    def scale(self) -> float:
-        return float(self.workload.state.sum()) or 1.0
 
     def canonical(self, assignment: Any) -> np.ndarray:
         return read_assignment(assignment, self.workload.key_groups, self.nodes)

@@ -77,9 +77,8 @@ class MCLB(Problem):
     max_state_moved: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.workload, Workload):
-            raise InputError(f"workload must be a Workload, not a {type(self.workload).__name__}")
-        object.__setattr__(self, "max_state_moved", arrays.real("max_state_moved", self.max_state_moved))
+        self._require_workload()
+        self._put("max_state_moved", arrays.real("max_state_moved", self.max_state_moved))
         capacity = self.workload.capacity
         if (capacity != capacity[0]).any():
             i = int(np.argmax(capacity != capacity[0]))

@@ -1,37 +1,41 @@
-"""Least movement within load limits as a CP-SAT model. The numbers are those of `MovementWithinLimits`'s docstring."""
+"""Least movement within load limits in whole numbers for CP-SAT. The numbers are those of `MovementWithinLimits`."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models.integers import scaled
-from keyshift.models.movement.problem import SLACK, MovementWithinLimits
+from keyshift.models.movement.load_limits import LoadLimits
+from keyshift.models.movement.problem import MovementWithinLimits
 from keyshift.models.workload import IntArray
 
 
 class MovementCpSat:
-    """The same in whole numbers.
+    """The same as `MovementPyomo`, in whole numbers.
 
-    Loads are scaled to integers; where that rounds, the limits are widened by what rounding can have added, and `exact`
-    is False: an answer has then to pass `check` on the original numbers.
+    Loads are scaled to integers; where that rounds, the limits are widened by what rounding can have added: an answer
+    has to pass `check` on the original numbers, and `forbid` takes out what does not.
 
     Parameters
     ----------
     problem : MovementWithinLimits
+    most : float, optional
+        State that a known assignment moves: states above it count as little more.
     """
 
-    def __init__(self, problem: MovementWithinLimits) -> None:
-        self.problem = problem
-        self.nodes = np.flatnonzero(problem.open_nodes).tolist()
-        self.key_groups = range(problem.workload.key_groups)
+    def __init__(self, problem: MovementWithinLimits, most: float = math.inf) -> None:
+        self.problem, self.limits = problem, LoadLimits(problem, most)
+        self.nodes, self.key_groups = self.limits.nodes, self.limits.key_groups
         self.model = cp_model.CpModel()
         self.x = {(k, i): self.model.new_bool_var(f"x[{k},{i}]") for k in self.key_groups for i in self.nodes}
         self.z = {i: self.model.new_bool_var(f"z[{i}]") for i in self.nodes}
-        self.state = scaled(problem.workload.state)
+        self.state = scaled(self.limits.state)
         self.one_node_each()
         self.load_limits()
         self.node_count()
@@ -45,42 +49,63 @@ class MovementCpSat:
             self.model.add_exactly_one(self.x[k, i] for i in self.nodes)
 
     def load_limits(self) -> None:
-        """(2) A node in use carries between v and u, give or take `SLACK` as in the check."""
-        p = self.problem
-        load = scaled(p.load.ravel())
-        values = load.values.reshape(p.load.shape)
-        doubt = Fraction(load.error) * p.workload.key_groups + Fraction(SLACK) * Fraction(p.upper)
-        high = math.floor((Fraction(p.upper) + doubt) * load.scale)
-        low = max(0, math.ceil((Fraction(p.lower) - doubt) * load.scale))
-        for row in values:
-            for i in self.nodes:
-                total = sum(int(y) * self.x[k, i] for k, y in enumerate(row) if y > 0)
-                self.model.add(total <= high * self.z[i])
-                self.model.add(total >= low * self.z[i])
+        """(2) A node in use carries between v and u, give or take what the check allows."""
+        for above, low in zip(self.limits.above, self.limits.low, strict=True):
+            if above.binds:
+                weights, most = above.whole()
+                for i in self.nodes:
+                    self.model.add(self._load(weights, i) <= most * self.z[i])
+            if self.limits.least > 0:
+                made = scaled(low)
+                doubt = Fraction(made.error) * len(self.key_groups)
+                least = max(0, math.ceil((Fraction(self.limits.least) - doubt) * made.scale))
+                for i in self.nodes:
+                    self.model.add(self._load(made.values, i) >= least * self.z[i])
+
+    def _load(self, weights: IntArray, i: int) -> cp_model.LinearExprT:
+        return sum(int(y) * self.x[k, i] for k, y in enumerate(weights) if y > 0)
 
     def node_count(self) -> None:
         """(3) As many nodes as wanted are in use."""
         self.model.add(sum(self.z.values()) == self.problem.nodes_after)
 
     def only_in_use(self) -> None:
-        """(4) A node that is not in use runs nothing."""
+        """(4) A node that is not in use runs nothing; where v is above 0, one that is runs something."""
         for (_, i), x in self.x.items():
             self.model.add_implication(x, self.z[i])
+        if self.problem.lower > 0:
+            for i, z in self.z.items():
+                self.model.add_bool_or(~z, *(self.x[k, i] for k in self.key_groups))
+
+    def forbid(self, assignment: IntArray) -> None:
+        """Cut off an assignment that rounding let into the model and the check refused, and others by the same cause."""
+        cuts = 0
+        for items in self.limits.too_much(assignment):
+            cuts += 1
+            for i in self.nodes:
+                self.model.add_bool_or(~self.x[int(k), i] for k in items)
+        for items in self.limits.too_little(assignment):
+            cuts += 1
+            rest = np.setdiff1d(np.arange(len(self.key_groups)), items).tolist()
+            for i, z in self.z.items():
+                self.model.add_bool_or(~z, *(self.x[k, i] for k in rest))
+        if cuts == 0:
+            self.model.add_bool_or(~self.x[k, int(i)] for k, i in enumerate(assignment))
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""
+        self.model.clear_hints()
         for (k, i), x in self.x.items():
             self.model.add_hint(x, int(assignment[k] == i))
 
-    def assignment(self, value: object) -> IntArray:
+    def assignment(self, value: Callable[[Any], int]) -> IntArray:
         """Read the assignment through ``value``, a function from a variable to its value."""
         chosen = np.zeros(len(self.key_groups), dtype=np.int64)
         for (k, i), x in self.x.items():
-            if value(x):  # type: ignore[operator]
+            if value(x):
                 chosen[k] = i
         return chosen
 
     def bound(self, integer_bound: float) -> float:
         """Turn a bound on scaled state into a safe one on the state."""
-        whole = Fraction(math.ceil(integer_bound - 1e-6)) / self.state.scale
-        return max(0.0, float(whole) * (1 - 1e-15) - self.state.error * len(self.key_groups))
+        return self.state.lower(math.ceil(integer_bound - 1e-6)) * (1 - 1e-15)

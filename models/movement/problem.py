@@ -10,7 +10,7 @@ import numpy as np
 
 from keyshift.models import arrays, metrics
 from keyshift.models.errors import InputError
-from keyshift.models.problem import Problem, Violation, read_assignment
+from keyshift.models.problem import MovesState, Violation, read_assignment
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 SLACK = 1e-9
@@ -18,7 +18,7 @@ SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class MovementWithinLimits(Problem):
+class MovementWithinLimits(MovesState):
     r"""Move the least state that brings every node's load into [v, u], on as many nodes as that asks for.
 
     Sets and data: key groups k, nodes i, loads :math:`y_{tk}` (the last window, or all of them), state
@@ -72,8 +72,7 @@ class MovementWithinLimits(Problem):
     windows: str = "last"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.workload, Workload):
-            raise InputError(f"workload must be a Workload, not a {type(self.workload).__name__}")
+        self._require_workload()
         if (self.workload.capacity != self.workload.capacity[0]).any():
             raise InputError("nodes must have equal capacities: the limits are the same for every node")
         if self.windows not in ("last", "all"):
@@ -81,10 +80,10 @@ class MovementWithinLimits(Problem):
         low, high = arrays.real("lower", self.lower, optional=False), arrays.real("upper", self.upper, optional=False)
         if low is None or high is None or low >= high:
             raise InputError(f"lower = {low} must be below upper = {high}")
-        object.__setattr__(self, "lower", low)
-        object.__setattr__(self, "upper", high)
+        self._put("lower", low)
+        self._put("upper", high)
         wanted = arrays.whole("nodes_after", self.nodes_after, optional=False)
-        object.__setattr__(self, "nodes_after", wanted or nodes_for(float(self.workload.last_load.sum()), low, high))
+        self._put("nodes_after", wanted or nodes_for(float(self.workload.last_load.sum()), low, high))
 
     # Data of the formulation ------------------------------------------------------------------------------------
 
@@ -111,10 +110,9 @@ class MovementWithinLimits(Problem):
 
     # What every problem answers ---------------------------------------------------------------------------------
 
-    @property
-    def scale(self) -> float:
-        """The total state (1 when there is none)."""
-        return float(self.workload.state.sum()) or 1.0
+    def tolerance_of(self, objective: float) -> float:
+        """A millionth of the objective: of what moves, not of all there is."""
+        return 1e-6 * objective
 
     def canonical(self, assignment: Any) -> np.ndarray:
         return read_assignment(assignment, self.workload.key_groups, self.node_limit)
@@ -167,7 +165,7 @@ class MovementWithinLimits(Problem):
         least = float(self.load.sum(axis=1).min())
         if total > count * self.upper * (1 + SLACK):
             found.append(f"{count} nodes of at most {self.upper:g} cannot carry a total load of {total:g}")
-        if least < count * self.lower * (1 - SLACK):
+        if least < count * (self.lower - SLACK * self.upper):  # as the check reads (2)
             found.append(f"{count} nodes of at least {self.lower:g} need more than the total load of {least:g}")
         k = int(np.argmax(self.load.max(axis=0)))
         if (largest := float(self.load[:, k].max())) > self.upper * (1 + SLACK):

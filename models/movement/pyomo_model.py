@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyomo.environ as pyo
 
+from keyshift.models.movement.load_limits import LoadLimits
 from keyshift.models.movement.problem import MovementWithinLimits
 from keyshift.models.workload import IntArray
 
@@ -15,6 +18,8 @@ class MovementPyomo:
     Parameters
     ----------
     problem : MovementWithinLimits
+    most : float, optional
+        State that a known assignment moves: states above it count as little more.
 
     Attributes
     ----------
@@ -22,10 +27,9 @@ class MovementPyomo:
         Variables ``x[k, i]`` and ``z[i]`` for the nodes that (5) leaves open.
     """
 
-    def __init__(self, problem: MovementWithinLimits) -> None:
-        self.problem = problem
-        self.nodes = np.flatnonzero(problem.open_nodes).tolist()
-        self.key_groups = range(problem.workload.key_groups)
+    def __init__(self, problem: MovementWithinLimits, most: float = math.inf) -> None:
+        self.problem, self.limits = problem, LoadLimits(problem, most)
+        self.nodes, self.key_groups = self.limits.nodes, self.limits.key_groups
         self.model = m = pyo.ConcreteModel(name=problem.name)
         m.x = pyo.Var(self.key_groups, self.nodes, domain=pyo.Binary)
         m.z = pyo.Var(self.nodes, domain=pyo.Binary)
@@ -34,37 +38,58 @@ class MovementPyomo:
         self.node_count()
         self.only_in_use()
         self.least_movement()
+        m.cuts = pyo.ConstraintList()
 
     def one_node_each(self) -> None:
         """(1) Every key group runs on exactly one node."""
         self.model.one_node = pyo.Constraint(self.key_groups, rule=lambda m, k: sum(m.x[k, i] for i in self.nodes) == 1)
 
     def load_limits(self) -> None:
-        """(2) A node in use carries between v and u, in units of u."""
-        p = self.problem
-        m = self.model
+        """(2) A node in use carries between v and u: rows in units of u, and of v."""
+        m, limits = self.model, self.limits
         m.limits = pyo.ConstraintList()
-        for row in p.load / p.upper:
+        for above, low in zip(limits.above, limits.low, strict=True):
             for i in self.nodes:
-                load = pyo.quicksum(float(y) * m.x[k, i] for k, y in enumerate(row) if y > 0)
-                m.limits.add(load - m.z[i] <= 0)
-                if p.lower > 0:
-                    m.limits.add(load - p.lower / p.upper * m.z[i] >= 0)
+                if above.binds:
+                    shares = above.shares().tolist()
+                    m.limits.add(pyo.quicksum(y * m.x[k, i] for k, y in enumerate(shares) if y > 0) <= m.z[i])
+                if limits.least > 0:
+                    shares = (low / limits.least).tolist()
+                    m.limits.add(pyo.quicksum(y * m.x[k, i] for k, y in enumerate(shares) if y > 0) >= m.z[i])
 
     def node_count(self) -> None:
         """(3) As many nodes as wanted are in use."""
         self.model.count = pyo.Constraint(expr=sum(self.model.z.values()) == self.problem.nodes_after)
 
     def only_in_use(self) -> None:
-        """(4) A node that is not in use runs nothing."""
-        self.model.in_use = pyo.Constraint(self.key_groups, self.nodes, rule=lambda m, k, i: m.x[k, i] <= m.z[i])
+        """(4) A node that is not in use runs nothing; where v is above 0, one that is runs something."""
+        m = self.model
+        m.in_use = pyo.Constraint(self.key_groups, self.nodes, rule=lambda m, k, i: m.x[k, i] <= m.z[i])
+        if self.problem.lower > 0:
+            m.not_empty = pyo.Constraint(
+                self.nodes, rule=lambda m, i: pyo.quicksum(m.x[k, i] for k in self.key_groups) >= m.z[i]
+            )
 
     def least_movement(self) -> None:
-        """Take the state that leaves its node as the objective, as a share of all state."""
-        m, w = self.model, self.problem.workload
-        share = (w.state / self.problem.scale).tolist()
-        stay = {k: m.x[k, i] for k, i in enumerate(w.current.tolist()) if i in self.nodes}
-        m.moved = pyo.Objective(expr=pyo.quicksum(s * (1 - stay.get(k, 0)) for k, s in enumerate(share)))
+        """Take the state that leaves its node as the objective."""
+        m, current = self.model, self.problem.workload.current.tolist()
+        stay = {k: m.x[k, i] for k, i in enumerate(current) if i in self.nodes}
+        m.moved = pyo.Objective(
+            expr=pyo.quicksum(s * (1 - stay.get(k, 0)) for k, s in enumerate(self.limits.state.tolist()))
+        )
+
+    def forbid(self, assignment: IntArray) -> None:
+        """Cut off an assignment that tolerances let into the model and the check refused, and others by the same cause."""
+        m, before = self.model, len(self.model.cuts)
+        for items in self.limits.too_much(assignment):
+            for i in self.nodes:
+                m.cuts.add(pyo.quicksum(m.x[int(k), i] for k in items) <= items.size - 1)
+        for items in self.limits.too_little(assignment):
+            rest = np.setdiff1d(np.arange(len(self.key_groups)), items).tolist()
+            for i in self.nodes:
+                m.cuts.add(pyo.quicksum(m.x[k, i] for k in rest) - m.z[i] >= 0)
+        if len(m.cuts) == before:
+            m.cuts.add(pyo.quicksum(m.x[k, int(i)] for k, i in enumerate(assignment)) <= assignment.size - 1)
 
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable its value in a known assignment."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 if TYPE_CHECKING:
     import pandas as pd
 
+SHOWN = 20
+"""Moves that a notebook shows."""
 COLUMNS = ("key_group", "key", "source", "target", "load", "state", "gain", "phase", "start", "end")
 
 
@@ -212,6 +215,17 @@ class Plan:
             now[self.key_group[rows]] = self.target[rows]
             made.append(now.copy())
         return made
+
+    def __repr__(self) -> str:
+        before, after = self.load_distance
+        return (
+            f"Plan({len(self)} moves in {len(self.phases)} phases, {self.state_moved:g} of state, {self.seconds:g} s, "
+            f"load distance {before:.6g} -> {after:.6g})"
+        )
+
+    def _repr_html_(self) -> str:
+        """The first moves as a table, for notebooks."""
+        return f"<p>{html.escape(repr(self))}</p>{self.moves.head(SHOWN).to_html(index=False)}"
 
     # What the plan is held to ----------------------------------------------------------------------------------
 

@@ -1,13 +1,31 @@
-"""The loop of the discretisation, compiled."""
+"""The loops of the HLHE discretisation, compiled."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from keyshift.models.routing import hlhe_step
 
-_representative = njit(cache=True)(hlhe_step.representative)
+@njit(cache=True)
+def representative(x, deviation, degree, top):
+    """What stands for x, in units of the smallest positive value, when values come in descending order.
+
+    Representatives are top = s*R, ..., 2R, R, R/2, ..., 2, 1. Of the one below (or at) x and the one above it, take the
+    one that leaves the smaller accumulated deviation; ties go below. Zero stays zero; nothing goes above `top`.
+    """
+    if x >= top:
+        return top
+    if x == 0.0:
+        return 0.0
+    if x >= degree:
+        low = x // degree * degree
+        high = low + degree
+    else:
+        low = 1.0
+        while 2.0 * low <= x:
+            low *= 2.0
+        high = 2.0 * low
+    return high if abs(deviation + x - high) < abs(deviation + x - low) else low
 
 
 @njit(cache=True)
@@ -17,7 +35,7 @@ def discretise(values, degree):
     made = np.empty(values.size)
     deviation = 0.0
     for i in range(values.size):
-        made[i] = _representative(values[i], deviation, float(degree), top)
+        made[i] = representative(values[i], deviation, float(degree), top)
         deviation += values[i] - made[i]
     return made
 
@@ -35,10 +53,10 @@ def discretise_counts(values, counts, degree):
     deviation = 0.0
     for i in range(values.size):
         x = values[i]
-        low = high = _representative(x, deviation, float(degree), top)
+        low = high = representative(x, deviation, float(degree), top)
         above = 0  # keys whose representative is the larger of two
         for taken in range(counts[i]):
-            chosen = _representative(x, deviation, float(degree), top)
+            chosen = representative(x, deviation, float(degree), top)
             if chosen > high:
                 high, above = chosen, 0
             elif chosen < low:

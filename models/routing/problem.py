@@ -9,7 +9,7 @@ import numpy as np
 
 from keyshift.models import arrays, metrics
 from keyshift.models.errors import InputError
-from keyshift.models.problem import Problem, Violation, read_assignment
+from keyshift.models.problem import MovesState, Violation, read_assignment
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 SLACK = 1e-9
@@ -17,7 +17,7 @@ SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class MixedRouting(Problem):
+class MixedRouting(MovesState):
     r"""Rebalance keys routed by a hash plus a bounded table of exceptions, moving the least state.
 
     Sets and data: keys k, nodes d, of which some may drain; load :math:`c(k)` (last window), state
@@ -77,15 +77,11 @@ class MixedRouting(Problem):
     sides: Literal["upper", "both"] = "upper"
 
     def __post_init__(self) -> None:
-        def put(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
-        if not isinstance(self.workload, Workload):
-            raise InputError(f"workload must be a Workload, not a {type(self.workload).__name__}")
+        self._require_workload()
         if self.workload.home is None:
             raise InputError("the workload has no home: mixed routing needs the node that each key hashes to")
-        put("theta_max", arrays.real("theta_max", self.theta_max, optional=False))
-        put("max_table_size", arrays.whole("max_table_size", self.max_table_size))
+        self._put("theta_max", arrays.real("theta_max", self.theta_max, optional=False))
+        self._put("max_table_size", arrays.whole("max_table_size", self.max_table_size))
         if self.sides not in ("upper", "both"):
             raise InputError(f"sides = {self.sides!r} must be 'upper' or 'both'")
 
@@ -126,11 +122,6 @@ class MixedRouting(Problem):
         return np.where(w.kept, metrics.mean_load(w) * w.capacity, 0.0)
 
     # What every problem answers ---------------------------------------------------------------------------------
-
-    @property
-    def scale(self) -> float:
-        """The total state (1 when there is none)."""
-        return float(self.workload.state.sum()) or 1.0
 
     def canonical(self, assignment: Any) -> np.ndarray:
         return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)

@@ -106,30 +106,27 @@ class KeySplitting(Problem):
     speeds: FloatArray = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        def put(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
-        put("speeds", read_speeds(self.workers))
-        put("workers", self.speeds.size)
-        put("choices", arrays.whole("choices", self.choices, least=1))
+        self._put("speeds", read_speeds(self.workers))
+        self._put("workers", self.speeds.size)
+        self._put("choices", arrays.whole("choices", self.choices, least=1))
         if self.choices is not None and self.choices > MOST_CHOICES:
             raise InputError(f"choices = {self.choices} must be at most {MOST_CHOICES}; None opens every worker")
-        put("sources", arrays.whole("sources", self.sources, least=1, optional=False))
-        put("hash_seed", arrays.whole("hash_seed", self.hash_seed, optional=False))
+        self._put("sources", arrays.whole("sources", self.sources, least=1, optional=False))
+        self._put("hash_seed", arrays.whole("hash_seed", self.hash_seed, optional=False))
         if self.hash_seed >= 2**32 - MOST_CHOICES:
             raise InputError(f"hash_seed = {self.hash_seed} must be below 2^32 - {MOST_CHOICES}")
-        put("aggregation_period", arrays.whole("aggregation_period", self.aggregation_period, least=1))
+        self._put("aggregation_period", arrays.whole("aggregation_period", self.aggregation_period, least=1))
         if self.feed not in ("shuffle", "key"):
             raise InputError(f"feed = {self.feed!r} must be 'shuffle' or 'key'")
-        put("stream", Stream.of(self.stream, None if isinstance(self.stream, Stream) else self.column))
+        self._put("stream", Stream.of(self.stream, None if isinstance(self.stream, Stream) else self.column))
         if self.weights is not None:
-            put("weights", arrays.non_negative("weights", self.weights, length=self.messages, of="messages"))
+            self._put("weights", arrays.non_negative("weights", self.weights, length=self.messages, of="messages"))
             if not np.isfinite(self.total_weight):
                 raise InputError("weights sum to more than a float can hold")
         if self.source_keys is not None:
             if self.feed != "key":
                 raise InputError("source_keys are given, but feed = 'shuffle' does not look at them")
-            put("source_keys", as_keys(self.source_keys))
+            self._put("source_keys", as_keys(self.source_keys))
             if self.source_keys.size != self.messages:
                 raise InputError(f"source_keys has {self.source_keys.size} entries, expected {self.messages}")
 

@@ -8,13 +8,15 @@ from collections.abc import Callable
 import numpy as np
 import pyomo.environ as pyo
 
+from keyshift.models.integers import scaled
 from keyshift.models.splitting.items import Items
 from keyshift.models.workload import IntArray
 
 NEGLIGIBLE = 1e-10
 """What a group of items fills of a unit in all, if left out: that only relaxes the model, and keeps it in one scale."""
+LARGEST_WHOLE = 2.0**20
 ROUNDING = 1e-9
-"""Limits of the model give way by this: nothing that keeps them in exact arithmetic may fall out by rounding."""
+"""Nothing that keeps a limit in exact arithmetic may fall out by rounding."""
 
 
 class SplittingPyomo:
@@ -25,8 +27,8 @@ class SplittingPyomo:
     items : Items
         `Items.of_messages` states `KeySplitting`, `Items.of_keys` states `KeyPlacement`.
     least, most : float
-        Known limits on the largest load; loads are in units of the power of two below `most`, so that all numbers are
-        near 1 or below. An item that alone exceeds `most` on a worker never goes there.
+        Known limits on the largest load. Loads are in units that make them small whole numbers, where weights allow it
+        and speeds are equal, or else near 1. An item that alone exceeds `most` on a worker never goes there.
     tick : callable, optional
         Called for every row; what it raises leaves the model unfinished.
 
@@ -41,13 +43,13 @@ class SplittingPyomo:
 
     def __init__(self, items: Items, least: float, most: float, tick: Callable[[], None] = lambda: None) -> None:
         self.items, self.tick = items, tick
-        self.unit = math.ldexp(0.5, math.frexp(most)[1]) if most > 0 else 1.0
-        group, at = items.pairs
-        # Shares of a unit that an item of the group fills at its candidate.
+        self.whole = self._choose_unit(most)
+        # Units of load that an item of the group adds at its candidate.
         self.filled = np.where(
             items.options >= 0, items.weight[:, None] / items.problem.speeds[items.options] / self.unit, 0.0
         )
         self.filled[self.filled * items.count[:, None] < NEGLIGIBLE] = 0.0
+        group, at = items.pairs
         fits = self.filled[group, at] <= most / self.unit * (1 + ROUNDING)
         self.pairs = list(zip(group[fits].tolist(), at[fits].tolist(), strict=True))
         self.model = pyo.ConcreteModel(name=items.problem.name)
@@ -56,13 +58,24 @@ class SplittingPyomo:
         self.worker_loads()
         self.model.objective = pyo.Objective(expr=self.model.largest)
 
+    def _choose_unit(self, most: float) -> bool:
+        """The unit of load: what divides all weights, where that makes loads small whole numbers; else near `most`."""
+        weights = scaled(np.unique(self.items.weight), bits=52).coarsest()
+        whole = weights.exact and self.items.problem.equal_speeds and 0 < most <= LARGEST_WHOLE * weights.unit
+        near = math.ldexp(0.5, math.frexp(most)[1]) if most > 0 else 1.0
+        self.unit = weights.unit if whole else near
+        return whole
+
     def variables(self, least: float, most: float) -> None:
         """x, which exists only for candidates - that is (2) -, and for whole keys counts them - that is (4); and L."""
         m, count = self.model, self.items.count.tolist()
         m.pairs = pyo.Set(initialize=self.pairs, dimen=2)
         m.x = pyo.Var(m.pairs, domain=pyo.NonNegativeIntegers, bounds=lambda m, g, at: (0, count[g]))
         # A finite box makes safe dual bounds possible.
-        m.largest = pyo.Var(bounds=(least / self.unit * (1 - ROUNDING), most / self.unit * (1 + ROUNDING)))
+        bounds = (least / self.unit, most / self.unit)
+        if self.whole:
+            bounds = (math.ceil(bounds[0] - ROUNDING), math.floor(bounds[1] + ROUNDING))
+        m.largest = pyo.Var(domain=pyo.Integers if self.whole else pyo.Reals, bounds=bounds)
 
     def every_item_once(self) -> None:
         """(1) All items of a group go to its candidates."""
@@ -95,7 +108,7 @@ class SplittingPyomo:
         share = self.items.share(assignment)
         for g, at in self.pairs:
             self.model.x[g, at].value = int(share[g, at])
-        self.model.largest.value = float(self.items.loads(share).max()) / self.unit
+        self.model.largest.set_value(float(self.items.loads(share).max()) / self.unit, skip_validation=True)
 
     def assignment(self) -> np.ndarray:
         """Read the worker of each message from the variables' values."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from itertools import cycle, islice
 
 import numpy as np
 
@@ -15,24 +17,52 @@ from keyshift.solvers.allocation.incumbent import PROVEN, Incumbent
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.tree import PriceTree
 
-STEPS = (6_000_000, 200_000_000, 15_000)
-"""Steps of search before the rounds end: at least, at most, and for each (key group, node) pair."""
-ENDLESS_PAIRS = 5_000
-"""With more pairs than so many, rounds use up a time limit: no solver would use the time better."""
-TARGETS = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
-"""Where between the bound and the best distance plans aim, in turns."""
-PLANNED_STEPS = 150_000
-"""Steps that realise a plan."""
-PRICED = (0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1)
-"""Where prices aim, in turns; at 1, they ask for a proof again."""
-PRICED_TURNS = 8
-"""Every so many turns prices are asked, and again as long as they help."""
-PRICED_STEPS = 2_000_000
-"""Steps of search that take as long as one question to the prices."""
-BRANCH_WORK, MOST_BRANCHES = 4e8, 512
-"""Prices may take as many branches for the first question as amount to so much work; a quarter more with each question."""
-ATTEMPTS = 8
-"""Annealings that try to realise a plan of the prices: now and then the right key groups meet, mostly they do not."""
+
+@dataclass(frozen=True)
+class RoundSettings:
+    """Tuning numbers of the rounds.
+
+    Attributes
+    ----------
+    cycle : tuple of str
+        The phases of the rounds, over and over: "anneal", "plan" (and polish what was planned) or "price". Prices
+        are asked again as long as they help; where there is nothing to plan, annealing takes the turn.
+    least_steps, most_steps, steps_for_each : int
+        Steps of search before the rounds end: at least, at most, and for each (key group, node) pair.
+    endless_pairs : int
+        With more pairs than so many, rounds use up a time limit: no solver would use the time better.
+    planned_at : tuple of float
+        Where between the bound and the best distance plans aim, in turns.
+    planned_steps : int
+        Steps that realise a plan.
+    resample_every : int
+        Every so many plans, arrivals are drawn from the departures of the last one instead of from everybody.
+    priced_at : tuple of float
+        Where prices aim, in turns; at 1, they ask for a proof again.
+    priced_steps : int
+        Steps of search that take as long as one question to the prices.
+    branch_work, most_branches : float, int
+        Prices may take as many branches for the first question as amount to so much work; a quarter more with
+        each question.
+    attempts : int
+        Annealings that try to realise a plan of the prices: now and then the right key groups meet, mostly they do not.
+    """
+
+    cycle: tuple[str, ...] = (
+        "anneal", "plan", "anneal", "plan", "price", "anneal", "plan", "anneal", "plan",
+    )  # fmt: skip
+    least_steps: int = 6_000_000
+    most_steps: int = 200_000_000
+    steps_for_each: int = 15_000
+    endless_pairs: int = 5_000
+    planned_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
+    planned_steps: int = 150_000
+    resample_every: int = 3
+    priced_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1)
+    priced_steps: int = 2_000_000
+    branch_work: float = 4e8
+    most_branches: int = 512
+    attempts: int = 8
 
 
 class Rounds:
@@ -44,23 +74,27 @@ class Rounds:
         Is told every answer and bound, and says when to stop.
     seed : int
     most : int, optional
-        Turns at most, none of them asking prices.
+        Rounds of annealing and planning at most, none of them asking prices.
+    settings : RoundSettings, optional
     """
 
-    def __init__(self, found: Incumbent, seed: int, most: int | None = None) -> None:
-        self.found, self.seed, self.most = found, seed, most
+    def __init__(
+        self, found: Incumbent, seed: int, most: int | None = None, settings: RoundSettings | None = None
+    ) -> None:
+        self.found, self.seed, self.most, self.settings = found, seed, most, settings or RoundSettings()
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed)
         self.planner: CountPlanner | None = None
         self.tree: PriceTree | None = None
-        self.asked = 0
+        self.planned = self.asked = 0
         self.unproven = math.inf
+        self.phases = {"anneal": self._anneal_next, "plan": self._plan_next}
 
     def run(self) -> dict[str, object]:
         """Take turns until the gap is closed, the time is up, or enough is done; figures about the run."""
         found, scale = self.found, self.found.problem.scale
         movable = self.instance.max_moves > 0 and self.instance.nodes > 1
-        done = self._turn(0) if movable else 0
+        done = self._anneal_next(0) if movable else 0
         counts = CountBound(self.instance, lambda: found.budget.expired)
         low = counts.bound()
         if math.isinf(low):
@@ -78,26 +112,39 @@ class Rounds:
         if self.most is None and (prices := PriceBound(self.instance)).affordable:
             self.tree = PriceTree(prices)
         pairs = int(self.found.problem.allowed.sum())
-        least, most, for_each = STEPS
-        steps = min(most, max(least, pairs * for_each))
-        endless = math.isfinite(self.found.budget.time_limit) and pairs > ENDLESS_PAIRS
+        settings = self.settings
+        steps = min(settings.most_steps, max(settings.least_steps, pairs * settings.steps_for_each))
+        endless = math.isfinite(self.found.budget.time_limit) and pairs > settings.endless_pairs
         turn = 1
-        while not self.found.done and (done < steps or endless) and (self.most is None or turn < self.most):
-            done += self._turn(turn)
-            turn += 1
-            if self.tree is not None and turn % PRICED_TURNS == 4:
-                while not self.found.done and self._price(self.tree, self.planner, turn):
-                    done += PRICED_STEPS
-                done += PRICED_STEPS
+        for phase in islice(cycle(settings.cycle), 1, None):  # the first turn was taken before the counting
+            if self.found.done or not (done < steps or endless) or (self.most is not None and turn >= self.most):
+                break
+            if phase == "price":
+                done += self._price_while_it_helps(turn)
+            else:
+                done += self.phases[phase](turn)
+                turn += 1
         return turn
 
-    def _turn(self, turn: int) -> int:
-        """One round of planning or of search; how many steps it took."""
-        if turn % 2 == 1 and self.planner is not None and self.planner.useful:
-            return self._plan(self.planner, turn)
-        todo = self.search.schedule(turn)
-        best = self.found.best
+    def _anneal_next(self, turn: int) -> int:
+        """One round of search; how many steps it took."""
+        todo, best = self.search.schedule(turn), self.found.best
         return self._anneal(self.instance.current if todo.fresh or best is None else best, todo, turn)
+
+    def _plan_next(self, turn: int) -> int:
+        """One plan, realised and polished; how many steps that took."""
+        if self.planner is None or not self.planner.useful:
+            return self._anneal_next(turn)
+        return self._plan(self.planner, turn)
+
+    def _price_while_it_helps(self, turn: int) -> int:
+        """Ask prices as long as that moves a bound or the best; how many steps of search would take as long."""
+        if self.tree is None or self.planner is None:
+            return 0
+        done = self.settings.priced_steps
+        while not self.found.done and self._price(self.tree, self.planner, turn):
+            done += self.settings.priced_steps
+        return done
 
     def _distance(self) -> float:
         """The best distance, in units of the mean."""
@@ -118,18 +165,20 @@ class Rounds:
         """Aim between the bound and the best distance, realise the plan and polish it; how many steps that took."""
         low = self.found.bound / self.found.problem.scale
         high = min(self._distance(), self.instance.distance(self.instance.current))
-        target = low + (high - low) * TARGETS[turn // 2 % len(TARGETS)]
+        settings, number = self.settings, self.planned
+        self.planned += 1
+        target = low + (high - low) * settings.planned_at[number % len(settings.planned_at)]
         pairs = planner.pairs(target, np.random.default_rng([self.seed, turn]))
         if pairs is None:
-            return PLANNED_STEPS
-        if turn % 3 == 0 and pairs[:, 0].any():  # arrivals are the departures of plans, not of everybody
+            return settings.planned_steps
+        if number % settings.resample_every == 1 and pairs[:, 0].any():
             planner.sample(planner.pool_of(pairs), turn)
         self._realise(planner, pairs, target, turn)
-        return 2 * PLANNED_STEPS
+        return 2 * settings.planned_steps
 
     def _realise(self, planner: CountPlanner, plan: IntArray, target: float, stream: int) -> None:
         """Look for an assignment with the counts of a plan, and then near it."""
-        assignment = planner.realise(plan, target, PLANNED_STEPS, stream)
+        assignment = planner.realise(plan, target, self.settings.planned_steps, stream)
         if assignment is not None:
             self.found.offer(assignment, "planned")
             self._anneal(assignment, self.search.polish, stream)
@@ -140,14 +189,16 @@ class Rounds:
         low, high = self.found.bound / scale, self.found.objective / scale - 0.9 * PROVEN
         if not low < high < math.inf:
             return False
-        target = high if high < self.unproven else low + (high - low) * PRICED[self.asked % len(PRICED)]
-        first = BRANCH_WORK / tree.bound.work
-        branches = int(np.clip(first * (1 + self.asked / 4), 1, MOST_BRANCHES))
+        settings = self.settings
+        aim = settings.priced_at[self.asked % len(settings.priced_at)]
+        target = high if high < self.unproven else low + (high - low) * aim
+        first = settings.branch_work / tree.bound.work
+        branches = int(np.clip(first * (1 + self.asked / 4), 1, settings.most_branches))
         self.asked += 1
 
         def realise(plan: IntArray) -> bool:
-            for attempt in range(ATTEMPTS):
-                self._realise(planner, plan, target, ATTEMPTS * turn + attempt)
+            for attempt in range(settings.attempts):
+                self._realise(planner, plan, target, settings.attempts * turn + attempt)
                 if self._distance() <= target or self.found.budget.expired:
                     return True
             return False

@@ -90,7 +90,7 @@ def arrays_of(problem: CollocatedAllocation) -> Arrays:
     move_cost = np.zeros(w.key_groups) if limit is None else cost / limit if limit > 0 else np.where(cost > 0, 2.0, 0.0)
     names = list(problem.resource_capacity or {})
     return Arrays(
-        current=w.current, allowed=problem.allocation.allowed, load=w.last_load / load_unit,
+        current=w.current, allowed=problem.allocation.open_pairs, load=w.last_load / load_unit,
         remote_load=problem.remote_loads / load_unit,
         cost=problem.load_model.per_tuple * traffic_unit / load_unit,
         indptr=graph.indptr.astype(np.int64), neighbour=graph.indices.astype(np.int64), weight=graph.data,

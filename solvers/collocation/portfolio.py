@@ -9,10 +9,11 @@ from keyshift.models.answer import Termination
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.ranges import Threads, Whole
 from keyshift.models.workload import BoolArray
+from keyshift.solvers.checked import better_of
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.local_search import improve
-from keyshift.solvers.collocation.statement import better_of, run_highs
+from keyshift.solvers.collocation.statement import run_highs, second_opinion
 from keyshift.solvers.collocation.structural_bounds import most_by_structure
 
 TURNS = 6
@@ -20,6 +21,9 @@ TURNS = 6
 MOST_COLUMNS, COLUMNS_PER_SECOND = 60_000, 1_000
 """HiGHS gets no more variables than these, in all and for each second that is left: to state a model and to solve its
 first relaxation cannot be cut short. Pairs beyond are bounded instead, the least talkative first."""
+
+CONFIRMED = 3_000
+"""Up to so many (pair, node) what HiGHS leaves open, or says of what is left, is held against whole numbers."""
 
 
 def solve_milp(
@@ -111,19 +115,23 @@ def _finish(
     details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
     # Where z weighs on loads, no pair can be left out.
     if (room < 0 and np.isfinite(budget.remaining)) or (left_out and data.cost > 0):
-        why: Termination = "time_limit" if np.isfinite(budget.remaining) else "gap"
-        return Answer(best, answer.bound, why, "what the bound leaves open is too large to be solved exactly", details)
-    outside = (None, None) if left_out == 0 else (explicit, lagrangian.beyond(explicit) * data.traffic_unit)
+        return Answer(
+            best, answer.bound, "gap", "what the bound leaves open is too large to be solved exactly", details
+        )
+    outside = (None, None) if left_out == 0 else (explicit, lagrangian.beyond(explicit))
     rest = run_highs(problem, budget, seed, best, threads, None if best is None else open_to, *outside)
-    if rest.termination == "infeasible":
-        if best is None:
-            return rest
-        rest.bound = problem.objective(best)
+    doubtful = rest.termination == "infeasible" and data.nodes * len(problem.pairs) <= CONFIRMED
+    if rest.termination == "infeasible" and best is None:
+        return second_opinion(problem, budget, seed, threads, rest)
+    if rest.termination == "infeasible":  # nothing better is left open
+        rest.bound = 0.0 if doubtful else problem.objective(best)
     proven = max(answer.bound or 0.0, min(rest.bound or 0.0, np.inf if best is None else problem.objective(best)))
     found = better_of(problem, Answer(rest.assignment), best).assignment
-    why = "gap" if rest.termination in ("optimal", "infeasible") else rest.termination
+    why: Termination = "gap" if rest.termination in ("optimal", "infeasible") else rest.termination
     finished = _answer(problem, found, proven, why)
     finished.details = {**details, **rest.details}
+    if finished.termination == "gap" and data.nodes * len(problem.pairs) <= CONFIRMED:
+        return second_opinion(problem, budget, seed, threads, finished)
     return finished
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyomo.environ as pyo
@@ -13,28 +13,17 @@ from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.ranges import Threads
 from keyshift.models.workload import BoolArray, FloatArray
 from keyshift.solvers import cpsat, highs
+from keyshift.solvers.checked import better_of, until_checked, within
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 
-MIP_DOUBT = 2e-7
-"""HiGHS proves its bound within feasibility tolerances; so much of the objective's scale is taken off it."""
+if TYPE_CHECKING:
+    from keyshift.models.collocation.pyomo_model import CollocationPyomo
+
 TOLERANCES = {"mip_feasibility_tolerance": 1e-6, "primal_feasibility_tolerance": 1e-7}
 """HiGHS's own; what these admit too much, the check sorts out."""
 DOUBTED = {**TOLERANCES, "simplex_strategy": 4}
 """Primal simplex: the second opinion before a relaxation is called infeasible."""
 NO_ASSIGNMENT = "no assignment meets the load distance within the other limits"
-
-
-def until_checked(
-    problem: CollocatedAllocation, run: Callable[[], Answer], forbid: Callable[[np.ndarray], None]
-) -> Answer:
-    """Run a model again, without the assignment it gave, as long as the check refuses what rounding let in."""
-    while True:
-        answer = run()
-        if answer.assignment is None or not problem.violations(answer.assignment):
-            return answer
-        if answer.termination not in ("optimal", "gap"):
-            return Answer(None, answer.bound, answer.termination, answer.message, answer.details)
-        forbid(answer.assignment)
 
 
 def solve_cpsat(
@@ -54,14 +43,16 @@ def solve_cpsat(
     """
     from keyshift.models.collocation.cpsat_model import CollocationCpSat
 
-    statement = CollocationCpSat(problem)
+    statement = within(budget, lambda: CollocationCpSat(problem))
+    if statement is None:
+        return Answer(start, 0.0, budget.why)
 
     def run() -> Answer:
         return cpsat.solve(
             statement, budget, start, bound=statement.bound, infeasible=NO_ASSIGNMENT, seed=seed, threads=threads
         )
 
-    return better_of(problem, until_checked(problem, run, statement.forbid), start)
+    return until_checked(problem, run, statement.forbid, start)
 
 
 def run_highs(
@@ -77,45 +68,62 @@ def run_highs(
     """HiGHS on the Pyomo statement, whole or with some key groups held to some nodes and some pairs bounded only."""
     from keyshift.models.collocation.pyomo_model import CollocationPyomo
 
-    statement = CollocationPyomo(problem, open_to, explicit, beyond)
+    statement = within(budget, lambda: CollocationPyomo(problem, open_to, explicit, beyond))
+    if statement is None:
+        return Answer(start, 0.0, budget.why)
+    known = start
     if start is not None and not all((k, int(i)) in statement.model.x for k, i in enumerate(start)):
-        start = None  # what is left open no longer holds the start
-    if start is not None:
-        statement.set_start(start)
+        known = None  # what is left open no longer holds the start
+    if known is not None:
+        statement.set_start(known)
 
     def run() -> Answer:
-        compiled = _compiled(statement.model)
-        if compiled is None:
-            return Answer(None, termination="infeasible", message=f"arithmetic proves that {NO_ASSIGNMENT}")
-        program, columns = compiled
-        if not program.integer.any():  # every key group is held to its node
-            return _only_choice(problem)
-        values = None if start is None else np.array([v.value for v in columns], dtype=float)
-        for options in (TOLERANCES, DOUBTED):
-            result = highs.minimise(
-                program, budget, seed=seed, start=values, threads=threads, report=budget.report, options=options
-            )
-            if result.termination != "infeasible":
-                break
-        if result.termination == "infeasible":
-            return Answer(None, termination="infeasible", message=f"HiGHS proves that {NO_ASSIGNMENT}")
-        bound = max(0.0, result.bound - MIP_DOUBT * problem.scale)
-        details = {"nodes": result.nodes, "columns": len(columns)}
-        if result.values is None:
-            return Answer(start, bound, result.termination, details=details)
-        for column, value in zip(columns, result.values, strict=True):
-            column.set_value(value, skip_validation=True)
-        return Answer(statement.assignment(), bound, result.termination, details=details)
+        return _once(problem, statement, budget, seed, known, threads)
 
-    return until_checked(problem, run, statement.forbid)
+    return until_checked(problem, run, statement.forbid, known)
 
 
-def _compiled(model: pyo.ConcreteModel) -> tuple[LinearProgram, list[pyo.Var]] | None:
+def _once(
+    problem: CollocatedAllocation,
+    statement: CollocationPyomo,
+    budget: Budget,
+    seed: int,
+    known: np.ndarray | None,
+    threads: Threads,
+) -> Answer:
+    """HiGHS on a statement as it stands."""
+    compiled = within(budget, lambda: _compiled(statement.model))
+    if compiled is None:
+        return Answer(None, 0.0, budget.why)
+    program, columns = compiled
+    if program is None:
+        return Answer(None, termination="infeasible", message=f"arithmetic proves that {NO_ASSIGNMENT}")
+    if not program.integer.any():  # every key group is held to its node
+        return _only_choice(problem)
+    values = None if known is None else np.array([v.value for v in columns], dtype=float)
+    for options in (TOLERANCES, DOUBTED):
+        result = highs.minimise(
+            program, budget, seed=seed, start=values, threads=threads, report=budget.report, options=options
+        )
+        if result.termination != "infeasible":
+            break
+    if result.termination == "infeasible":
+        return Answer(None, termination="infeasible", message=f"HiGHS proves that {NO_ASSIGNMENT}")
+    bound = max(0.0, result.bound)
+    details = {"nodes": result.nodes, "columns": len(columns)}
+    if result.values is None:
+        return Answer(known, bound, result.termination, details=details)
+    for column, value in zip(columns, result.values, strict=True):
+        column.set_value(value, skip_validation=True)
+    return Answer(statement.assignment(), bound, result.termination, details=details)
+
+
+def _compiled(model: pyo.ConcreteModel) -> tuple[LinearProgram | None, list[pyo.Var]]:
     """A model's matrices; None when a row breaks its limit by key groups alone that are held to their nodes."""
     try:
         return highs.compile_model(model)
     except InfeasibleConstraintException:
-        return None
+        return None, []
 
 
 def _only_choice(problem: CollocatedAllocation) -> Answer:
@@ -141,34 +149,47 @@ def solve_plain_milp(
     threads : int, default 1
         More than one may return another of several optima from run to run.
     """
-    return better_of(problem, run_highs(problem, budget, seed, start, threads), start)
+    answer = better_of(problem, run_highs(problem, budget, seed, start, threads), start)
+    found = answer.assignment
+    if found is not None and (answer.bound or 0.0) > problem.objective(found) + problem.tolerance:
+        answer.bound, answer.termination = (
+            0.0,
+            "optimal",
+        )  # tolerances did not do: what is plainly wrong is worth nothing
+    met = found is not None and problem.objective(found) - (answer.bound or 0.0) <= problem.tolerance
+    if answer.termination == "infeasible" or (answer.termination == "optimal" and not met):
+        return second_opinion(problem, budget, seed, threads, answer)
+    return answer
+
+
+def second_opinion(problem: CollocatedAllocation, budget: Budget, seed: int, threads: Threads, said: Answer) -> Answer:
+    """What HiGHS says within tolerances and cannot be relied on, held against whole numbers."""
+    other = solve_cpsat(problem, budget=budget, seed=seed, start=said.assignment, threads=threads)
+    if other.termination == "infeasible" and said.termination == "infeasible":
+        return said
+    if said.termination != "infeasible" and said.bound is not None:
+        other.bound = max(other.bound or 0.0, said.bound)
+    other.details = {**said.details, **other.details, "second_opinion": "CP-SAT"}
+    return other
 
 
 def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The linear relaxation's value, made safe: a bound, no assignment."""
     from keyshift.models.collocation.pyomo_model import CollocationPyomo
 
-    compiled = _compiled(CollocationPyomo(problem).model)
+    compiled = within(budget, lambda: _compiled(CollocationPyomo(problem).model))
     if compiled is None:
-        return Answer(None, termination="infeasible", message=f"arithmetic proves that {NO_ASSIGNMENT}")
+        return Answer(None, 0.0, budget.why)
     program, _ = compiled
-    result = highs.minimise(program, budget, seed=seed, relax=True, options=TOLERANCES)
-    if result.termination == "infeasible":
-        result = highs.minimise(program, budget, seed=seed, relax=True, options=DOUBTED)
-    if result.termination == "infeasible":
-        return Answer(
-            None,
-            termination="infeasible",
-            message="no assignment meets all limits, not even with divisible key groups",
-        )
-    bound = None if result.row_duals is None else max(0.0, dual_bound(program, result.row_duals))
+    said = Answer(
+        None, termination="infeasible", message="no assignment meets all limits, not even with divisible key groups"
+    )
+    result = None
+    for options in (TOLERANCES, DOUBTED):
+        if program is not None and (result is None or result.termination == "infeasible"):
+            result = highs.minimise(program, budget, seed=seed, relax=True, options=options)
+    if result is None or result.termination == "infeasible":
+        other = second_opinion(problem, budget, seed, 1, said)
+        return said if other.termination == "infeasible" else Answer(None, 0.0, budget.why)
+    bound = 0.0 if program is None or result.row_duals is None else max(0.0, dual_bound(program, result.row_duals))
     return Answer(None, bound, "completed" if result.termination == "optimal" else result.termination)
-
-
-def better_of(problem: CollocatedAllocation, answer: Answer, start: np.ndarray | None) -> Answer:
-    """The answer, with the start in it where that is better."""
-    if start is not None and answer.termination != "infeasible":
-        given = answer.assignment
-        if given is None or problem.objective(start) < problem.objective(given):
-            answer.assignment = start
-    return answer

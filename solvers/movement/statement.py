@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.movement.problem import MovementWithinLimits
 from keyshift.models.ranges import Threads
 from keyshift.solvers import cpsat, highs
+from keyshift.solvers.checked import better_of, until_checked, within
 
-MIP_DOUBT = 5e-7
-"""HiGHS proves its bound within tolerances; so much of the total state is taken off it."""
+if TYPE_CHECKING:
+    from keyshift.models.movement.cpsat_model import MovementCpSat
+    from keyshift.models.movement.pyomo_model import MovementPyomo
+
 NO_PLACEMENT = "no placement keeps within the limits"
+SMALLER = 1 / 8
+"""States are capped anew where an optimum is by so much smaller than what was known: its last digits count then."""
 
 
 def solve_milp(
@@ -22,14 +31,24 @@ def solve_milp(
     start: np.ndarray | None = None,
     threads: Threads = 1,
 ) -> Answer:
-    """The mixed-integer program by HiGHS; the bound is its dual bound less `MIP_DOUBT` of the total state."""
+    """The mixed-integer program by HiGHS; its word that there is no placement is held against CP-SAT's."""
     from keyshift.models.movement.pyomo_model import MovementPyomo
 
-    def bound(proven: float) -> float:
-        return max(0.0, (proven - MIP_DOUBT) * problem.scale)
+    def run(statement: MovementPyomo, known: np.ndarray | None) -> Answer:
+        return highs.solve(
+            statement, budget, known, bound=_not_negative, infeasible=NO_PLACEMENT, seed=seed, threads=threads
+        )
 
-    statement = MovementPyomo(problem)
-    return highs.solve(statement, budget, start, bound=bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads)
+    answer = _by_size(problem, budget, start, MovementPyomo, run)
+    doubtful = answer.termination == "infeasible" or (answer.termination == "optimal" and not _met(problem, answer))
+    if not doubtful:
+        return answer
+    other = solve_cpsat(problem, budget=budget, seed=seed, start=answer.assignment, threads=threads)
+    if answer.termination == other.termination == "infeasible":
+        return answer
+    if answer.bound is not None and answer.termination != "infeasible":
+        other.bound = max(other.bound or 0.0, answer.bound)
+    return other
 
 
 def solve_cpsat(
@@ -43,7 +62,48 @@ def solve_cpsat(
     """The same in whole numbers by CP-SAT."""
     from keyshift.models.movement.cpsat_model import MovementCpSat
 
-    statement = MovementCpSat(problem)
-    return cpsat.solve(
-        statement, budget, start, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
-    )
+    def run(statement: MovementCpSat, known: np.ndarray | None) -> Answer:
+        return cpsat.solve(
+            statement, budget, known, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
+        )
+
+    return _by_size(problem, budget, start, MovementCpSat, run)
+
+
+def _by_size(
+    problem: MovementWithinLimits,
+    budget: Budget,
+    start: np.ndarray | None,
+    make: Callable[[MovementWithinLimits, float], Any],
+    run: Callable[[Any, np.ndarray | None], Answer],
+) -> Answer:
+    """Solve with states capped at what the best known placement moves, again where the optimum is far smaller."""
+    best, most = start, math.inf if start is None else problem.objective(start)
+    while True:
+        if most == 0.0:
+            return Answer(best, 0.0, "optimal")
+        statement = within(budget, lambda: make(problem, most))  # noqa: B023 - called here and now
+        if statement is None:
+            return Answer(best, 0.0, budget.why)
+        answer = until_checked(problem, lambda: run(statement, best), statement.forbid, best)  # noqa: B023
+        answer = better_of(problem, answer, best)
+        if answer.termination == "infeasible" and best is not None:  # a cap this tight is a promise kept too well
+            return Answer(best, 0.0, "gap")
+        if answer.assignment is None or answer.termination != "optimal" or _met(problem, answer):
+            return answer
+        value = problem.objective(answer.assignment)
+        if value > SMALLER * most:
+            return answer
+        best, most = answer.assignment, value
+
+
+def _met(problem: MovementWithinLimits, answer: Answer) -> bool:
+    """Whether an answer is optimal by its own bound."""
+    if answer.assignment is None or answer.bound is None:
+        return False
+    value = problem.objective(answer.assignment)
+    return value - answer.bound <= problem.tolerance_of(value)
+
+
+def _not_negative(proven: float) -> float:
+    return max(0.0, proven)

@@ -134,7 +134,7 @@ def exact_schedule(problem: TransferScheduling, start: Schedule, budget: Budget,
     if not outcome.found:
         return start
     rounding = 0.0 if statement.times.exact else statement.seconds(problem.transfers + 1)
-    proven = statement.seconds(math.ceil(outcome.solver.best_objective_bound - 1e-6)) - rounding
+    proven = statement.seconds(outcome.bound) - rounding
     bound = max(start.bound, min(proven * (1 - 1e-12), start.seconds))
     units = np.array([outcome.solver.value(s) for s in statement.starts], dtype=float)
     starts = _left_shifted(problem, units / float(statement.times.scale))

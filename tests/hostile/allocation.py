@@ -92,7 +92,7 @@ class Truth(e.Truth):
         self.cost = [alpha * s for s in self.state]
         exact = sum(self.load) / sum(self.capacity[i] for i in self.kept)
         self.mean = Fraction(math.ceil(exact)) if self.o.get("mean") == "ceiling" else exact
-        self.scale = exact or Fraction(1)
+        self.scale = self.mean or Fraction(1)
         self.unit = max(self.mean, sum(self.load) / min(self.capacity)) or Fraction(1)
         self.rooms = []
         for name, limit in (self.o.get("resource_capacity") or {}).items():

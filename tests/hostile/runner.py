@@ -23,10 +23,9 @@ REFRESH = 1500
 
 def serve(pipe: Connection, problem: str, seed: int) -> None:
     """The child: solve what the parent names, and tell of every run before it begins."""
-    from hostile.solving import Instance
+    from hostile.solving import Instance, code_of
 
-    Instance.numbered(problem, seed, 0)
-    pipe.send(("ready", None))
+    pipe.send(("ready", code_of(problem)))
     while True:
         index, first = pipe.recv()
         instance = Instance.numbered(problem, seed, index)
@@ -45,7 +44,8 @@ class Child:
         self.process.start()
         theirs.close()
         self.served = 0
-        if self.hear(WARMING) is None:
+        self.code = self.hear(WARMING)
+        if self.code is None:
             raise RuntimeError(f"a child for {problem} does not come up")
 
     def hear(self, seconds: float) -> Any:
@@ -104,7 +104,7 @@ class Lane:
                 break
         from hostile.solving import record
 
-        return record(spec, self.seed, index, runs, verdicts)
+        return record(spec, self.seed, index, child.code, runs, verdicts)
 
     def _lost(self, run: dict[str, Any], child: Child) -> dict[str, Any]:
         kind = "hang" if child.process.is_alive() else "crash"

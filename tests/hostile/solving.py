@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
+import sys
 import time
 import traceback
-from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -86,6 +88,15 @@ def _rehearse(problem: str) -> None:
         ks.solve(mild, method.name, time_limit=5.0)
 
 
+@cache
+def code_of(problem: str) -> str:
+    """Which code answers a problem: a short hash of the models, solvers and heuristics that its methods load."""
+    _rehearse(problem)
+    floors = ("keyshift.models", "keyshift.solvers", "keyshift.heuristics")
+    loaded = [m for name, m in sorted(sys.modules.items()) if name.startswith(floors) and getattr(m, "__file__", None)]
+    return hashlib.sha256(b"".join(Path(str(m.__file__)).read_bytes() for m in loaded)).hexdigest()[:8]
+
+
 class Instance:
     """One instance: its problem, the truth about it, and its runs one by one."""
 
@@ -139,21 +150,11 @@ class Instance:
         return made
 
 
-def solve_instance(problem: str, seed: int, index: int, tell: Callable[[str], None] = str) -> dict[str, Any]:
-    """All runs of one instance, as a record; `tell` hears of each method before it begins."""
-    instance = Instance.numbered(problem, seed, index)
-    verdicts = []
-    for run in instance.runs:
-        tell(run["method"])
-        verdicts.append(instance.run(run))
-    return record(instance.spec, seed, index, instance.runs, verdicts)
-
-
 def record(
-    spec: dict[str, Any], seed: int, index: int, runs: list[dict[str, Any]], verdicts: list[Verdict]
+    spec: dict[str, Any], seed: int, index: int, code: str, runs: list[dict[str, Any]], verdicts: list[Verdict]
 ) -> dict[str, Any]:
     """What is kept of an instance: its runs' verdicts, and the instance itself where something was found."""
-    kept: dict[str, Any] = {"problem": spec["problem"], "seed": seed, "index": index, "runs": []}
+    kept: dict[str, Any] = {"problem": spec["problem"], "seed": seed, "index": index, "code": code, "runs": []}
     for run, verdict in zip(runs, verdicts, strict=True):
         kept["runs"].append({**verdict, "run": run} if verdict["found"] else verdict)
     if any(verdict["found"] for verdict in verdicts):

@@ -22,10 +22,12 @@ def table(found: Iterable[dict[str, Any]]) -> str:
     """Problem by method: instances, solves, every class of failure."""
     runs: Counter[Key] = Counter()
     instances: Counter[str] = Counter()
+    codes: dict[str, Counter[str]] = defaultdict(Counter)
     statuses: Counter[tuple[str, str, str]] = Counter()
     wrong: dict[Key, Counter[str]] = defaultdict(Counter)
     for record in found:
         instances[record["problem"]] += 1
+        codes[record["problem"]][record.get("code", "unknown")] += 1
         for verdict in record["runs"]:
             key = (record["problem"], verdict["method"])
             runs[key] += 1
@@ -33,7 +35,7 @@ def table(found: Iterable[dict[str, Any]]) -> str:
             wrong[key].update(kind for kind, _ in verdict["found"])
     lines = []
     for problem in instances:
-        lines.append(f"{problem}: {instances[problem]:,} instances")
+        lines.append(f"{problem}: {instances[problem]:,} instances, by code {dict(codes[problem])}")
         for key in (k for k in runs if k[0] == problem):
             seen = [f"{statuses[(*key, s)]} {s}" for s in ("optimal", "feasible", "infeasible", "none", "refused")]
             hard = [f"{kind} {wrong[key][kind]}" for kind in HARD if wrong[key][kind]]

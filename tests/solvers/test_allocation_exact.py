@@ -13,6 +13,7 @@ from instances.allocation import random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.families.allocation import synthetic_workload
+from keyshift.solvers.allocation import phases
 from keyshift.solvers.allocation.annealing.search import Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
@@ -63,7 +64,8 @@ def test_all_exact_methods_agree_with_brute_force_on_thousands(seed):
 def test_search_alone_agrees_with_brute_force(monkeypatch):
     """Without the shortcut for small instances the counts and the search face every option too."""
     monkeypatch.setattr("keyshift.solvers.allocation.portfolio.SMALL", 0)
-    monkeypatch.setattr("keyshift.solvers.allocation.phases.STEPS", (600_000, 600_000, 1))
+    short = phases.RoundSettings(least_steps=600_000, most_steps=600_000, steps_for_each=1)
+    monkeypatch.setattr(phases, "RoundSettings", lambda: short)
     for problem in instances(11, 30):
         agree(problem, "milp", brute_force(problem)[0])
 

@@ -7,16 +7,19 @@ import itertools
 import numpy as np
 import pytest
 from instances.allocation import random_problem
+from support.interpreted import interpret
 
 import keyshift as ks
 from keyshift.models.families.allocation import synthetic_workload
 from keyshift.solvers.allocation.annealing import kernels as search_kernels
+from keyshift.solvers.allocation.annealing import move_kernels, state_kernels
+from keyshift.solvers.allocation.annealing import search as search_module
 from keyshift.solvers.allocation.annealing.search import Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound_kernels as count_kernels
 from keyshift.solvers.allocation.counting import planner_kernels as plan_kernels
 from keyshift.solvers.allocation.counting.bound import CountBound
-from keyshift.solvers.allocation.counting.planner import CountPlanner
+from keyshift.solvers.allocation.counting.planner import CountPlanner, PlannerSettings
 
 
 def instances(seed: int, count: int) -> list[ks.KeyGroupAllocation]:
@@ -140,7 +143,6 @@ def test_large_instances_are_balanced_within_seconds():
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")  # the generator multiplies modulo 2 ** 64
 def test_search_and_planning_say_the_same_compiled_and_not(monkeypatch):
-    monkeypatch.setattr("keyshift.solvers.allocation.counting.planner.SAMPLES", 20)
     w = synthetic_workload(5, 30, changed=0.4, seed=2)
     problem = ks.KeyGroupAllocation(w, max_migrations=4, max_migration_cost=450.0, resource_capacity={"load": 9.0})
 
@@ -152,20 +154,15 @@ def test_search_and_planning_say_the_same_compiled_and_not(monkeypatch):
         search.begin(found, 2)
         search.run(300, 1.0, 0.1, instance.distance(found), doublings=1)
         counts = CountBound(instance)
-        planner = CountPlanner(instance, counts, seed=1)
+        planner = CountPlanner(instance, counts, seed=1, settings=PlannerSettings(samples=20))
         pairs = planner.pairs(0.15, np.random.default_rng(1))
         assert pairs is not None
         planned = planner.realise(pairs, 0.15, 300, 3)
         return [counts.table, planner.samples, pairs, planned, found, *search.state]
 
     compiled = everything()
-    leaves = ("draw", "node_value", "power", "give", "put", "take", "extreme", "near", "an_arrival", "propose")
-    for module, names in (
-        (count_kernels, ("least_distances", "nearest_sum", "subset_sums")),
-        (plan_kernels, ("sample_distances", "plan", "deal", "realise", "draw", "give", "node_value", "power")),
-        (search_kernels, (*leaves, "refresh", "carry", "accept", "anneal")),
-    ):
-        for name in names:
-            monkeypatch.setattr(module, name, getattr(module, name).py_func)
+    modules = (count_kernels, plan_kernels, state_kernels, move_kernels, search_kernels, search_module)
+    for module in modules:
+        interpret(monkeypatch, module, *modules)
     for ours, theirs in zip(compiled, everything(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)

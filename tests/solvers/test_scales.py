@@ -167,6 +167,23 @@ def test_highs_sees_numbers_near_one(cost_unit, row_unit):
     assert (13 - 1e-5) * cost_unit <= result.bound <= 13 * cost_unit
 
 
+def test_a_sum_of_continuous_columns_takes_its_unit_from_its_parts():
+    """Maximise t <= 6e9 (z1 + z2), z <= x, x1 + x2 <= 1: with t in units of 1, HiGHS drops it from its row as too small."""
+    program = LinearProgram(
+        cost=np.array([-1.0, 0, 0, 0, 0]), offset=6e9,
+        matrix=sp.csr_array(np.array([
+            [1.0, -6e9, -6e9, 0, 0], [0, 1, 0, -1, 0], [0, 0, 1, 0, -1], [0, 0, 0, 1, 1], [0, 0, 0, 5, 7],
+        ])),
+        row_lower=np.full(5, -np.inf), row_upper=np.array([0.0, 0, 0, 1, 4]), column_lower=np.zeros(5),
+        column_upper=np.array([6e9, 1, 1, 1, 1]), integer=np.array([False, False, False, True, True]),
+    )  # fmt: skip
+    made, _ = in_units(program)
+    assert np.abs(made.matrix.data).min() > 0.01
+    result = highs.minimise(program, Budget())
+    assert result.bound == pytest.approx(6e9, rel=1e-6)
+    np.testing.assert_allclose(result.values, 0, atol=1e-3)
+
+
 def test_a_whole_objective_is_bounded_by_whole_numbers():
     program = knapsack(3e9, 1.0)
     whole = LinearProgram(**{**vars(program), "column_upper": np.array([1.0, 1, 1, 1, 0])})
@@ -176,7 +193,14 @@ def test_a_whole_objective_is_bounded_by_whole_numbers():
 def test_a_float_off_by_its_last_place_is_no_proof_of_one_more():
     assert cpsat.whole_bound(225000000000.00006) == 225000000000
     assert cpsat.whole_bound(12.0000001) == 12
+    assert cpsat.whole_bound(4165601.000021858, 320690891434 + 4165601) == 4165601
     assert cpsat.whole_bound(12.1) == 13
+
+
+def test_a_small_state_beside_a_large_one_that_stays_is_bounded_by_itself():
+    w = ks.Workload(load=[0.0] * 2, state=[7 / 3, 3.0308737151598733e-05], current=[1, 0], nodes=3,
+                    draining=[True, False, False])  # fmt: skip
+    assert ks.solve(ks.IntervalMigration(w, 2, 0), "free").bound <= w.state[1]
 
 
 def test_what_does_not_come_back_is_left_behind():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -20,8 +21,8 @@ KERNELS = {
 
 @pytest.mark.parametrize("name", FORMULATIONS)
 def test_a_method_with_kernels_names_what_compiles_them(name):
-    named = [m.name for m in FORMULATIONS[name].methods if m.warm_up is not None]
-    assert named == KERNELS[name]
+    named = {m.name for m in FORMULATIONS[name].methods if m.warm_up is not None}
+    assert set(KERNELS[name]) <= named  # others name what imports their solver
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,8 @@ def test_a_method_with_kernels_names_what_compiles_them(name):
 )
 def test_nothing_is_compiled_while_a_warmed_up_method_runs(name):
     # In a process of its own: in this one, other tests have compiled what a preparation may lack.
-    run = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=False)
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=False, env=path)
     assert run.returncode == 0, run.stderr
 
 

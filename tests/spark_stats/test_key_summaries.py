@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keyshift.models.errors import InputError
 from keyshift.models.routing.hlhe import hlhe
 from keyshift.models.routing.hlhe_kernel import discretise_counts
 from keyshift.spark_stats import heavy_pairs
-from keyshift.spark_stats.key_problems import messages
+from keyshift.spark_stats.key_problems import _room, messages
 
 SKEWS = (0.0, 0.5, 1.0, 1.5, 2.5)
 
@@ -78,3 +80,16 @@ def test_a_histogram_becomes_a_stream_of_all_its_messages(monkeypatch):
     share = [np.count_nonzero(chunk == 5) / chunk.size for chunk in chunks]
     assert min(share) > 0.8  # evenly spread
     assert all((a == b).all() for a, b in zip(chunks, messages(keys, counts), strict=True))
+
+
+def test_what_the_other_keys_leave_is_the_room_of_the_listed():
+    listed = pd.DataFrame({"home": [0, 0, 1], "load": [30.0, 10.0, 5.0]})
+    with pytest.raises(InputError, match="a key carries 30, and beside the keys that are not listed no node has room"):
+        _room(np.array([100.0, 72.0, 55.0]), listed, 3, 0.1)
+    room, theta = _room(np.array([100.0, 45.0, 35.0]), listed, 3, 0.1)
+    np.testing.assert_allclose(room, [66 - 60, 66 - 40, 66 - 35])
+    assert (1 + theta) * 45 == pytest.approx(room.sum())  # so that the limits of the listed keys are the room itself
+    room, _ = _room(np.array([100.0, 45.0, 35.0]), listed, [2.0, 1.0, 1.0], 0.1)
+    np.testing.assert_allclose(room, [99 - 60, 49.5 - 40, 49.5 - 35])
+    with pytest.raises(InputError, match="node 0: the keys that are not listed carry 60, its limit is"):
+        _room(np.array([100.0, 45.0, 5.0]), listed, 3, 0.1)

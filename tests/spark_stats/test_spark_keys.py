@@ -110,17 +110,20 @@ def test_keys_and_compact_records(spark):
     # The same keys as problems.
     routing = keys.mixed_routing(3, 0.2, degree=4, movable=3, exceptions={"w0": (homes[groups["w0"]] + 1) % 3})
     w = routing.workload
-    rests = sum(str(key).startswith("(the other keys") for key in w.keys)
-    assert w.key_groups - rests < len(counts)
-    home_load = np.bincount(w.home, weights=w.load[-1], minlength=3)
-    true = np.zeros(3)
+    assert w.key_groups < len(counts)
+    assert dict(zip(w.keys, w.load[0], strict=True)).items() <= counts.items()
+    others = np.zeros(3)
     for word, n in counts.items():
-        true[homes[groups[word]]] += n
-    np.testing.assert_allclose(home_load, true)
+        others[homes[groups[word]]] += 0 if word in w.keys else n
+    np.testing.assert_allclose(
+        routing.upper + others, np.full(3, 1.2 * 400 / 3)
+    )  # the limit of all keys, for every node
     at = w.keys.index("w0")
     assert w.current[at] == (w.home[at] + 1) % 3
     with pytest.raises(InputError, match="rows would come to the driver, more than max_rows = 5"):
         keys.mixed_routing(3, 0.2, max_rows=5)
+    with pytest.raises(InputError, match="on the upper side only"):
+        keys.mixed_routing(3, 0.2, sides="both")
 
     splitting = keys.key_splitting(4)
     assert (splitting.messages, splitting.workers) == (400, 4)

@@ -12,5 +12,5 @@ def interpret(monkeypatch: pytest.MonkeyPatch, module: ModuleType, *users: Modul
     for name, function in list(vars(module).items()):
         if hasattr(function, "py_func"):
             for place in (module, *users):
-                if hasattr(place, name):
+                if getattr(place, name, None) is function:  # another module's function may have the same name
                     monkeypatch.setattr(place, name, function.py_func)

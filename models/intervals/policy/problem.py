@@ -17,12 +17,12 @@ from keyshift.models.intervals.partition import require_intervals
 from keyshift.models.intervals.policy.table import NOT_ASKED, PolicyTable
 from keyshift.models.intervals.policy.transitions import Transitions, read_transitions
 from keyshift.models.intervals.step.problem import IntervalMigration
-from keyshift.models.problem import CheckReport, Problem, Violation
+from keyshift.models.problem import CheckReport, MovesState, Violation
 from keyshift.models.workload import IntArray, Workload
 
 
 @dataclass(frozen=True, eq=False)
-class MigrationPolicy(Problem):
+class MigrationPolicy(MovesState):
     r"""Decide every migration of an operator whose node count follows a Markov chain, and move little state.
 
     States: (n, P), n nodes and a partition P of the tasks into at most n intervals, each within the load limit (3) of
@@ -84,18 +84,14 @@ class MigrationPolicy(Problem):
     nodes_after: int | None = None
 
     def __post_init__(self) -> None:
-        def put(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
-        if not isinstance(self.workload, Workload):
-            raise InputError(f"workload must be a Workload, not a {type(self.workload).__name__}")
+        self._require_workload()
         require_intervals(self.workload)
-        put("transitions", read_transitions(self.transitions))
-        put("tau", exact_number("tau", self.tau))
-        put("discount", arrays.real("discount", self.discount, optional=False))
+        self._put("transitions", read_transitions(self.transitions))
+        self._put("tau", exact_number("tau", self.tau))
+        self._put("discount", arrays.real("discount", self.discount, optional=False))
         if self.discount >= 1:
             raise InputError(f"discount = {self.discount} must be below 1: undiscounted costs have no end")
-        put("nodes_after", arrays.whole("nodes_after", self.nodes_after, least=1))
+        self._put("nodes_after", arrays.whole("nodes_after", self.nodes_after, least=1))
         if self.nodes_after is not None and self.nodes_after not in self.transitions:
             raise InputError(f"nodes_after = {self.nodes_after} has no row in transitions")
         if self.nodes_after is None and self.nodes_now not in self.transitions:
@@ -148,11 +144,6 @@ class MigrationPolicy(Problem):
         return np.asarray(assignment[0, self.counts.index(nodes_after)])
 
     # What every problem answers ---------------------------------------------------------------------------------
-
-    @property
-    def scale(self) -> float:
-        """All the state (1 when there is none)."""
-        return float(self.workload.state.sum()) or 1.0
 
     def canonical(self, assignment: Any) -> np.ndarray:
         try:

@@ -59,7 +59,7 @@ def _row(n: int, row: Mapping[Any, Any]) -> Mapping[int, float]:
         _count(f"transitions[{n}] key {after!r}", after): arrays.real(f"transitions[{n}][{after}]", p, optional=False)
         for after, p in row.items()
     }
-    total = sum(chances.values())  # type: ignore[arg-type]
+    total = float(sum(chances.values()))  # type: ignore[arg-type]
     if abs(total - 1.0) > ROW_SLACK:
         raise InputError(f"transitions[{n}] sums to {total:g}, expected 1")
     if abs(total - 1.0) <= 1e-12:

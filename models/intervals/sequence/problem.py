@@ -17,12 +17,12 @@ from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
 from keyshift.models.intervals.partition import broken_rules, interval_metrics, require_intervals
 from keyshift.models.intervals.step.problem import IntervalMigration
-from keyshift.models.problem import Problem, Violation, read_assignment
+from keyshift.models.problem import MovesState, Violation, read_assignment
 from keyshift.models.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)
-class MigrationSequence(Problem):
+class MigrationSequence(MovesState):
     r"""Migrate through a known sequence of node counts, and move as little state as possible in all.
 
     With :math:`x^0` the assignment of now, the variables of `IntervalMigration` for every step t = 1..p, and its rules
@@ -67,8 +67,7 @@ class MigrationSequence(Problem):
     tau: float | Fraction
 
     def __post_init__(self) -> None:
-        if not isinstance(self.workload, Workload):
-            raise InputError(f"workload must be a Workload, not a {type(self.workload).__name__}")
+        self._require_workload()
         require_intervals(self.workload)
         stated: Any = self.node_counts.split(",") if isinstance(self.node_counts, str) else self.node_counts
         stated = [_number(n) for n in stated] if np.ndim(stated) == 1 else []
@@ -76,8 +75,8 @@ class MigrationSequence(Problem):
             raise InputError(f"node_counts = {self.node_counts!r} must be a sequence of at least one number of nodes")
         given = enumerate(stated)
         counts = tuple(arrays.whole(f"node_counts[{t}]", n, least=1, optional=False) for t, n in given)
-        object.__setattr__(self, "node_counts", counts)
-        object.__setattr__(self, "tau", exact_number("tau", self.tau))
+        self._put("node_counts", counts)
+        self._put("tau", exact_number("tau", self.tau))
 
     # Data of the formulation ------------------------------------------------------------------------------------
 
@@ -106,11 +105,6 @@ class MigrationSequence(Problem):
         return IntervalMigration(self.workload, nodes_after or self.counts[0], self.tau)
 
     # What every problem answers ---------------------------------------------------------------------------------
-
-    @property
-    def scale(self) -> float:
-        """All the state (1 when there is none)."""
-        return float(self.workload.state.sum()) or 1.0
 
     def tolerance_of(self, objective: float) -> float:
         """A millionth of the objective itself: its methods count in whole units, fine enough for any answer."""

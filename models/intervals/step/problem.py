@@ -10,15 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keyshift.models import arrays
-from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
 from keyshift.models.intervals.partition import broken_rules, cuts_of, interval_metrics, require_intervals
-from keyshift.models.problem import Problem, Violation, read_assignment
+from keyshift.models.problem import MovesState, Violation, read_assignment
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 
 @dataclass(frozen=True, eq=False)
-class IntervalMigration(Problem):
+class IntervalMigration(MovesState):
     r"""Cut the tasks into intervals for another number of nodes, and move as little state as possible.
 
     Sets and data: tasks (key groups) k = 0..m-1 in order, of load :math:`w_k` (last window) and state :math:`s_k`;
@@ -70,12 +69,11 @@ class IntervalMigration(Problem):
     tau: float | Fraction
 
     def __post_init__(self) -> None:
-        if not isinstance(self.workload, Workload):
-            raise InputError(f"workload must be a Workload, not a {type(self.workload).__name__}")
+        self._require_workload()
         require_intervals(self.workload)
         nodes_after = arrays.whole("nodes_after", self.nodes_after, least=1, optional=False)
-        object.__setattr__(self, "nodes_after", nodes_after)
-        object.__setattr__(self, "tau", exact_number("tau", self.tau))
+        self._put("nodes_after", nodes_after)
+        self._put("tau", exact_number("tau", self.tau))
 
     # Data of the formulation ------------------------------------------------------------------------------------
 
@@ -121,11 +119,6 @@ class IntervalMigration(Problem):
         return w.state if w.kept.all() else np.where(w.draining[w.current], 0.0, w.state)
 
     # What every problem answers ---------------------------------------------------------------------------------
-
-    @property
-    def scale(self) -> float:
-        """All the state (1 when there is none)."""
-        return float(self.workload.state.sum()) or 1.0
 
     def tolerance_of(self, objective: float) -> float:
         """A millionth of the objective itself: its methods count in whole units, fine enough for any answer."""

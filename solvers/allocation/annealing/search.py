@@ -10,25 +10,75 @@ takes O(log p).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.workload import IntArray
-from keyshift.solvers.allocation.annealing import kernels
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.allocation.annealing.kernels import Touched, anneal
+from keyshift.solvers.allocation.annealing.move_kernels import Edit
+from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put
 from keyshift.solvers.allocation.arrays import Instance
 
-STEPS = 300_000
-"""Steps of the first round, and of all on small instances."""
-MOVES, LONGEST = 40, 100.0
-"""With more moves than so many, rounds grow as their number to the power of 3/2; at most so many times."""
-CHUNK = 20_000
-"""Steps between two looks at the clock, and as many as four times the key groups."""
+
+@dataclass(frozen=True)
+class AnnealingSettings:
+    """Tuning numbers of the annealed search.
+
+    Attributes
+    ----------
+    steps : int
+        Steps of the first round, and of all on small instances.
+    many_moves, longest : float
+        With more migrations than so many, rounds grow as their number to the power of 3/2; at most so many times.
+    chunk : int
+        Steps between two looks at the clock, and as many as four times the key groups.
+    continue_every : int
+        On large instances every so many rounds one continues from the best assignment.
+    insert : float
+        How often a migration more is tried, of all steps.
+    swap_targets, replace, relocate, replace_source, reinsert, remove, reroute_chain, shorten_chain : float
+        How often each move is drawn, of all other steps; what is left of 1 lengthens chains.
+    """
+
+    steps: int = 300_000
+    many_moves: float = 40
+    longest: float = 100.0
+    chunk: int = 20_000
+    continue_every: int = 3
+    insert: float = 0.15
+    swap_targets: float = 0.25
+    replace: float = 0.25
+    relocate: float = 0.10
+    replace_source: float = 0.10
+    reinsert: float = 0.04
+    remove: float = 0.02
+    reroute_chain: float = 0.16
+    shorten_chain: float = 0.04
+
+    @property
+    def shares(self) -> FloatArray:
+        """The share of insertions, then the cumulative shares of the other moves in the order above."""
+        others = (
+            self.swap_targets, self.replace, self.relocate, self.replace_source, self.reinsert, self.remove,
+            self.reroute_chain, self.shorten_chain,
+        )  # fmt: skip
+        return np.round(np.concatenate(([self.insert], np.cumsum(others))), 9)
 
 
 def generator(seed: int, stream: int) -> np.ndarray:
     """State of a kernel's random generator, shape (1,): one for each seed and stream."""
     return np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64) | np.uint64(1)
+
+
+def data_of(instance: Instance, order: IntArray) -> SearchData:
+    """The instance as the kernels take it, its key groups by current node in the order given."""
+    it = instance
+    return SearchData(
+        it.load, it.weight, it.mean, it.draining, it.open_to_all, it.current, it.use, it.room,
+        1.0 + it.distance(it.current), it.cost, it.max_cost, it.max_moves, order, it.by_node[1],
+    )  # fmt: skip
 
 
 class Round(NamedTuple):
@@ -48,18 +98,22 @@ class Search:
     ----------
     instance : Instance
     seed : int
+    settings : AnnealingSettings, optional
     """
 
-    def __init__(self, instance: Instance, seed: int) -> None:
-        self.instance, self.seed = instance, seed
+    def __init__(self, instance: Instance, seed: int, settings: AnnealingSettings | None = None) -> None:
+        self.instance, self.seed, self.settings = instance, seed, settings or AnnealingSettings()
         it = instance
-        self.order = np.lexsort((it.load, it.current)).astype(np.int64)
-        self.bump = 1.0 + it.distance(it.current)
-        self.chunk = CHUNK + 4 * it.key_groups
+        self.data = data_of(it, order=np.lexsort((it.load, it.current)).astype(np.int64))
+        self.chunk = self.settings.chunk + 4 * it.key_groups
         self.best_moves = np.full((2, it.max_moves + 1), -1, np.int64)
+        self.edit = Edit(*np.full((3, 2), -1, np.int64), self.settings.shares)
+        self.touched = Touched(np.empty(8, np.int64), np.empty(8), np.empty((it.use.shape[0], 8)), np.empty(8))
 
-    polish = Round(STEPS // 3, 0.3, 0.03, 2, False)
-    """The round that improves an assignment without leaving its neighbourhood."""
+    @property
+    def polish(self) -> Round:
+        """The round that improves an assignment without leaving its neighbourhood."""
+        return Round(self.settings.steps // 3, 0.3, 0.03, 2, False)
 
     def schedule(self, turn: int) -> Round:
         """Steps and temperatures of a round.
@@ -69,10 +123,12 @@ class Search:
         Large instances need long rounds. There short and cold ones, each twice as long, improve the given start first,
         so that a short time limit is served too; later every third round continues from the best.
         """
-        size = min(LONGEST, max(1.0, (self.instance.max_moves / MOVES) ** 1.5))
+        settings = self.settings
+        size = min(settings.longest, max(1.0, (self.instance.max_moves / settings.many_moves) ** 1.5))
         short = 2.0 ** min(turn, 30) < size
-        steps = int(STEPS * (2.0**turn if short else size * (1.0 + turn / 60)))
-        if short or (size > 1 and turn % 3 == 2):
+        steps = int(settings.steps * (2.0**turn if short else size * (1.0 + turn / 60)))
+        last_of_cycle = turn % settings.continue_every == settings.continue_every - 1
+        if short or (size > 1 and last_of_cycle):
             return Round(steps, 0.1, 0.01, 1, False) if turn % 2 == 0 else Round(steps, 0.3, 0.03, 2, False)
         return Round(steps, 3.0, 0.1, 2, True) if turn % 2 == 0 else Round(steps, 1.0, 0.1, 1, True)
 
@@ -83,15 +139,14 @@ class Search:
         away = np.flatnonzero(start != it.current)
         if away.size > it.max_moves:
             raise ValueError(f"{away.size} key groups have moved, the limit is {it.max_moves}")
-        dev, used = it.deviations(it.current), it.used(it.current)
-        moves, role = np.full((4, it.max_moves + 1), -1, np.int64), np.full(it.key_groups, -1, np.int64)
-        first, tally = np.full(it.nodes, -1, np.int64), np.zeros(2)
+        slots = it.max_moves + 1
+        self.state = SearchState(
+            np.full((4, slots), -1, np.int64), np.full(it.key_groups, -1, np.int64), np.full(it.nodes, -1, np.int64),
+            it.deviations(it.current), it.used(it.current), np.zeros(it.nodes), np.zeros(2),
+        )  # fmt: skip
         for x, k in enumerate(away):
-            kernels.put(
-                x, k, start[k], it.load, it.weight, it.current, it.use, it.cost, moves, role, first, dev, used, tally
-            )
-        tally[0] = away.size
-        self.state = (moves, role, first, dev, used, np.zeros(it.nodes), tally)
+            put(x, k, start[k], self.data, self.state)
+        self.state.tally[0] = away.size
 
     def run(self, steps: int, hot: float, cold: float, value: float, doublings: int = 2) -> IntArray | None:
         """Anneal for some steps.
@@ -112,12 +167,20 @@ class Search:
             The best assignment found, None when none is below `value`.
         """
         it = self.instance
-        value = min(value, self.bump)
-        found = kernels.anneal(
-            self.rng, steps, doublings, hot, cold, self.best_moves, value, self.bump,
-            it.load, it.weight, it.mean, it.draining, it.open_to_all, it.current, it.use, it.room, it.cost,
-            self.order, it.by_node[1], it.max_moves, it.max_cost, *self.state,
-        )  # fmt: skip
+        value = min(value, self.data.bump)
+        found = anneal(
+            self.rng,
+            steps,
+            doublings,
+            hot,
+            cold,
+            self.best_moves,
+            value,
+            self.edit,
+            self.touched,
+            self.data,
+            self.state,
+        )
         if found >= value:
             return None
         count = self.best_moves[0, -1]

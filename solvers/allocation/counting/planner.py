@@ -14,17 +14,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from keyshift.models.workload import IntArray
-from keyshift.solvers.allocation.annealing.search import generator
+from keyshift.solvers.allocation.annealing.search import data_of, generator
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import planner_kernels as kernels
 from keyshift.solvers.allocation.counting.bound import CountBound
 
-SAMPLES = 400
-"""Samples of every node and pair."""
-MOST_STATES = 50_000_000
-"""Steps of the dynamic program at most; beyond, nothing is planned."""
-RAREST = 1e-4
-"""A pair that no sample of reached but that the bound allows counts as this likely."""
+
+@dataclass(frozen=True)
+class PlannerSettings:
+    """Tuning numbers of the planner.
+
+    Attributes
+    ----------
+    samples : int
+        Samples of every node and pair.
+    most_states : int
+        Steps of the dynamic program at most; beyond, nothing is planned.
+    rarest : float
+        A pair that no sample has reached but that the bound allows counts as this likely.
+    """
+
+    samples: int = 400
+    most_states: int = 50_000_000
+    rarest: float = 1e-4
 
 
 @dataclass
@@ -36,6 +48,7 @@ class CountPlanner:
     instance : Instance
     counts : CountBound
     seed : int
+    settings : PlannerSettings
 
     Attributes
     ----------
@@ -46,6 +59,7 @@ class CountPlanner:
     instance: Instance
     counts: CountBound
     seed: int
+    settings: PlannerSettings = PlannerSettings()
 
     def __post_init__(self) -> None:
         it = self.instance
@@ -53,11 +67,11 @@ class CountPlanner:
         self.most = min(it.max_moves, it.nodes * (self.size - 1))
         self.widest = min(self.most, 4 * self.size)
         states = it.nodes * self.size**2 * (2 * self.widest + 1) * (self.most + 1)
-        self.useful = self.most > 0 and it.nodes > 1 and states <= MOST_STATES
+        self.useful = self.most > 0 and it.nodes > 1 and states <= self.settings.most_states
         if not self.useful:
             return
         self.excess = it.deviations(it.current) / it.weight
-        self.samples = np.empty((it.nodes, self.size, self.size, SAMPLES), np.float32)
+        self.samples = np.empty((it.nodes, self.size, self.size, self.settings.samples), np.float32)
         self.sample(np.arange(it.key_groups), 0)
         self.rank = self._alternating()
 
@@ -102,7 +116,7 @@ class CountPlanner:
     def pairs(self, distance: float, rng: np.random.Generator) -> IntArray | None:
         """Departures and arrivals of each node for a target distance, shape (n, 2); None when there is no plan."""
         share = (self.samples <= distance).mean(axis=3)
-        penalty = -np.log(np.maximum(share, RAREST))
+        penalty = -np.log(np.maximum(share, self.settings.rarest))
         penalty += 0.5 * rng.random(penalty.shape) * (penalty > 0)  # another plan each time
         table = self.counts.table[:, : self.size, : self.size]
         penalty[table > distance] = kernels.NEVER
@@ -127,12 +141,11 @@ class CountPlanner:
             return None
         if not kernels.deal(rng, pairs, order, starts, it.current, keys, targets) or moves == 0:
             return None
-        best_keys, best_targets = keys.copy(), targets.copy()
-        kernels.realise(
-            rng, iterations, 3, 1.0, 0.01, max(distance, 1e-9), 1.0 + it.distance(it.current), keys, targets,
-            order, starts, it.load, it.weight, it.draining, it.current, it.use, it.room, it.cost, it.max_cost,
-            it.deviations(it.current), it.used(it.current), best_keys, best_targets,
+        plan = kernels.Realisation(
+            keys, targets, keys.copy(), targets.copy(), np.full(it.key_groups, -1, np.int64),
+            it.deviations(it.current), it.used(it.current), np.empty(it.nodes),
         )  # fmt: skip
+        kernels.realise(rng, iterations, 3, 1.0, 0.01, max(distance, 1e-9), data_of(it, order), plan)
         assignment = it.current.copy()
-        assignment[best_keys] = best_targets
+        assignment[plan.best_keys] = plan.best_targets
         return assignment

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
-from keyshift.solvers.allocation.annealing.kernels import give, node_value, power
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.allocation.annealing.state_kernels import LEAF, give, node_value, power
 from keyshift.solvers.random_kernels import uniform as draw
 
 NEVER = 1e9
@@ -93,116 +96,126 @@ def deal(rng, pairs, order, starts, current, keys, targets):
         y = int(draw(rng) * (x + 1))
         targets[x], targets[y] = targets[y], targets[x]
     for _ in range(20 * m):
-        at_home = 0
+        going_nowhere = 0
         for x in range(m):
             if targets[x] == current[keys[x]]:
                 y = int(draw(rng) * m)
                 if targets[y] != current[keys[x]] and targets[x] != current[keys[y]]:
                     targets[x], targets[y] = targets[y], targets[x]
                 else:
-                    at_home += 1
-        if at_home == 0:
+                    going_nowhere += 1
+        if going_nowhere == 0:
             return True
     return m == 0
 
 
+class Realisation(NamedTuple):
+    """A plan being realised: who migrates where, and what that does to the nodes."""
+
+    keys: IntArray
+    targets: IntArray
+    best_keys: IntArray
+    best_targets: IntArray
+    role: IntArray
+    """Where in `keys` each key group stands, -1 when it stays, shape (p,)."""
+    dev: FloatArray
+    used: FloatArray
+    value: FloatArray
+
+
+@njit(**LEAF)
+def exchange(k, other, i, j, data, plan):
+    """Key group k goes from node i to node j, and another one from j to i."""
+    give(k, i, j, plan.dev, plan.used, data)
+    give(other, j, i, plan.dev, plan.used, data)
+
+
+@njit(**LEAF)
+def settle_in(distance, doublings, data, plan):
+    """Carry out all migrations; the migration cost, and the sum to be annealed."""
+    paid, total = 0.0, 0.0
+    for x in range(plan.keys.size):
+        k = plan.keys[x]
+        plan.role[k] = x
+        give(k, data.current[k], plan.targets[x], plan.dev, plan.used, data)
+        paid += data.cost[k]
+    for i in range(plan.dev.size):
+        plan.value[i] = node_value(i, plan.dev, plan.used, data)
+        total += power(plan.value[i] / distance, doublings)
+    return paid, total
+
+
+@njit(**LEAF)
+def replace(rng, x, data, plan):
+    """Draw another key group of the same node to leave in the stead of the one in slot x; -1 if it leaves already."""
+    i = data.current[plan.keys[x]]
+    other = data.order[data.starts[i] + int(draw(rng) * (data.starts[i + 1] - data.starts[i]))]
+    return -1 if plan.role[other] >= 0 else other
+
+
+@njit(**LEAF)
+def swap_targets(rng, x, data, plan):
+    """Draw a slot whose target may be exchanged for that of slot x; -1 if one would go nowhere, or nothing would change."""
+    y = int(draw(rng) * plan.keys.size)
+    i, j = plan.targets[x], plan.targets[y]
+    return -1 if i == j or j == data.current[plan.keys[x]] or i == data.current[plan.keys[y]] else y
+
+
 @njit(cache=True, error_model="numpy")
-def realise(
-    rng,
-    iterations,
-    doublings,
-    hot,
-    cold,
-    distance,
-    bump,
-    keys,
-    targets,
-    order,
-    starts,
-    load,
-    weight,
-    draining,
-    current,
-    use,
-    room,
-    cost,
-    max_cost,
-    dev,
-    used,
-    best_keys,
-    best_targets,
-):
+def realise(rng, iterations, doublings, hot, cold, distance, data, plan):
     """Anneal which key groups make the planned departures and where each goes; counts never change.
 
-    Two exchanges: another key group of the same node leaves in its stead; two leaving key groups swap targets.
-    Returns the least largest value met, with its moves in `best_keys`, `best_targets`.
+    Two moves: another key group of the same node leaves in its stead (`replace`); two leaving key groups exchange
+    their targets (`swap_targets`). Returns the least largest value met, with its moves in ``plan.best_keys`` and
+    ``plan.best_targets``.
     """
-    n, m = dev.size, keys.size
-    role = np.full(load.size, -1, np.int64)
-    value = np.empty(n)
-    paid = 0.0
-    for x in range(m):
-        role[keys[x]] = x
-        give(keys[x], current[keys[x]], targets[x], load, weight, use, dev, used)
-        paid += cost[keys[x]]
-    best, above, total = np.inf, n, 0.0
-    for i in range(n):
-        value[i] = node_value(i, dev, draining, used, room, bump)
-        total += power(value[i] / distance, doublings)
-    if paid <= max_cost:
+    keys, targets, dev, used, value = plan.keys, plan.targets, plan.dev, plan.used, plan.value
+    paid, total = settle_in(distance, doublings, data, plan)
+    best, above = np.inf, dev.size
+    if paid <= data.max_cost:
         best, above = value.max(), 1
-        best_keys[:] = keys
-        best_targets[:] = targets
+        plan.best_keys[:] = keys
+        plan.best_targets[:] = targets
     temperature, cooling = hot, (cold / hot) ** (1.0 / max(1, iterations))
     for _ in range(iterations):
         temperature *= cooling
-        x = int(draw(rng) * m)
-        k = keys[x]
-        replace = draw(rng) < 0.5
-        if replace:
-            i = current[k]
-            other = order[starts[i] + int(draw(rng) * (starts[i + 1] - starts[i]))]
-            if role[other] >= 0:
+        x = int(draw(rng) * keys.size)
+        k, y, spent = keys[x], x, paid
+        replaced = draw(rng) < 0.5
+        if replaced:
+            other = replace(rng, x, data, plan)
+            if other < 0:
                 continue
-            i, j, y = current[k], targets[x], x
-            spent = paid + cost[other] - cost[k]
-            if spent > max_cost and spent > paid:
+            i, j = targets[x], data.current[k]
+            spent = paid + data.cost[other] - data.cost[k]
+            if spent > data.max_cost and spent > paid:
                 continue
-            give(k, j, i, load, weight, use, dev, used)
-            give(other, i, j, load, weight, use, dev, used)
         else:
-            y = int(draw(rng) * m)
-            other = keys[y]
-            i, j = targets[x], targets[y]
-            if i == j or j == current[k] or i == current[other]:
+            y = swap_targets(rng, x, data, plan)
+            if y < 0:
                 continue
-            spent = paid
-            give(k, i, j, load, weight, use, dev, used)
-            give(other, j, i, load, weight, use, dev, used)
-        new_i, new_j = node_value(i, dev, draining, used, room, bump), node_value(j, dev, draining, used, room, bump)
+            other, i, j = keys[y], targets[x], targets[y]
+        exchange(k, other, i, j, data, plan)
+        new_i, new_j = node_value(i, dev, used, data), node_value(j, dev, used, data)
         after = total + (
             power(new_i / distance, doublings) - power(value[i] / distance, doublings)
             + power(new_j / distance, doublings) - power(value[j] / distance, doublings)
         )  # fmt: skip
-        if after <= total * (1.0 - temperature * np.log(1.0 - draw(rng))):
-            above += int(new_i >= best) - int(value[i] >= best) + int(new_j >= best) - int(value[j] >= best)
-            value[i], value[j], total, paid = new_i, new_j, after, spent
-            if replace:
-                keys[x], role[k], role[other] = other, -1, x
-            else:
-                targets[x], targets[y] = j, i
-            if above == 0 and paid <= max_cost:
-                best = value.max()
-                best_keys[:] = keys
-                best_targets[:] = targets
-                total, above = 0.0, 0
-                for node in range(n):
-                    total += power(value[node] / distance, doublings)
-                    above += value[node] >= best
-        elif replace:
-            give(other, j, i, load, weight, use, dev, used)
-            give(k, i, j, load, weight, use, dev, used)
+        if after > total * (1.0 - temperature * np.log(1.0 - draw(rng))):
+            exchange(other, k, i, j, data, plan)
+            continue
+        above += int(new_i >= best) - int(value[i] >= best) + int(new_j >= best) - int(value[j] >= best)
+        value[i], value[j], total, paid = new_i, new_j, after, spent
+        if replaced:
+            keys[x], plan.role[k], plan.role[other] = other, -1, x
         else:
-            give(k, j, i, load, weight, use, dev, used)
-            give(other, i, j, load, weight, use, dev, used)
+            targets[x], targets[y] = j, i
+        if above == 0 and paid <= data.max_cost:
+            best = value.max()
+            plan.best_keys[:] = keys
+            plan.best_targets[:] = targets
+            total, above = 0.0, 0
+            for node in range(dev.size):
+                total += power(value[node] / distance, doublings)
+                above += value[node] >= best
     return best

@@ -122,6 +122,8 @@ def _candidates(
         if budget.expired:
             return chosen
     for _ in range(4 * most):
+        if budget.expired:
+            break
         jittered = weights(state * (1 + noise * rng.uniform(-1, 1, state.size))).prefix
         for n in problem.reachable:
             after = int(rng.choice(list(problem.transitions[n])))

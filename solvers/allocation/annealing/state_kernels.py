@@ -1,0 +1,139 @@
+"""What the annealed search works on, and the kernels that keep it in step.
+
+An assignment is a list of migrations, one a slot, so that a step of the search costs no more than the nodes it touches.
+Loads are in units of the mean: a node's deviation is a fraction of it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from numba import njit
+
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+
+LEAF = {"cache": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
+"""Kernels that allocate nothing: without reference counts on their arrays a step takes a quarter of the time."""
+
+
+class SearchData(NamedTuple):
+    """What a search never changes: the instance as arrays (see `keyshift.solvers.allocation.arrays.Instance`)."""
+
+    load: FloatArray
+    weight: FloatArray
+    mean: float
+    draining: BoolArray
+    open_to_all: BoolArray
+    current: IntArray
+    use: FloatArray
+    room: FloatArray
+    bump: float
+    """What a node over a capacity counts for: more than any deviation."""
+    cost: FloatArray
+    max_cost: float
+    max_moves: int
+    order: IntArray
+    """Key groups by current node, the lightest first."""
+    starts: IntArray
+    """Where each node's begin in `order`, shape (n + 1,)."""
+
+
+class SearchState(NamedTuple):
+    """Where a search stands."""
+
+    moves: IntArray
+    """Shape (4, slots): the key group of each slot, its target, the next and the previous slot of that target, or -1."""
+    role: IntArray
+    """The slot of each key group, -1 when it stays, shape (p,)."""
+    first: IntArray
+    """The first slot with each node as its target, or -1, shape (n,)."""
+    dev: FloatArray
+    used: FloatArray
+    value: FloatArray
+    """`node_value` of each node, shape (n,)."""
+    tally: FloatArray
+    """How many slots are in use, and the migration cost."""
+
+
+@njit(**LEAF)
+def excess(i, used, data):
+    """What the capacities that node i breaks add to its value."""
+    v = 0.0
+    for r in range(used.shape[0]):
+        room = data.room[r, i]
+        if used[r, i] > room:
+            v += data.bump + (used[r, i] - room) / (room if room > 0 else 1.0)
+    return v
+
+
+@njit(**LEAF)
+def node_value(i, dev, used, data):
+    """How badly node i does: its deviation, upwards only when draining, and a jump when over a capacity."""
+    v = max(dev[i], 0.0) if data.draining[i] else abs(dev[i])
+    return v + excess(i, used, data)
+
+
+@njit(**LEAF)
+def power(x, doublings):
+    """x ** (2 ** doublings)."""
+    for _ in range(doublings):
+        x *= x
+    return x
+
+
+@njit(**LEAF)
+def give(k, source, target, dev, used, data):
+    """Carry a key group's load and resources from one node to another."""
+    dev[source] -= data.load[k] * data.weight[source]
+    dev[target] += data.load[k] * data.weight[target]
+    for r in range(used.shape[0]):
+        used[r, source] -= data.use[r, k]
+        used[r, target] += data.use[r, k]
+
+
+@njit(**LEAF)
+def put(x, k, target, data, state):
+    """Let slot x migrate key group k to a target."""
+    give(k, data.current[k], target, state.dev, state.used, data)
+    moves, head = state.moves, state.first[target]
+    moves[0, x], moves[1, x], moves[2, x], moves[3, x] = k, target, head, -1
+    if head >= 0:
+        moves[3, head] = x
+    state.first[target] = x
+    state.role[k] = x
+    state.tally[1] += data.cost[k]
+
+
+@njit(**LEAF)
+def take(x, data, state):
+    """Empty slot x: its key group goes back to its current node."""
+    moves = state.moves
+    k, target, following, previous = moves[0, x], moves[1, x], moves[2, x], moves[3, x]
+    give(k, target, data.current[k], state.dev, state.used, data)
+    if following >= 0:
+        moves[3, following] = previous
+    if previous >= 0:
+        moves[2, previous] = following
+    else:
+        state.first[target] = following
+    state.role[k] = -1
+    state.tally[1] -= data.cost[k]
+    moves[0, x] = -1
+
+
+@njit(**LEAF)
+def refresh(data, state):
+    """Sum everything anew: rounding drifts."""
+    state.dev[:] = -data.mean
+    state.used[:] = 0.0
+    state.tally[1] = 0.0
+    for k in range(data.current.size):
+        x = state.role[k]
+        if x >= 0:
+            state.tally[1] += data.cost[k]
+        i = data.current[k] if x < 0 else state.moves[1, x]
+        state.dev[i] += data.load[k] * data.weight[i]
+        for r in range(state.used.shape[0]):
+            state.used[r, i] += data.use[r, k]
+    for i in range(state.dev.size):
+        state.value[i] = node_value(i, state.dev, state.used, data)

@@ -1,0 +1,73 @@
+"""The bound on the table's size: never above what brute force finds, and near it where keys are few and large."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import keyshift as ks
+from keyshift.models import Budget
+from keyshift.solvers.routing.fewest_entries import fewest_entries
+
+
+def draw(seed: int) -> ks.MixedRouting:
+    rng = np.random.default_rng(seed)
+    p, n = int(rng.integers(2, 8)), int(rng.integers(2, 4))
+    load = rng.pareto(1.0, p) + 0.1 if rng.random() < 0.5 else rng.integers(0, 6, p).astype(float)
+    w = ks.Workload(
+        load=load, state=np.ones(p), current=rng.integers(0, n, p), nodes=n, home=rng.integers(0, n, p),
+        draining=rng.permutation([rng.random() < 0.2] + [False] * (n - 1)),
+    )  # fmt: skip
+    return ks.MixedRouting(w, float(rng.uniform(0, 0.6)), sides=str(rng.choice(["upper", "both"])))
+
+
+def fewest_by_brute_force(problem: ks.MixedRouting) -> int | None:
+    w = problem.workload
+    sizes = [
+        int((np.array(a) != problem.home).sum())
+        for a in product(range(w.nodes), repeat=w.key_groups)
+        if problem.check(a).feasible
+    ]
+    return min(sizes, default=None)
+
+
+def hold(seeds: range) -> tuple[int, int]:
+    met = tight = 0
+    for seed in seeds:
+        problem = draw(seed)
+        least = fewest_by_brute_force(problem)
+        if least is None:
+            continue
+        bound = fewest_entries(problem, Budget(20))
+        assert bound <= least, seed
+        met, tight = met + 1, tight + (bound == least)
+    return met, tight
+
+
+def test_the_bound_is_never_above_the_fewest():
+    met, tight = hold(range(40))
+    assert met > 15
+    assert tight > met // 2
+
+
+@pytest.mark.slow
+def test_the_bound_is_never_above_the_fewest_often():
+    met, tight = hold(range(100, 600))
+    assert tight > met // 2
+
+
+def test_a_wrong_optimum_of_presolve_is_not_believed():
+    problem = draw(235)
+    assert fewest_by_brute_force(problem) == 2
+    assert fewest_entries(problem, Budget(20)) <= 2
+
+
+def test_large_keys_that_stay_cost_many_entries():
+    """One key fills a node: it stays, and a hundred small ones leave - which no count of overloads alone can see."""
+    load = np.concatenate([[100.0], np.ones(300)])
+    home = np.concatenate([[0], np.arange(300) % 3])
+    w = ks.Workload(load=load, state=load, current=home, nodes=3, home=home)
+    problem = ks.MixedRouting(w, 0.05)
+    assert fewest_entries(problem, Budget(20)) == 60  # 200 on node 0, the limit is 140
