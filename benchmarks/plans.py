@@ -132,7 +132,7 @@ def main() -> None:
     stopped = stops[stops["possible"]]
     text = [
         "# Plans", "",
-        f"Schedules of random plans, uniform, equal and Pareto states, {seeds} seeds each: how far the longest ends above the best lower bound known.", "",
+        f"Schedules of random plans, uniform, equal and Pareto states, {seeds} of each: how far the longest ends above the best lower bound known.", "",
         shown.round(3).to_markdown(index=False), "",
         "With a limit of 1.3 times what a node has before or after; the bound leaves the limit out:", "",
         tight.groupby(["moves", "nodes"])[["overload", "gap"]].max().reset_index().round(4).to_markdown(index=False), "",

@@ -34,6 +34,7 @@ ANYWHERE = {
 }
 PROSE = {
     "a formula left as TeX": re.compile(r"\$\$|\\begin\{|\\(frac|sum|le|ge|text[a-z]{2}|tfrac|bar)\b"),
+    "a table left as text": re.compile(r"\|\s?[-\u2014]+\s?\|"),
     "a directive left as text": re.compile(r":::|```\{|\{(doc|ref|term|func|class)\}`"),
 }
 CODE = {"pre", "code", "script", "style", "title"}

@@ -192,7 +192,7 @@ class RemedySearch:
             return Remedy(limit.name, float(limit.value), None, None, verdict == "no")
         loose: Number = sign * self._needs(limit, best, limit.ends)
         for attempt in range(MOST_TRIES):
-            fine = 1 if limit.whole else FINE * max(abs(loose), abs(tight), 1e-12)
+            fine = 1 if limit.whole else FINE * max(abs(float(loose)), abs(float(tight)), 1e-12)
             if loose - tight <= fine * (1 + 1e-9) and known:
                 break
             middle = _between(tight, loose, fine, limit.whole, attempt)
@@ -203,7 +203,7 @@ class RemedySearch:
                 tight, known = middle, True
             else:
                 break
-        fine = 1 if limit.whole else FINE * max(abs(loose), abs(tight), 1e-12)
+        fine = 1 if limit.whole else FINE * max(abs(float(loose)), abs(float(tight)), 1e-12)
         proven = known and loose - tight <= fine * (1 + 1e-6)
         return Remedy(
             limit.name, float(limit.value), float(sign * loose), float(sign * tight) if known else None, proven, best

@@ -27,6 +27,8 @@ def test_the_demo_writes_tables_and_a_picture(spark, tmp_path, capsys):
     assert f"the most deviating of {NODES} nodes" in said
     assert (out / "comparison.png").stat().st_size > 20_000
     assert "flux" in (out / "comparison.txt").read_text()
+    assert ks.read_plan(out / "plan.json").check(ks.read_workload(out / "workload")).feasible
+    assert "Schedule" in (out / "plan.html").read_text()
     workload = ks.read_workload(out / "workload")
     assert (workload.key_groups, workload.nodes, workload.windows) == (2 * KEY_GROUPS, NODES, 52)
 
