@@ -61,7 +61,7 @@ def explain(
         worth = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals]
         console.print()
         console.print(
-            showing.plain_table(["a little more of", "now", "then", f"{posed.objective_name} falls by"], rows)
+            showing.plain_table(["a little more of", "now", "then", f"{posed.objective_name} falls by"], worth)
         )
     if found.thinned is not None:
         console.print(str(found.thinned), markup=False, highlight=False)
