@@ -191,9 +191,10 @@ def minimise(
     is_mip = not relax and bool(program.integer.any())
     run = _Run(highs, budget, report, units.objective)
     result = run.result(is_mip) if run.to_the_end() else run.left_behind()
+    result.bound = _safe(program, made, units, result.bound)
     settled = options is not None and "presolve" in options
-    if result.termination == "infeasible" and start is not None and not settled and not budget.expired:
-        # A start was known, so it errs: its presolve does on coefficients as small as 1e-12.
+    if start is not None and not settled and not budget.expired and _disproved(program, result, start):
+        # Its presolve errs on coefficients as small as 1e-12, or as near to others as 1e-9.
         again = {**(options or {}), "presolve": "off"}
         return minimise(
             program, budget, seed=seed, start=start, threads=threads, relax=relax, report=report, options=again
@@ -202,8 +203,13 @@ def minimise(
         result.values = units.values(result.values)
     if result.row_duals is not None:
         result.row_duals = units.row_duals(result.row_duals)
-    result.bound = _safe(program, made, units, result.bound)
     return result
+
+
+def _disproved(program: LinearProgram, result: HighsResult, start: np.ndarray) -> bool:
+    """Whether a known start shows that HiGHS errs: it calls the program infeasible, or its bound lies above the start."""
+    value = float(program.cost @ start) + program.offset
+    return result.termination == "infeasible" or result.bound > value + 1e-9 * abs(value)
 
 
 def _safe(program: LinearProgram, made: LinearProgram, units: Units, proven: float) -> float:

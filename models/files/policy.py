@@ -88,7 +88,7 @@ def read_policy(path: str | Path) -> tuple[PolicyHeader, dict[str, np.ndarray]]:
     content = parse_json(str(about), str(source))
     if not isinstance(content, dict):
         raise InputError(f"{source}: its header must be a JSON object, not {shown(content)}")
-    if content.get("format") == 1:  # version 0.1 knew a number only
+    if type(content.get("format")) is int and content["format"] == 1:  # version 0.1 knew a number only
         content = {**content, **PolicyHeader.stamp()}
     header = validated(PolicyHeader, PolicyHeader.unstamped(content, source), str(source))
     try:
@@ -145,9 +145,9 @@ def _refuse_torn(header: PolicyHeader, held: Mapping[str, np.ndarray]) -> None:
     if tasks < 1 or (np.diff(held["prefix"]) < 0).any() or held["prefix"][0] != 0:
         raise InputError("prefix does not rise from 0")
     sizes = {n: _class(held, n, tasks) for n in header.classes}
-    for name in held:
-        if not name.startswith("choice_"):
-            continue
+    parts = ("starts", "first", "parent", "rows", "value")
+    known = {"prefix", *(f"{part}_{n}" for part in parts for n in header.classes)}
+    for name in sorted(set(held) - known):
         match = _CHOICE.fullmatch(name)
         n, after = map(int, match.groups()) if match else (0, 0)
         if n not in sizes or after not in sizes:

@@ -44,6 +44,7 @@ class TableAccount(FileModel):
 
     file: FileName
     rows: Whole | None = None
+    columns: list[str] | None = None
     sums: dict[str, Annotated[float, Field(allow_inf_nan=False)]] | None = None
 
 
@@ -132,7 +133,8 @@ def _write_tables(workload: Workload, folder: Path, mark: str) -> set[str]:
     try:
         for name, columns in _tables_of(workload).items():
             file = f"{name}{mark}.parquet"
-            accounts[name] = {"file": file, "rows": len(next(iter(columns.values()))), "sums": _sums(columns)}
+            rows = len(next(iter(columns.values())))
+            accounts[name] = {"file": file, "rows": rows, "columns": list(columns), "sums": _sums(columns)}
             fill = partial(pq.write_table, pa.table(columns), write_page_checksum=True)
             write_file(folder / file, fill)
         about = {"key_groups": workload.key_groups, "nodes": workload.nodes, "windows": workload.windows}
@@ -179,6 +181,9 @@ def read_tables(source: Path, most: int) -> Workload:
         node_names=None if "name" not in nodes else nodes["name"].tolist(),
     )
     for name, account in (about.tables or {}).items():
+        for column in account.columns or ():  # an optional one would not be missed
+            if column not in read[name]:
+                raise InputError(f"{source / account.file} lacks the column {column!r}")
         _verify_sums(source / account.file, read[name], account.sums or {})
     return made
 

@@ -322,9 +322,12 @@ class KeyPlacement(KeySplitting):
 
 def _lines(path: Path) -> Iterator[list[str]]:
     """The lines of a text file, without their ends, a chunk at a time."""
-    with path.open(encoding="utf-8") as file:
-        while chunk := [line.rstrip("\n") for line in itertools.islice(file, CHUNK)]:
-            yield chunk
+    try:
+        with path.open(encoding="utf-8") as file:
+            while chunk := [line.rstrip("\n") for line in itertools.islice(file, CHUNK)]:
+                yield chunk
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is no text: byte {error.start} of a piece is not UTF-8") from None
 
 
 def read_speeds(workers: int | ArrayLike) -> FloatArray:

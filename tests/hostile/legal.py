@@ -60,6 +60,7 @@ LEGAL = {
 LEGAL["manifest"] = {
     "windows": whole(2**24 // P, M), "version": whole(3, 1), "tables.load.sums": lambda v: v is None or v == {}, "tables.key_groups.sums": lambda v: v is None or v == {},
     "tables.nodes.sums": lambda v: v is None or v == {}, "tables.traffic.sums": lambda v: v is None or v == {},
+    **{f"tables.{t}.columns": lambda v: v is None or v == [] for t in ("load", "traffic", "key_groups", "nodes")},
     **{f"tables.{t}.rows": only(None) for t in ("load", "traffic", "key_groups", "nodes")}, "tables": only(None),
 }  # fmt: skip
 MAY_GO = {
@@ -83,7 +84,9 @@ MAY_GO |= {
     )
 }
 MAY_GO |= {
-    ("manifest", f"tables.{t}.{x}") for t in ("load", "traffic", "key_groups", "nodes") for x in ("rows", "sums")
+    ("manifest", f"tables.{t}.{x}")
+    for t in ("load", "traffic", "key_groups", "nodes")
+    for x in ("rows", "sums", "columns", "columns.*")
 }
 MAY_GO |= {("manifest", "tables"), ("manifest", "tables.traffic")}
 MAY_GO |= {

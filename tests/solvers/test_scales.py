@@ -197,6 +197,13 @@ def test_a_float_off_by_its_last_place_is_no_proof_of_one_more():
     assert cpsat.whole_bound(12.1) == 13
 
 
+def test_a_start_below_the_bound_of_highs_disproves_it():
+    """HiGHS 1.14 proves 4.2 with its presolve, whatever it starts from."""
+    w = ks.Workload(load=[1e-6, 2.8, 0, 2.5, 1e-6], state=[1.0, 2.3, 0.6, 2.8, 1.6], current=[1, 0, 1, 1, 0], nodes=2)
+    solution = ks.solve(ks.MovementWithinLimits(w, 0.0, 2.8, nodes_after=2), "milp")
+    assert (solution.status, solution.objective) == ("optimal", 1.6)
+
+
 def test_a_small_state_beside_a_large_one_that_stays_is_bounded_by_itself():
     w = ks.Workload(load=[0.0] * 2, state=[7 / 3, 3.0308737151598733e-05], current=[1, 0], nodes=3,
                     draining=[True, False, False])  # fmt: skip
