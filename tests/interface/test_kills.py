@@ -37,10 +37,11 @@ ks.replay(workloads(60), ["flux", "potc"], checkpoint=sys.argv[1], **options)
 PARETO = (
     COMMON
     + """
-problem = ks.MCLB(next(workloads(1)).replace(traffic=None))
+rng = np.random.default_rng(3)
+problem = ks.MCLB(ks.Workload(load=rng.random((2, 9)), state=rng.random(9), current=np.arange(9) % 3, nodes=3))
 ks.pareto(problem, 2)
 go()
-ks.pareto(problem, 40, checkpoint=sys.argv[1] + ".json")
+ks.pareto(problem, 60, checkpoint=sys.argv[1] + ".json")
 """
 )
 POLICY = (
