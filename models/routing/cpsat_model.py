@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.integers import Scaled, scaled
+from keyshift.models.integers import Scaled, capped, scaled
 from keyshift.models.routing.choices import Choices
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -28,17 +28,20 @@ class RoutingCpSat:
     ----------
     choices : Choices
         The pairs that get a variable; ``Choices.all(problem)`` is the whole problem.
+    most : float, optional
+        State that a known assignment moves: states above it count as little more.
 
     Attributes
     ----------
     model : ortools.sat.python.cp_model.CpModel
     """
 
-    def __init__(self, choices: Choices) -> None:
+    def __init__(self, choices: Choices, most: float = math.inf) -> None:
         self.choices, self.problem = choices, choices.problem
         w = self.workload = self.problem.workload
         self.load, self.load_error = self._whole(choices.keys.load)
-        self.state, self.state_error = self._whole(choices.keys.state)
+        known = choices.keys.state if math.isinf(most) else capped(choices.keys.state, most)
+        self.state, self.state_error = self._whole(known)
         self.fixed_load = np.zeros(w.nodes, dtype=np.int64)
         np.add.at(self.fixed_load, choices.fixed_node, self.load.values[choices.fixed] * choices.fixed_units)
         self.model = cp_model.CpModel()
@@ -63,7 +66,8 @@ class RoutingCpSat:
     def every_key_somewhere(self) -> None:
         """(1) All keys of a record go somewhere."""
         records, first = np.unique(self.choices.record, return_index=True)
-        for t, start, end in zip(records, first, np.append(first[1:], len(self.x)), strict=True):
+        ends = np.append(first, len(self.x))[1:]
+        for t, start, end in zip(records, first, ends, strict=True):
             self.model.add(sum(self.x[start:end]) == int(self.choices.keys.count[t]))
 
     def node_load(self, d: int) -> cp_model.LinearExprT:

@@ -123,6 +123,10 @@ class MixedRouting(MovesState):
 
     # What every problem answers ---------------------------------------------------------------------------------
 
+    def tolerance_of(self, objective: float) -> float:
+        """A millionth of the objective: of what moves, not of all there is."""
+        return 1e-6 * objective
+
     def canonical(self, assignment: Any) -> np.ndarray:
         return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
 

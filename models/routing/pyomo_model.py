@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyomo.environ as pyo
 
 from keyshift.models import metrics
+from keyshift.models.integers import capped
 from keyshift.models.routing.choices import Choices
 from keyshift.models.workload import IntArray
 
@@ -22,6 +25,8 @@ class RoutingPyomo:
         The pairs that get a variable; ``Choices.all(problem)`` is the whole problem.
     state_unit : float
         One unit of the model's objective, in units of state.
+    most : float, optional
+        State that a known assignment moves: states above it count as little more.
 
     Attributes
     ----------
@@ -29,14 +34,17 @@ class RoutingPyomo:
         Variables ``x[j]``, the keys on pair j of `choices`.
     """
 
-    def __init__(self, choices: Choices, state_unit: float = 1.0) -> None:
+    def __init__(self, choices: Choices, state_unit: float = 1.0, most: float = math.inf) -> None:
         self.choices, self.problem = choices, choices.problem
         self.workload = self.problem.workload
         self.state_unit = state_unit
         self.mean = metrics.mean_load(self.workload) or 1.0
         keys, record = choices.keys, choices.record
         self.load = (keys.load[record] / self.mean).tolist()
-        self.state = (keys.state[record] / state_unit).tolist()
+        known = keys.state if math.isinf(most) else capped(keys.state, most)
+        self.state = (known[record] / state_unit).tolist()
+        gone = choices.fixed_node != keys.current[choices.fixed]
+        self.fixed_state = float((known[choices.fixed] * choices.fixed_units)[gone].sum()) / state_unit
         self.model = pyo.ConcreteModel(name=self.problem.name)
         self.variables()
         self.state_moved()
@@ -53,7 +61,7 @@ class RoutingPyomo:
 
     def state_moved(self) -> None:
         """The objective: state of the keys that change node."""
-        m, fixed = self.model, float(self.choices.fixed_state.sum()) / self.state_unit
+        m, fixed = self.model, self.fixed_state
         moves = np.flatnonzero(self.choices.moves).tolist()
         m.objective = pyo.Objective(expr=pyo.quicksum(self.state[j] * m.x[j] for j in moves) + fixed)
 

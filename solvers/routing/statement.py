@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +15,11 @@ from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import compact
 from keyshift.models.workload import IntArray
+from keyshift.solvers.checked import within
 from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise, on_grid
 
-MIP_DOUBT = 5e-7
-"""HiGHS proves its bound within feasibility tolerances; so much of the total state is taken off it."""
+SMALLER = 1 / 8
+"""States are capped anew where an optimum is by so much smaller than what was known: its last digits count then."""
 
 TIGHT = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
 """The check allows 1e-9 of the mean load: HiGHS's usual 1e-6 would let through what it refuses."""
@@ -152,7 +154,7 @@ class _OpenKeys:
         return True
 
     def _proven(self, bound: float) -> bool:
-        return self.best is not None and self.value <= bound + 1e-9 * self.problem.scale
+        return self.best is not None and self.value - bound <= 0.5 * self.problem.tolerance_of(self.value)
 
     def _allowance(self, dual: Dual) -> float:
         """Reduced cost above which a pair cannot be part of anything better, in shares of the total state."""
@@ -177,51 +179,81 @@ class _OpenKeys:
                 "the bound is the Lagrangian one"
             )
             return self._answer(bound, "gap", said)
+        before = self.value
         choices = self.relaxation.open_choices(dual.prices, allowance)
-        outcome = self.solver(choices, self.budget, self.best, **self.settings)
+        outcome = self.solver(choices, self.budget, self.best, most=before, **self.settings)
         self.details |= outcome.details
+        refused = outcome.assignment is not None and not self._offer(outcome.assignment)
+        if self.solver is _highs and (outcome.termination == "infeasible" or refused):
+            # HiGHS's tolerances let an overload through, or shut everything out: whole numbers do neither.
+            outcome = _cpsat(choices, self.budget, self.best, most=before, **self.settings)
+            self._offer(outcome.assignment)
         if outcome.termination == "infeasible":
             if self.best is None:
                 return Answer(None, termination="infeasible", message=f"the solver proves that {NO_ASSIGNMENT}")
             return self._answer(self.value, "optimal")  # nothing better is left
-        if outcome.assignment is not None and not self._offer(outcome.assignment) and self.solver is _highs:
-            # HiGHS's tolerance let an overload through: whole numbers have none.
-            outcome = _cpsat(choices, self.budget, self.best, **self.settings)
-            self._offer(outcome.assignment)
-        reached = on_grid(self.problem, min(outcome.bound or 0.0, self.value))
-        return self._answer(max(bound, reached), outcome.termination)
+        bound = max(bound, on_grid(self.problem, min(outcome.bound or 0.0, self.value)))
+        if outcome.termination == "optimal" and not self._proven(bound):
+            if self.value < SMALLER * before:
+                return self._finish(dual, bound)  # its last digits count now
+            if self.solver is _highs:
+                self.solver = _cpsat
+                return self._finish(dual, bound)
+        return self._answer(bound, outcome.termination)
 
     def _answer(self, bound: float, termination: Termination, message: str = "") -> Answer:
         return Answer(self.best, min(bound, self.value), termination, message, self.details)
 
 
 def _highs(
-    choices: Choices, budget: Budget, known: IntArray | None, *, seed: int, threads: int, nodes: int | None = None
+    choices: Choices,
+    budget: Budget,
+    known: IntArray | None,
+    *,
+    seed: int,
+    threads: int,
+    nodes: int | None = None,
+    most: float = math.inf,
 ) -> Answer:
     from keyshift.models.routing.pyomo_model import RoutingPyomo
     from keyshift.solvers import highs
 
-    problem = choices.problem
-    positive = choices.keys.state[choices.keys.state > 0]
-    unit = float(positive.min()) if positive.size and problem.scale < 1e9 * positive.min() else problem.scale
     if choices.record.size == 0:
         return _nothing_open(choices)
-
-    def bound(proven: float) -> float:
-        return proven * unit - MIP_DOUBT * problem.scale
-
+    positive = choices.keys.state[choices.keys.state > 0]
+    unit = (
+        float(positive.min())
+        if positive.size and choices.problem.scale < 1e9 * positive.min()
+        else choices.problem.scale
+    )
+    statement = within(budget, lambda: RoutingPyomo(choices, unit, most))
+    if statement is None:
+        return Answer(known, None, budget.why)
     limits = TIGHT if nodes is None else {**TIGHT, "mip_max_nodes": nodes}
     settings: dict[str, Any] = {"seed": seed, "threads": threads, "options": limits}
-    return highs.solve(RoutingPyomo(choices, unit), budget, known, bound=bound, infeasible=NO_ASSIGNMENT, **settings)
+    return highs.solve(
+        statement, budget, known, bound=lambda proven: proven * unit, infeasible=NO_ASSIGNMENT, **settings
+    )
 
 
 def _cpsat(
-    choices: Choices, budget: Budget, known: IntArray | None, *, seed: int, threads: int, nodes: int | None = None
+    choices: Choices,
+    budget: Budget,
+    known: IntArray | None,
+    *,
+    seed: int,
+    threads: int,
+    nodes: int | None = None,
+    most: float = math.inf,
 ) -> Answer:
     from keyshift.models.routing.cpsat_model import RoutingCpSat
     from keyshift.solvers import cpsat
 
-    statement = RoutingCpSat(choices)
+    if choices.record.size == 0:
+        return _nothing_open(choices)
+    statement = within(budget, lambda: RoutingCpSat(choices, most))
+    if statement is None:
+        return Answer(known, None, budget.why)
     settings = {"seed": seed, "threads": threads}
     if nodes is not None:
         settings["max_number_of_conflicts"] = 10 * nodes
