@@ -29,6 +29,9 @@ from keyshift.solvers.threads import until_limit
 DOUBT = 2e-7
 """HiGHS proves its bounds within tolerances (integrality 1e-8, dual feasibility 1e-7): so much of the objective's
 size, of its largest coefficient or of the bound itself, is taken off every bound of a mixed-integer program."""
+PRESOLVE_RULE_OFF = 1 << 9
+"""The rule for equations of two columns: with it HiGHS 1.14 proves wrong optima where coefficients are nearly equal or lie
+far apart (tests/solvers/test_scales.py)."""
 LARGEST_DOUBT = 0.25
 """A bound is rounded up to a whole number only if its doubt is below so much of one."""
 _ENDED: dict[highspy.HighsModelStatus, Termination] = {
@@ -178,6 +181,7 @@ def minimise(
         "mip_abs_gap": 0.0,
         "mip_feasibility_tolerance": 1e-8,  # also how near to the incumbent HiGHS prunes
         "primal_feasibility_tolerance": 1e-8,
+        "presolve_rule_off": PRESOLVE_RULE_OFF,
         "time_limit": min(budget.remaining, 1e9),
         **(options or {}),
     }.items():

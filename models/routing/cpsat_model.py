@@ -80,9 +80,12 @@ class RoutingCpSat:
 
     def upper_loads(self) -> None:
         """(2) No kept node carries more than (1 + theta_max) times the mean."""
+        everything = sum(int(v) * int(c) for v, c in zip(self.load.values, self.choices.keys.count, strict=True))
         for d in np.flatnonzero(self.workload.kept):
             limit = Fraction(float(self.problem.upper[d] + self.problem.slack)) * self.load.scale
-            self.model.add(self.node_load(int(d)) <= math.floor(limit + self.load_error))
+            most = math.floor(limit + self.load_error)
+            if most < everything:  # a limit beyond all load binds nobody, and might not fit a word
+                self.model.add(self.node_load(int(d)) <= most)
 
     def lower_loads(self) -> None:
         """(3) No kept node carries less than (1 - theta_max) times the mean, with sides "both"."""

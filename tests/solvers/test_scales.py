@@ -118,6 +118,22 @@ def test_weights_of_any_size(method, unit):
     assert solution.objective == pytest.approx(1.7e9 / 3 * unit, rel=1e-12)
 
 
+@pytest.mark.parametrize("method", ["milp", "flow"])
+def test_weights_nearly_equal_are_told_apart(method):
+    """With its rule for equations of two columns HiGHS's presolve proves 3000020000000 here."""
+    weights = [1000010000000.0001, 1e12, 1000000000001.0001, 1e12, 1e12, 1000010000000.0001]
+    problem = ks.KeySplitting([5, 5, 5, -(2**63), 5, -1], workers=2, choices=2, hash_seed=41, weights=weights)
+    solution = ks.solve(problem, method)
+    assert solution.objective == pytest.approx(3000010000001, rel=1e-9)
+    assert solution.bound <= solution.objective
+
+
+@pytest.mark.parametrize("method", ["milp", "cp-sat"])
+def test_a_limit_beyond_all_load_binds_nobody(method):
+    w = ks.Workload(load=[3e-9, 1e9, 5], state=[1, 1, 1], current=[0, 0, 1], nodes=2, home=[0, 0, 1])
+    assert ks.solve(ks.MixedRouting(w, 1e6), method).objective == 0
+
+
 @pytest.mark.parametrize("method", ["flow", "milp"])
 def test_a_weight_of_trillions_beside_none(method):
     """HiGHS looped for ever on it in the numbers as they are."""
