@@ -101,7 +101,8 @@ def test_every_expression_of_docs_tests_and_benchmarks_is_taken():
             for call in re.finditer(r"Operator\((.*?)\)\s*(?:,|\]|$)", text, re.DOTALL):
                 found |= set(re.findall(r"\b(?:key|filter|cost|state|bytes)=\"([^\"{}]+)\"", call[1]))
     assert len(found) > 15
-    for text in sorted(found):
+    shown_refused = {"reflect('java.lang.System', 'getenv', 'HOME')"}  # the lesson shows what happens to it
+    for text in sorted(found - shown_refused):
         expressions.check_text("key", text)
 
 
