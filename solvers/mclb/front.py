@@ -169,6 +169,10 @@ class _EpsilonConstraint:
         return made
 
 
+CLEARLY = 1e-3
+"""Placements that move more than a budget by so much of all state need no check."""
+
+
 def shared(points: Sequence[FrontPoint], known: Sequence[IntArray] = ()) -> list[FrontPoint]:
     """Let every point use what the others found: placements of less movement, bounds for larger budgets.
 
@@ -176,11 +180,17 @@ def shared(points: Sequence[FrontPoint], known: Sequence[IntArray] = ()) -> list
     below is not reached within a smaller one either.
     """
     placements = [*known, *(p.answer.assignment for p in points if p.answer.assignment is not None)]
+    if not points:
+        return []
+    value = points[0].problem  # points differ in their budget alone
+    ranked = sorted((value.objective(a), value.metrics(a)["state_moved"], i) for i, a in enumerate(placements))
+    margin = CLEARLY * float(value.workload.state.sum())
     made = []
     for point in points:
         problem, answer = point.problem, point.answer
-        allowed = [a for a in placements if problem.check(a).feasible]
-        best = min(allowed, key=lambda a: (problem.objective(a), problem.metrics(a)["state_moved"]))
+        most = math.inf if problem.max_state_moved is None else problem.max_state_moved + margin
+        within = (placements[i] for _, moved, i in ranked if moved <= most)
+        best = next(a for a in within if not problem.violations(a))
         if problem.objective(best) >= point.imbalance - problem.tolerance:
             best = answer.assignment  # type: ignore[assignment]
         limit = math.inf if problem.max_state_moved is None else problem.max_state_moved
