@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from keyshift.heuristics.splitting.partitioner import Partitioner
-from keyshift.models import Solution, arrays
+from keyshift.models import Solution, guards
 from keyshift.models.errors import InputError, MissingDependencyError
 from keyshift.models.placement import placement as place
 from keyshift.models.routing import MixedRouting, RoutingTable
@@ -86,7 +86,7 @@ def route(
     InputError
         A column that is not there or has the name `node`; a node, key group or label that does not fit.
     """
-    arrays.whole("nodes", nodes, least=1, optional=False)
+    guards.whole("nodes", nodes, least=1, optional=False)
     for name, there in ((key, True), (NODE, False)):
         if (name in df.columns) != there:
             raise InputError(f"the DataFrame has {'no' if there else 'already a'} column {name!r}")
@@ -114,7 +114,7 @@ def _plan_of(solution: Solution) -> tuple[RoutingTable | np.ndarray, Sequence[Ha
 
 
 def _assignment(plan: ArrayLike, key_groups: int, nodes: int) -> np.ndarray:
-    given = arrays.indices("plan", plan, length=key_groups, what="node")
+    given = guards.indices("plan", plan, length=key_groups, what="node")
     if given.max(initial=0) >= nodes:
         raise InputError(
             f"plan[{int(np.argmax(given))}] = {given.max()} is no node: they are numbered 0 to {nodes - 1}"

@@ -1,0 +1,209 @@
+"""keyshift import ENGINE: from what an engine's tools print to a workload."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keyshift.commands import common
+from keyshift.models import InputError, Workload
+
+OutOption = Annotated[Path, typer.Option("--out", "-o", help="Where to write the workload: a folder, or a .json file.")]
+DrainingOption = Annotated[str | None, typer.Option(help="Brokers that are to go, such as 3,4.")]
+
+app = typer.Typer(help="Read a running cluster, from what the engine's own tools print.", no_args_is_help=True)
+
+
+@app.command("kafka")
+def kafka(
+    log_dirs: Annotated[Path, typer.Option(help="What kafka-log-dirs --describe printed.")],
+    out: OutOption,
+    loads: Annotated[
+        Path | None, typer.Option(help="CSV of topic,partition,value. Default: the load is the bytes.")
+    ] = None,
+    assignment: Annotated[
+        Path | None,
+        typer.Option(help="What kafka-reassign-partitions printed; needed where partitions have several replicas."),
+    ] = None,
+    draining: DrainingOption = None,
+    capacities: Annotated[str | None, typer.Option(help="Of brokers that differ from 1, such as 1:2,4:0.5.")] = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Kafka: a key group for each partition, where its leader is; a node for each broker."""
+    from keyshift.engines import kafka as engine
+
+    read = engine.read_workload(
+        log_dirs,
+        loads,
+        assignment=assignment,
+        draining=whole_list("--draining", draining),
+        capacities=amounts("--capacities", capacities),
+    )
+    written(read, out, "kafka", engine.LEADERS_ONLY, as_json)
+
+
+@app.command("cruise-control")
+def cruise_control(
+    load: Annotated[Path, typer.Option(help="The answer of /load?json=true.")],
+    partition_load: Annotated[Path, typer.Option(help="The answer of /partition_load?json=true, of all partitions.")],
+    out: OutOption,
+    capacity: Annotated[Path | None, typer.Option(help="capacity.json; default: all brokers are equal.")] = None,
+    balance: Annotated[str, typer.Option(help="The load: cpu, network_in, network_out or disk.")] = "cpu",
+    proposals: Annotated[
+        Path | None, typer.Option(help="The answer of /proposals?json=true; with --assignment.")
+    ] = None,
+    assignment: Annotated[
+        Path | None, typer.Option(help="Write there where the proposals lead, for `keyshift check`.")
+    ] = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Cruise Control: the brokers and partitions of a Kafka cluster as it measured them; dead and demoted brokers drain."""
+    from keyshift.engines import cruise_control as engine
+    from keyshift.engines.formats import as_json as line
+    from keyshift.engines.kafka import LEADERS_ONLY
+    from keyshift.models.files.writing import write_text
+
+    if (proposals is None) != (assignment is None):
+        raise InputError("--proposals and --assignment go together: what to read, and where to write where it leads")
+    read = engine.read_workload(load, partition_load, capacity, balance=balance)  # type: ignore[arg-type]  # checked there
+    theirs = None if proposals is None else engine.assignment_of(read, engine.read_proposals(proposals))
+    written(read, out, "cruise-control", LEADERS_ONLY, as_json)
+    if theirs is not None and assignment is not None:
+        write_text(assignment, line(theirs.tolist()))
+        if not as_json:
+            moved = int((theirs != read.current).sum())
+            said = f"Cruise Control's proposals change {moved} leaders: {assignment}, for `keyshift check`"
+            common.console().print(said, markup=False, highlight=False)
+
+
+@app.command("flink")
+def flink(
+    out: OutOption,
+    rest: Annotated[str | None, typer.Option(help="The REST API, such as http://127.0.0.1:8081.")] = None,
+    job: Annotated[str | None, typer.Option(help="The job's id.")] = None,
+    saved: Annotated[Path | None, typer.Option(help="A folder of the same JSON, as --keep leaves it.")] = None,
+    vertex: Annotated[
+        str | None, typer.Option(help="Id or name; needed unless there is only one after the sources.")
+    ] = None,
+    load: Annotated[str, typer.Option(help="The load: records or busy (milliseconds).")] = "records",
+    keep: Annotated[Path | None, typer.Option(help="Keep the answers in this folder.")] = None,
+    advise: Annotated[
+        str | None, typer.Option(help="Parallelisms to compare, such as 6,7,8: what each moves and carries.")
+    ] = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Flink: a node for each subtask of a vertex, a key group for each of Flink's."""
+    from keyshift.engines import flink as engine
+
+    wanted = whole_list("--advise", advise)
+    read = engine.read_workload(rest, job, saved=saved, vertex=vertex, load=load, keep=keep)  # type: ignore[arg-type]
+    table = engine.advise(read, wanted) if wanted else None
+    if table is not None and as_json:
+        common.print_json(table.to_dict("records"))
+    written(read, out, "flink", engine.SPREAD, as_json and table is None, quiet=as_json)
+    if table is not None and not as_json:
+        from keyshift.commands.showing import plain_table
+
+        heads = ["parallelism", "groups", "max load", "above mean", "moved by Flink", "least moved"]
+        rows = [
+            (
+                str(r["parallelism"]), f"{r['least']}-{r['most']}", r["max_load"], f"{100 * r['imbalance']:.3g} %",
+                r["state_moved"], r["least_state_moved"],
+            )
+            for r in table.to_dict("records")
+        ]  # fmt: skip
+        common.console().print(plain_table(heads, rows))
+
+
+@app.command("storm")
+def storm(
+    assignment: Annotated[Path, typer.Argument(help="JSON: which slot runs which task; see the docs.")],
+    out: OutOption,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Storm: a key group for each task, a node for each slot."""
+    from keyshift.engines import storm as engine
+
+    written(engine.read_workload(assignment), out, "storm", "", as_json)
+
+
+@app.command("kafka-streams")
+def kafka_streams(
+    assignment: Annotated[Path, typer.Argument(help="JSON: which process runs which tasks; see the docs.")],
+    out: OutOption,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Kafka Streams: a key group for each active task, a node for each process."""
+    from keyshift.engines import kafka_streams as engine
+
+    written(engine.read_workload(assignment), out, "kafka-streams", "", as_json)
+
+
+def written(workload: Workload, out: Path, engine: str, said: str, as_json: bool, quiet: bool = False) -> None:
+    """Write a workload, and say what it is."""
+    from keyshift.models.files.workload import write_workload
+
+    write_workload(workload, out)
+    if as_json:
+        common.print_json(
+            {
+                "path": str(out),
+                "engine": engine,
+                "key_groups": workload.key_groups,
+                "nodes": workload.nodes,
+                "draining": [
+                    name for name, drains in zip(names(workload), workload.draining.tolist(), strict=True) if drains
+                ],
+                "load": float(workload.last_load.sum()),
+                "state": float(workload.state.sum()),
+                "note": said,
+            }
+        )
+        return
+    if quiet:
+        return
+    console = common.console()
+    if said:
+        console.print(said, markup=False, highlight=False)
+    console.print(f"{workload!r} written to {out}", markup=False, highlight=False)
+
+
+def names(workload: Workload) -> list[str | int]:
+    """The nodes' names, their numbers where they have none."""
+    return list(range(workload.nodes)) if workload.node_names is None else list(workload.node_names)
+
+
+def whole_list(option: str, text: str | None) -> list[int]:
+    """Read ``3,4``."""
+    if text is None:
+        return []
+    if not re.fullmatch(r"[0-9]{1,9}(,[0-9]{1,9})*", text):
+        raise InputError(f"{option} {text:.60}: write whole numbers with commas, such as 3,4")
+    return [int(part) for part in text.split(",")]
+
+
+def pairs(option: str, text: str | None, example: str) -> dict[int, str]:
+    """Read ``1:a,2:b``."""
+    found: dict[int, str] = {}
+    for part in [] if text is None else text.split(","):
+        broker, colon, value = part.partition(":")
+        if not colon or not value or not re.fullmatch(r"[0-9]{1,9}", broker):
+            raise InputError(f"{option} {part:.60}: write broker and value with a colon, such as {example}")
+        if int(broker) in found:
+            raise InputError(f"{option} names broker {broker} twice")
+        found[int(broker)] = value
+    return found
+
+
+def amounts(option: str, text: str | None) -> dict[int, float]:
+    """Read ``1:2,4:0.5``; the workload itself checks the values."""
+    found = {}
+    for broker, value in pairs(option, text, "1:2,4:0.5").items():
+        try:
+            found[broker] = float(value)
+        except ValueError:
+            raise InputError(f"{option} {broker}:{value:.40} is no number") from None
+    return found

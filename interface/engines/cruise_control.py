@@ -1,0 +1,300 @@
+"""Cruise Control: from what its REST API says of a Kafka cluster to a workload, and its own proposals valued beside ours.
+
+As in `keyshift.engines.kafka`, a partition runs where its leader is, and keys list the replicas: a plan of this
+workload is written for Kafka by `kafka.write_reassignment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BeforeValidator, Field
+
+from keyshift.engines.formats import Amount, EngineModel, Id, OpenModel, model_of, read_model
+from keyshift.engines.kafka import made_of, partition_of
+from keyshift.engines.kafka_files import TOPIC, Partition
+from keyshift.models import CheckReport, Problem
+from keyshift.models.errors import InputError
+from keyshift.models.files.schema import parse_json, read_text, shown
+from keyshift.models.workload import IntArray, Workload
+
+MOST = 128 * 2**20
+RESOURCES = {"cpu": "CPU", "network_in": "NW_IN", "network_out": "NW_OUT", "disk": "DISK"}
+"""The names of resources here, and Cruise Control's own in capacity.json."""
+DRAINS = ("DEAD", "DEMOTED")
+"""Brokers in these states must lead no partition."""
+
+State = Literal["ALIVE", "DEAD", "NEW", "DEMOTED", "BAD_DISKS"]
+Resource = Literal["cpu", "network_in", "network_out", "disk"]
+
+
+# The formats ------------------------------------------------------------------------------------------------------
+
+
+class BrokerLoad(OpenModel):
+    """A broker in ``/load?json=true``."""
+
+    Broker: Id
+    BrokerState: State
+
+
+class LoadFile(OpenModel):
+    """``/load?json=true``."""
+
+    brokers: Annotated[list[BrokerLoad], Field(min_length=1)]
+
+
+class PartitionLoad(OpenModel):
+    """A partition in ``/partition_load?json=true``: the use of its leader."""
+
+    topic: Annotated[str, Field(pattern=rf"^{TOPIC.pattern}$")]
+    partition: Id
+    leader: Id
+    followers: list[Id]
+    cpu: Amount
+    networkInbound: Amount
+    networkOutbound: Amount
+    disk: Amount
+
+
+class PartitionLoadFile(OpenModel):
+    """``/partition_load?json=true``."""
+
+    records: Annotated[list[PartitionLoad], Field(min_length=1)]
+
+
+def _number(value: Any) -> Any:
+    """capacity.json writes numbers as texts."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+Capacity = Annotated[float, BeforeValidator(_number), Field(gt=0, allow_inf_nan=False)]
+
+
+class CapacityPart(EngineModel):
+    """What a broker has: MB of disk - of each directory, where there are several -, percent or cores of CPU, KB/s of network."""
+
+    DISK: Capacity | dict[str, Capacity]
+    CPU: Capacity | dict[str, Capacity]
+    NW_IN: Capacity
+    NW_OUT: Capacity
+
+
+class BrokerCapacity(EngineModel):
+    """One entry; broker -1 stands for all that are not listed."""
+
+    brokerId: Annotated[str, Field(pattern=r"^(-1|[0-9]{1,9})$")]
+    capacity: CapacityPart
+    doc: str = ""
+
+
+class CapacityFile(EngineModel):
+    """``capacity.json``, ``capacityCores.json`` or ``capacityJBOD.json``."""
+
+    brokerCapacities: Annotated[list[BrokerCapacity], Field(min_length=1)]
+
+
+class TopicPartition(OpenModel):
+    """A partition as Gson writes Kafka's class."""
+
+    topic: str
+    partition: Id
+
+
+class PartitionProposal(OpenModel):
+    """One proposal."""
+
+    topicPartition: str | TopicPartition
+    oldLeader: Id
+    oldReplicas: Annotated[list[Id], Field(min_length=1)]
+    newReplicas: Annotated[list[Id], Field(min_length=1)]
+
+
+class ProposalsFile(OpenModel):
+    """``/proposals?json=true&verbose=true``, and what ``/rebalance?dryrun=true`` answers."""
+
+    proposals: list[PartitionProposal]
+
+
+# Workload ---------------------------------------------------------------------------------------------------------
+
+
+def read_workload(
+    load: str | Path, partition_load: str | Path, capacity: str | Path | None = None, *, balance: Resource = "cpu"
+) -> Workload:
+    """A workload of what Cruise Control measured.
+
+    Parameters
+    ----------
+    load : str or Path
+        The answer of ``/load?json=true``: brokers, and which are dead or demoted - these drain.
+    partition_load : str or Path
+        The answer of ``/partition_load?json=true&entries=...``, of all partitions: CPU (percent of a core), network in and
+        out (KB/s) and disk (MB) of each leader, and where the replicas are.
+    capacity : str or Path, optional
+        ``capacity.json``: brokers' capacities for what is balanced. Default: all equal.
+    balance : {"cpu", "network_in", "network_out", "disk"}
+        What is the load; the other three are `resources`. Disk is the state.
+
+    Raises
+    ------
+    InputError
+        With the file, and what is wrong in it or between the files.
+    """
+    if balance not in RESOURCES:
+        raise InputError(f"balance = {balance!r} must be one of {', '.join(RESOURCES)}")
+    brokers = {b.Broker: b.BrokerState for b in read_model(load, LoadFile, MOST).brokers}
+    records = read_model(partition_load, PartitionLoadFile, MOST).records
+    replicas: dict[Partition, tuple[int, ...]] = {}
+    for i, r in enumerate(records):
+        place, p = f"{partition_load}: records[{i}]", Partition(r.topic, r.partition)
+        if p in replicas:
+            raise InputError(f"{place} is {p}, which is listed before")
+        replicas[p] = (r.leader, *r.followers)
+        if len(set(replicas[p])) < len(replicas[p]):
+            raise InputError(f"{place}: leader and followers {shown(list(replicas[p]))} name a broker twice")
+        for broker in replicas[p]:
+            if broker not in brokers:
+                raise InputError(f"{place}: {p} is on broker {broker}, which {load} does not list")
+    order = sorted(range(len(records)), key=lambda i: (records[i].topic, records[i].partition))
+    used = {
+        "cpu": [records[i].cpu for i in order], "network_in": [records[i].networkInbound for i in order],
+        "network_out": [records[i].networkOutbound for i in order], "disk": [records[i].disk for i in order],
+    }  # fmt: skip
+    limits = None if capacity is None else read_capacities(capacity, sorted(brokers))
+    return made_of(
+        {p: replicas[p] for p in sorted(replicas)},
+        sorted(brokers),
+        load=used[balance],
+        state=used["disk"],
+        draining=[b for b, state in brokers.items() if state in DRAINS],
+        capacities=None if limits is None else limits[balance],
+        resources={name: values for name, values in used.items() if name != balance},
+    )
+
+
+def read_capacities(file: str | Path, brokers: list[int]) -> dict[str, dict[int, float]]:
+    """Capacity of each broker for each resource: MB of disk, percent or cores of CPU, KB/s of network.
+
+    `KeyGroupAllocation(..., resource_capacity=...)` takes them as limits.
+    """
+    listed: dict[int, CapacityPart] = {}
+    for i, entry in enumerate(read_model(file, CapacityFile, MOST).brokerCapacities):
+        broker = int(entry.brokerId)
+        if broker in listed:
+            raise InputError(f"{file}: brokerCapacities[{i}] is of broker {broker}, which is listed before")
+        cpu = entry.capacity.CPU
+        if isinstance(cpu, dict) and set(cpu) != {"num.cores"}:
+            raise InputError(f"{file}: brokerCapacities[{i}].capacity.CPU = {shown(cpu)} must be percent, or num.cores")
+        listed[broker] = entry.capacity
+    found: dict[str, dict[int, float]] = {name: {} for name in RESOURCES}
+    kinds = {isinstance(c.CPU, dict) for c in listed.values()}
+    if len(kinds) > 1:
+        raise InputError(f"{file}: some brokers' CPU is in cores, others' in percent")
+    for broker in brokers:
+        own = listed.get(broker, listed.get(-1))
+        if own is None:
+            raise InputError(f"{file} lists neither broker {broker} nor -1, which stands for all others")
+        found["disk"][broker] = sum(own.DISK.values()) if isinstance(own.DISK, dict) else own.DISK
+        found["cpu"][broker] = own.CPU["num.cores"] if isinstance(own.CPU, dict) else own.CPU
+        found["network_in"][broker], found["network_out"][broker] = own.NW_IN, own.NW_OUT
+    return found
+
+
+# Proposals --------------------------------------------------------------------------------------------------------
+
+
+class Valued(NamedTuple):
+    """Cruise Control's proposals, held against a problem.
+
+    Attributes
+    ----------
+    assignment : ndarray of int
+        Where the proposals lead: the broker of each leader.
+    report : CheckReport
+        Whether the problem allows it, and what it is worth.
+    leaders, replicas : int
+        Leaders that change broker; replicas that move in all.
+    """
+
+    assignment: IntArray
+    report: CheckReport
+    leaders: int
+    replicas: int
+
+
+def read_proposals(file: str | Path) -> dict[Partition, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Old and new replicas of each partition that Cruise Control wants to change, the leader first.
+
+    Raises
+    ------
+    InputError
+        For anything else than ``/proposals?json=true`` answers.
+    """
+    content = parse_json(read_text(Path(file), MOST), str(file))
+    found = model_of(ProposalsFile, content, str(file))
+    made: dict[Partition, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+    for i, proposal in enumerate(found.proposals):
+        place, tp = f"{file}: proposals[{i}]", proposal.topicPartition
+        text = tp if isinstance(tp, str) else f"{tp.topic}-{tp.partition}"
+        p = Partition.of(text, f"{place}.topicPartition")
+        if p in made:
+            raise InputError(f"{place} is {p}, which is listed before")
+        for name, listed in (("oldReplicas", proposal.oldReplicas), ("newReplicas", proposal.newReplicas)):
+            if len(set(listed)) < len(listed):
+                raise InputError(f"{place}.{name} = {shown(listed)} names a broker twice")
+        if proposal.oldLeader not in proposal.oldReplicas:
+            raise InputError(f"{place}.oldLeader = {proposal.oldLeader} is none of the old replicas")
+        others = tuple(b for b in proposal.oldReplicas if b != proposal.oldLeader)
+        made[p] = ((proposal.oldLeader, *others), tuple(proposal.newReplicas))
+    return made
+
+
+def value(problem: Problem, proposals: Mapping[Partition, tuple[tuple[int, ...], tuple[int, ...]]]) -> Valued:
+    """Check Cruise Control's proposals against a problem, and value them: what `Solution.objective` stands beside.
+
+    Parameters
+    ----------
+    problem : Problem
+        On a workload of `read_workload`.
+    proposals : mapping
+        As `read_proposals` returns them.
+
+    Raises
+    ------
+    InputError
+        If they are of another cluster, or of another time.
+    """
+    workload = getattr(problem, "workload", None)
+    if not isinstance(workload, Workload) or workload.keys is None or workload.node_names is None:
+        raise InputError("proposals are held against a workload of partitions on brokers, with their names")
+    assignment = assignment_of(workload, proposals)
+    moved = sum(len(set(new) - set(old)) for old, new in proposals.values())
+    leaders = int((assignment != workload.current).sum())
+    return Valued(assignment, problem.check(assignment), leaders, moved)
+
+
+def assignment_of(
+    workload: Workload, proposals: Mapping[Partition, tuple[tuple[int, ...], tuple[int, ...]]]
+) -> IntArray:
+    """The node of each key group once the proposals are carried out."""
+    assert workload.keys is not None
+    assert workload.node_names is not None
+    position = {name: i for i, name in enumerate(workload.node_names)}
+    rows = {partition_of(str(key))[0]: k for k, key in enumerate(workload.keys)}
+    assignment: IntArray = workload.current.copy()
+    for p, (old, new) in proposals.items():
+        if p not in rows:
+            raise InputError(f"the proposals name {p}, which the workload does not have")
+        leader = workload.node_names[int(workload.current[rows[p]])]
+        if old[0] != leader:
+            raise InputError(f"the proposals have {p} led by broker {old[0]}, the workload by {leader}")
+        if new[0] not in position:
+            raise InputError(f"the proposals let broker {new[0]} lead {p}: the workload has no such broker")
+        assignment[rows[p]] = position[new[0]]
+    return assignment

@@ -1,0 +1,290 @@
+"""Flink: from its REST API to a workload, its own arithmetic of keys, and what can be changed there.
+
+In Flink nobody chooses where a key group runs: subtask i of p runs the i-th of p ranges. What can be chosen is the
+parallelism, the max parallelism, and - for a stream that is not keyed - a partitioner of one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keyshift.engines.flink_keys import (
+    default_max_parallelism,
+    key_groups,
+    loads_of,
+    read_max_parallelism,
+    read_parallelism,
+    subtasks,
+)
+from keyshift.engines.flink_partitioner import Routing
+from keyshift.engines.flink_rest import Seen, read_rest, read_saved
+from keyshift.engines.formats import as_json
+from keyshift.models import Budget, Solution, guards
+from keyshift.models.errors import InputError, MissingDependencyError
+from keyshift.models.files.writing import write_text
+from keyshift.models.intervals import IntervalMigration
+from keyshift.models.intervals.flink_ranges import default_ranges
+from keyshift.models.routing import MixedRouting, RoutingTable
+from keyshift.models.workload import FloatArray, IntArray, Workload
+from keyshift.solvers.intervals.step.ssm import solve_ssm
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "advise", "default_max_parallelism", "default_ranges", "homes", "key_groups", "loads_of", "max_parallelism_options",
+    "partitioner", "partitioner_file", "read_workload", "routing", "subtasks", "workload_of", "write_routing",
+]  # fmt: skip
+
+SPREAD = "Flink knows subtasks, not key groups: each subtask's figures are spread evenly over its key groups."
+"""Every import says this, unless more is known."""
+
+
+def read_workload(
+    rest: str | None = None,
+    job: str | None = None,
+    *,
+    saved: str | Path | None = None,
+    vertex: str | None = None,
+    load: Literal["records", "busy"] = "records",
+    shares: ArrayLike | None = None,
+    keep: str | Path | None = None,
+) -> Workload:
+    """A workload of one vertex of a running job: a key group for each of Flink's, a node for each subtask.
+
+    Parameters
+    ----------
+    rest, job : str
+        Address of the REST API, and the job's id; or `saved`.
+    saved : str or Path
+        A folder of the same JSON, as `keep` leaves it.
+    vertex : str, optional
+        Id or name; needed unless there is only one after the sources.
+    load : {"records", "busy"}
+        Records read, or milliseconds busy, since the subtask began.
+    shares : array_like of shape (max parallelism,), optional
+        Relative load of the key groups, such as `loads_of` says of a sample of keys: a subtask's figures are shared out
+        in proportion. Default: evenly.
+    keep : str or Path, optional
+        A folder in which to keep the answers.
+
+    Raises
+    ------
+    InputError
+        With the answer, and the field, position and value that are wrong.
+    """
+    if saved is None:
+        if rest is None or job is None:
+            raise InputError("give the address of the REST API and a job id, or a folder of saved answers")
+        return workload_of(read_rest(rest, job, vertex, keep), load, shares)
+    if rest is not None or job is not None:
+        raise InputError("give either an address and a job id, or a folder of saved answers")
+    return workload_of(read_saved(saved, vertex), load, shares)
+
+
+def workload_of(seen: Seen, load: Literal["records", "busy"] = "records", shares: ArrayLike | None = None) -> Workload:
+    """A workload of what was seen of a vertex; see `read_workload`."""
+    if load not in ("records", "busy"):
+        raise InputError(f"load = {load!r} must be 'records' or 'busy'")
+    groups, count = seen.vertex.maxParallelism, seen.vertex.parallelism
+    current = subtasks(np.arange(groups), count, groups)
+    part = _parts(current, count, shares)
+    figures = seen.records if load == "records" else seen.busy
+    state = (0.0,) * count if seen.states is None else seen.states
+    return Workload(
+        load=np.array(figures, dtype=float)[current] * part,
+        state=np.array(state, dtype=float)[current] * part,
+        current=current,
+        nodes=count,
+    )
+
+
+def _parts(current: np.ndarray, count: int, shares: ArrayLike | None) -> FloatArray:
+    """The part of each key group in its subtask's figures."""
+    given = np.ones(current.size) if shares is None else guards.non_negative("shares", shares, length=current.size)
+    whole = np.bincount(current, weights=given, minlength=count)
+    sizes = np.bincount(current, minlength=count)
+    return np.where(whole[current] > 0, given / np.where(whole > 0, whole, 1.0)[current], 1.0 / sizes[current])
+
+
+# What can be changed ----------------------------------------------------------------------------------------------
+
+
+def advise(workload: Workload, parallelisms: Iterable[int]) -> pd.DataFrame:
+    """What each parallelism costs and carries with Flink's own ranges, and the least that any ranges as even would move.
+
+    Parameters
+    ----------
+    workload : Workload
+        Of `read_workload`.
+    parallelisms : iterable of int
+
+    Returns
+    -------
+    DataFrame
+        One row each: ``parallelism``; ``most``, ``least``: key groups of a subtask; ``max_load``, ``imbalance``: of the busiest
+        subtask, and by which share of the mean it is above it; ``state_moved``: by Flink's own ranges, subtasks keeping
+        their numbers; ``least_state_moved``: by the proven optimal single-step migration ([Ding2015]) to as many subtasks, none
+        of which carries more than Flink's busiest.
+    """
+    import pandas as pd
+
+    groups, rows = workload.key_groups, []
+    total = sum(map(Fraction, workload.last_load.tolist()), Fraction(0))
+    for wanted in parallelisms:
+        count = read_parallelism(wanted, groups)
+        after = subtasks(np.arange(groups), count, groups)
+        sizes = np.bincount(after, minlength=count)
+        sums = [Fraction(0)] * count
+        for node, value in zip(after.tolist(), workload.last_load.tolist(), strict=True):
+            sums[node] += Fraction(value)
+        over = max(sums) * count / total - 1 if total else Fraction(0)
+        best = solve_ssm(problem := IntervalMigration(workload, count, over), budget=Budget()).assignment
+        assert best is not None, "Flink's own ranges are one answer"
+        rows.append(
+            {
+                "parallelism": count,
+                "most": int(sizes.max()),
+                "least": int(sizes.min()),
+                "max_load": float(max(sums)),
+                "imbalance": float(over),
+                "state_moved": float(workload.state[after != workload.current].sum()),
+                "least_state_moved": problem.objective(best),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def max_parallelism_options(parallelism: int, candidates: Sequence[int] | None = None) -> pd.DataFrame:
+    """How unevenly a max parallelism divides among subtasks, for keys that spread evenly over key groups.
+
+    Parameters
+    ----------
+    parallelism : int
+    candidates : sequence of int, optional
+        Default: Flink's default (FLINK-21695: as few as 1.5 key groups a subtask), the multiples of the parallelism next to
+        it, and 2, 4, 8 and 16 times as many.
+
+    Returns
+    -------
+    DataFrame
+        ``max_parallelism``, ``most``, ``least``: key groups of a subtask; ``imbalance``: by which share of the mean the largest
+        subtask is above it.
+    """
+    import pandas as pd
+
+    count = guards.whole("parallelism", parallelism, least=1, optional=False) or 1
+    if candidates is None:
+        first = default_max_parallelism(count)
+        near = [first // count * count, -(-first // count) * count]
+        candidates = sorted({v for v in [first, *near, *(first * f for f in (2, 4, 8, 16))] if count <= v <= 32_768})
+    rows = []
+    for candidate in candidates:
+        most = read_max_parallelism(candidate)
+        read_parallelism(count, most)
+        sizes = np.bincount(subtasks(np.arange(most), count, most), minlength=count)
+        rows.append(
+            {
+                "max_parallelism": most,
+                "most": int(sizes.max()),
+                "least": int(sizes.min()),
+                "imbalance": float(sizes.max() * count / most - 1),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+# Routing ----------------------------------------------------------------------------------------------------------
+
+
+def routing(
+    plan: RoutingTable | Solution | str,
+    *,
+    labels: Sequence[str | int] | None = None,
+    choices: int = 2,
+    seed: int = 0,
+) -> Routing:
+    """The decisions of `partitioner`, without Flink: ``routing(...).partition(key, workers)``; see there."""
+    entries: dict[str | int, int] = {}
+    scheme = "table"
+    if isinstance(plan, str):
+        scheme = plan
+    else:
+        table = plan
+        if isinstance(plan, Solution):
+            if plan.assignment is None:
+                raise InputError(f"the solution of {plan.problem.name} has no assignment to route by")
+            if not isinstance(plan.problem, MixedRouting):
+                raise InputError(
+                    f"a solution of mixed routing has a table to route by, one of {plan.problem.name} has none"
+                )
+            table, labels = RoutingTable.of(plan.problem, plan.assignment), labels or plan.problem.workload.keys
+        assert isinstance(table, RoutingTable)
+        for position, node in zip(table.keys.tolist(), table.nodes.tolist(), strict=True):
+            if labels is not None and position >= len(labels):
+                raise InputError(f"the table has key {position}, there are {len(labels)} labels")
+            entries[position if labels is None else labels[position]] = node
+    try:
+        return Routing(scheme, entries, choices, seed)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def partitioner(plan: RoutingTable | Solution | str, **options: Any) -> Any:
+    """A PyFlink ``Partitioner`` for ``DataStream.partition_custom``.
+
+    Parameters
+    ----------
+    plan : RoutingTable, Solution of mixed routing, or {"hash", "shuffle", "pkg", "greedy-d"}
+        A table's exceptions, and the hash for all other keys; or a scheme of key splitting, by what each sending subtask
+        has sent itself.
+    **options
+        ``labels``: the key at each position of the table; ``choices``: d of "greedy-d"; ``seed``: of the hash.
+
+    Raises
+    ------
+    MissingDependencyError
+        Where PyFlink is not installed: it is imported here, not before.
+
+    Notes
+    -----
+    The hash is zlib's CRC-32 of the key's text: the same on every machine and in every run, which Python's own is not; it is
+    not the hash of Flink's ``keyBy``. Where keyshift itself is not installed - PyFlink pins other versions of its libraries -
+    write the decisions with `write_routing`, and load them with the one file that `partitioner_file` names.
+    """
+    from keyshift.engines import flink_partitioner
+
+    try:
+        return flink_partitioner.pyflink(routing(plan, **options))
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "pyflink":
+            raise
+        raise MissingDependencyError("flink.partitioner needs PyFlink: pip install apache-flink") from None
+
+
+def write_routing(plan: RoutingTable | Solution | str, path: str | Path, **options: Any) -> None:
+    """Write the decisions of `partitioner` as JSON, for a PyFlink program that runs where keyshift is not installed.
+
+    `keyshift.engines.flink_partitioner` - one file of the standard library alone - loads it there.
+    """
+    write_text(path, as_json(routing(plan, **options).as_record()))
+
+
+def homes(keys: Sequence[str | int], workers: int, seed: int = 0) -> IntArray:
+    """The node that `partitioner`'s hash gives each key: `Workload.home` for a table that it is to follow."""
+    count = guards.whole("workers", workers, least=1, optional=False) or 1
+    rule = Routing("hash", seed=seed)
+    return np.array([rule.candidates(key, count)[0] for key in keys], dtype=np.int64)
+
+
+def partitioner_file() -> str:
+    """The file that Flink's Python workers need."""
+    from keyshift.engines import flink_partitioner
+
+    return str(Path(flink_partitioner.__file__))

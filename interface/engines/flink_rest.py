@@ -1,0 +1,241 @@
+"""What Flink's REST API says of a running job: fetched, or read from a folder of the same JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BeforeValidator, Field
+
+from keyshift.engines.formats import Amount, Id, Number, OpenModel, model_of
+from keyshift.models.errors import InputError
+from keyshift.models.files.schema import parse_json, read_text, shown
+from keyshift.models.files.writing import make_folder, reason, write_text
+
+MOST = 64 * 2**20
+"""An answer has at most so many bytes."""
+SECONDS = 10
+_HEX = r"[0-9a-f]{32}"
+
+Hex = Annotated[str, Field(pattern=rf"^{_HEX}$")]
+Busy = Annotated[
+    float, BeforeValidator(lambda v: 0.0 if v == "NaN" or (isinstance(v, float) and math.isnan(v)) else v), Field(ge=0)
+]
+"""Milliseconds; Flink says NaN of sources, whose busy time it does not know."""
+
+
+class JobVertex(OpenModel):
+    """A vertex in ``/jobs/:id``."""
+
+    id: Hex
+    name: str
+    maxParallelism: Annotated[int, Field(ge=-1, le=32_768)]
+    parallelism: Annotated[int, Field(ge=1, le=32_768)]
+
+
+class JobFile(OpenModel):
+    """``/jobs/:id``."""
+
+    jid: Hex
+    name: str
+    state: str
+    vertices: list[JobVertex]
+
+
+class SubtaskMetrics(OpenModel):
+    """Sums since a subtask began."""
+
+    read_records: Annotated[Number, Field(alias="read-records")]
+    busy_time: Annotated[Busy, Field(alias="accumulated-busy-time")] = 0.0
+
+
+class Subtask(OpenModel):
+    """A subtask in ``/jobs/:id/vertices/:vertex``."""
+
+    subtask: Id
+    metrics: SubtaskMetrics
+
+
+class VertexFile(OpenModel):
+    """``/jobs/:id/vertices/:vertex``."""
+
+    id: Hex
+    parallelism: Annotated[int, Field(ge=1, le=32_768)]
+    subtasks: list[Subtask]
+
+
+class Completed(OpenModel):
+    """A completed checkpoint."""
+
+    id: Number
+
+
+class Latest(OpenModel):
+    """The latest checkpoints."""
+
+    completed: Completed | None = None
+
+
+class CheckpointsFile(OpenModel):
+    """``/jobs/:id/checkpoints``."""
+
+    latest: Latest | None = None
+
+
+class SubtaskState(OpenModel):
+    """A subtask in ``/jobs/:id/checkpoints/details/:checkpoint/subtasks/:vertex``."""
+
+    index: Id
+    status: Literal["completed", "pending_or_failed"]
+    state_size: Amount | None = None
+
+
+class CheckpointFile(OpenModel):
+    """``/jobs/:id/checkpoints/details/:checkpoint/subtasks/:vertex``."""
+
+    subtasks: list[SubtaskState]
+
+
+class Seen(NamedTuple):
+    """One vertex of a job as the REST API shows it; `states` where a checkpoint is complete."""
+
+    job: JobFile
+    vertex: JobVertex
+    records: tuple[int, ...]
+    busy: tuple[float, ...]
+    states: tuple[float, ...] | None
+
+
+def read_rest(url: str, job: str, vertex: str | None = None, keep: str | Path | None = None) -> Seen:
+    """Ask a running Flink.
+
+    Parameters
+    ----------
+    url : str
+        Such as ``http://127.0.0.1:8081``.
+    job : str
+        The job's id.
+    vertex : str, optional
+        Id or name of the vertex, or a part of the name that no other has; needed unless there is only one after the sources.
+    keep : str or Path, optional
+        A folder in which to keep the answers, for `read_saved`.
+
+    Raises
+    ------
+    InputError
+        If Flink does not answer, or something else does.
+    """
+    if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", url):
+        raise InputError(f"{shown(url)} is no address such as http://127.0.0.1:8081")
+    if not re.fullmatch(_HEX, job):
+        raise InputError(f"{shown(job)} is no job id: 32 digits from 0 to f")
+    answers: dict[str, Any] = {}
+
+    def ask(name: str, path: str) -> Any:
+        answers[name] = _fetched(url.rstrip("/") + path)
+        return answers[name]
+
+    base = f"/jobs/{job}"
+    about = model_of(JobFile, ask("job", base), f"{url}{base}")
+    chosen = vertex_of(about, vertex)
+    ask("vertex", f"{base}/vertices/{chosen.id}")
+    points = model_of(CheckpointsFile, ask("checkpoints", f"{base}/checkpoints"), f"{url}{base}/checkpoints")
+    if points.latest is not None and points.latest.completed is not None:
+        ask("checkpoint", f"{base}/checkpoints/details/{points.latest.completed.id}/subtasks/{chosen.id}")
+    seen = seen_in(answers, vertex, url)
+    if keep is not None:
+        make_folder(Path(keep))
+        for name, content in answers.items():
+            write_text(Path(keep) / f"{name}.json", json.dumps(content) + "\n")
+    return seen
+
+
+def read_saved(folder: str | Path, vertex: str | None = None) -> Seen:
+    """Read a folder of answers: ``job.json``, ``vertex.json`` and, where there is a checkpoint, ``checkpoint.json``."""
+    source = Path(folder)
+    if not source.is_dir():
+        raise InputError(f"{source} is no folder of Flink's answers")
+    found = {}
+    for name in ("job", "vertex", "checkpoint"):
+        file = source / f"{name}.json"
+        if file.exists() or name != "checkpoint":
+            found[name] = parse_json(read_text(file, MOST), str(file))
+    return seen_in(found, vertex, str(source))
+
+
+def seen_in(answers: Mapping[str, Any], vertex: str | None, of: str) -> Seen:
+    """Check the answers, and that they are of one vertex."""
+    job = model_of(JobFile, answers["job"], f"{of}: job")
+    known = model_of(VertexFile, answers["vertex"], f"{of}: vertex")
+    chosen = next((v for v in job.vertices if v.id == known.id), None)
+    if chosen is None:
+        raise InputError(f"{of}: the vertex {known.id} is none of the job {job.jid}")
+    if vertex is not None and vertex_of(job, vertex).id != known.id:
+        raise InputError(f"{of}: the vertex is {chosen.name:.60}, not {vertex:.60}")
+    if chosen.parallelism != known.parallelism:
+        raise InputError(
+            f"{of}: the vertex has {known.parallelism} subtasks, the job says {chosen.parallelism}: a rescale?"
+        )
+    if chosen.maxParallelism < chosen.parallelism:
+        raise InputError(f"{of}: maxParallelism = {chosen.maxParallelism} is below the parallelism")
+    numbers = [s.subtask for s in known.subtasks]
+    _all_subtasks(f"{of}: vertex.subtasks", numbers, chosen.parallelism)
+    ordered = sorted(known.subtasks, key=lambda s: s.subtask)
+    states = None
+    if "checkpoint" in answers:
+        point = model_of(CheckpointFile, answers["checkpoint"], f"{of}: checkpoint")
+        _all_subtasks(f"{of}: checkpoint.subtasks", [s.index for s in point.subtasks], chosen.parallelism)
+        for s in point.subtasks:
+            if s.state_size is None:
+                raise InputError(f"{of}: the checkpoint of subtask {s.index} is {s.status}")
+        states = tuple(float(s.state_size or 0.0) for s in sorted(point.subtasks, key=lambda s: s.index))
+    return Seen(
+        job, chosen, tuple(s.metrics.read_records for s in ordered), tuple(s.metrics.busy_time for s in ordered), states
+    )
+
+
+def vertex_of(job: JobFile, wanted: str | None) -> JobVertex:
+    """The vertex that is meant: by id, by name, or the only one after the sources."""
+    if wanted is None:
+        found = [v for v in job.vertices if not v.name.startswith("Source:")]
+    else:
+        exact = [v for v in job.vertices if wanted in (v.id, v.name)]
+        found = exact or [v for v in job.vertices if wanted in v.name]
+    if len(found) != 1:
+        names = "; ".join(f"{v.name:.40}" for v in job.vertices) or "none"
+        what = "no vertex is" if not found else "more than one vertex is"
+        raise InputError(
+            f"{what} {'not a source' if wanted is None else f'called {wanted:.60}'}: there are {names:.300}"
+        )
+    return found[0]
+
+
+def _all_subtasks(of: str, numbers: list[int], parallelism: int) -> None:
+    if sorted(numbers) != list(range(parallelism)):
+        raise InputError(f"{of} are not 0 to {parallelism - 1}, each once")
+
+
+def _fetched(address: str) -> Any:
+    try:
+        request = urllib.request.Request(address, headers={"Accept": "application/json"})
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            content = answer.read(MOST + 1)
+    except urllib.error.HTTPError as error:
+        raise InputError(f"{address} answers {error.code}: is the job id right, and does it still run?") from None
+    except (OSError, ValueError) as error:
+        said = getattr(error, "reason", None)
+        raise InputError(
+            f"{address} does not answer ({reason(said if isinstance(said, OSError) else error)})"
+        ) from None
+    if len(content) > MOST:
+        raise InputError(f"{address} answers more than {MOST:,} bytes")
+    try:
+        return parse_json(content.decode(), address)
+    except UnicodeDecodeError:
+        raise InputError(f"{address} answers no text") from None

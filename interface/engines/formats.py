@@ -1,0 +1,101 @@
+"""What the engines' formats share: a size limit before reading, one sentence for what is wrong, folders whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from keyshift.models.errors import InputError
+from keyshift.models.files.schema import LARGEST, MOST_JSON, parse_json, read_text, sentence, shown
+from keyshift.models.files.writing import make_folder, reason
+
+
+def _whole(value: Any) -> Any:
+    """Some writers know one kind of number: 3.0 is 3."""
+    return int(value) if type(value) is float and value.is_integer() and abs(value) <= LARGEST else value
+
+
+Number = Annotated[int, Field(ge=0, le=LARGEST), BeforeValidator(_whole)]
+Id = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(_whole)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+One = Annotated[int, Field(ge=1, le=1), BeforeValidator(_whole)]
+"""The version that every format of Kafka and Cruise Control names: 1."""
+
+
+class EngineModel(BaseModel):
+    """A part of an engine's format that is pinned by a version: no unknown field, no text for a number."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class OpenModel(BaseModel):
+    """A part of a format to which engines add fields from release to release: ours are checked, others passed over."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, populate_by_name=True)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_model(file: str | Path, schema: type[Model], most: int = MOST_JSON) -> Model:
+    """Read one JSON object of a schema from a file of bounded size.
+
+    Raises
+    ------
+    InputError
+        With the file, and the field, position and value that are wrong.
+    """
+    path = Path(file)
+    return model_of(schema, parse_json(read_text(path, most), str(path)), str(path))
+
+
+def model_of(schema: type[Model], content: Any, of: str) -> Model:
+    """A schema's content; `InputError` with one sentence about the first thing that is wrong."""
+    if not isinstance(content, dict):
+        raise InputError(f"{of} must hold one JSON object, not {shown(content)}")
+    try:
+        return schema.model_validate(content)
+    except ValidationError as error:
+        raise InputError(sentence(error, of, schema)) from None
+    except RecursionError:
+        raise InputError(f"{of} is nested too deeply") from None
+
+
+def as_json(content: Any) -> str:
+    """One line of JSON, as the engines' own tools print it."""
+    return json.dumps(content, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def write_folder(folder: str | Path, files: Mapping[str, str]) -> list[Path]:
+    """Write a folder of texts, all or none; a folder that has something in it is not touched.
+
+    Raises
+    ------
+    InputError
+        If there is something else, or the operating system refuses.
+    """
+    target = Path(folder)
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{target} is no folder")
+    if target.is_dir() and any(target.iterdir()):
+        raise InputError(f"{target} is not empty: choose another folder, so that no old phase is taken for a new one")
+    make_folder(target.absolute().parent)
+    scratch: Path | None = None
+    try:
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.absolute().parent))
+        for name, text in files.items():
+            (scratch / name).write_text(text, encoding="utf-8")
+        scratch.chmod(0o755)
+        scratch.replace(target)
+    except OSError as error:
+        raise InputError(f"{target} cannot be written ({reason(error)})") from None
+    finally:
+        if scratch is not None and scratch.exists():
+            shutil.rmtree(scratch, ignore_errors=True)
+    return [target / name for name in files]

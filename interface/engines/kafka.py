@@ -1,0 +1,329 @@
+"""Kafka: from what its tools print to a workload, and from a plan to the files that ``kafka-reassign-partitions`` reads.
+
+**Leaders only.** A partition's key group runs where its *leader* is; followers come along. A leader moves in one of three
+ways, none of which loses or doubles a replica:
+
+1. the target holds a replica: both change places in the list. No data travel, only leadership;
+2. with racks known, a follower shares the target's rack: the target takes the follower's place, the old leader stays
+   as a follower. The racks of the partition stay the same;
+3. else the target takes the old leader's place.
+
+Why not each replica on its own: load - what clients write and read - falls on leaders, while followers of one partition
+must stay on different brokers and, where possible, racks. That is a rule between key groups which no formulation here
+has; planned without it, replicas of one partition would meet on one broker. What follows: disks, and the brokers'
+traffic among themselves, are not balanced, and a draining broker keeps its followers - the output counts them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from keyshift.engines.formats import as_json, write_folder
+from keyshift.engines.kafka_files import (
+    LogDirs,
+    Partition,
+    Replicas,
+    election,
+    read_assignment,
+    read_loads,
+    read_log_dirs,
+    reassignment,
+)
+from keyshift.models.errors import InputError
+from keyshift.models.plans.plan import Plan
+from keyshift.models.workload import Workload
+
+LEADERS_ONLY = "Leaders only: followers stay where they are, or make room for a leader; disks are not balanced."
+"""Every output begins with this."""
+
+_LABEL = re.compile(r"(?P<partition>[^ ]+) \[(?P<replicas>[0-9]+(,[0-9]+)*)\]")
+
+
+class Reassignment(NamedTuple):
+    """What was written.
+
+    Attributes
+    ----------
+    files : list of Path
+        ``STEPS.md``, and for each phase ``NN-reassign.json``, ``NN-elect.json`` and ``NN-rollback.json``.
+    elections, copies : int
+        Moves that only change the leader, and moves that copy a replica.
+    state_copied : float
+        State of the latter, in the workload's unit (bytes).
+    followers_left : dict of int to int
+        Draining brokers, and how many replicas they keep as followers.
+    """
+
+    files: list[Path]
+    elections: int
+    copies: int
+    state_copied: float
+    followers_left: dict[int, int]
+
+
+# From a cluster to a workload -------------------------------------------------------------------------------------
+
+
+def read_workload(
+    log_dirs: str | Path,
+    loads: str | Path | None = None,
+    *,
+    assignment: str | Path | None = None,
+    draining: Sequence[int] = (),
+    capacities: Mapping[int, float] | None = None,
+) -> Workload:
+    """A workload of what Kafka's tools printed: a key group for each partition, a node for each broker.
+
+    Parameters
+    ----------
+    log_dirs : str or Path
+        What ``kafka-log-dirs --describe`` printed, for all brokers: brokers, and the bytes of each replica. The
+        leader's are the partition's state.
+    loads : str or Path, optional
+        CSV ``topic,partition,value``, for every partition of the topics that are to be planned; other topics are left
+        where they are. Without it the load is the bytes.
+    assignment : str or Path, optional
+        The current assignment as ``kafka-reassign-partitions`` prints it: which replica leads. Only with one replica for
+        each partition does it go without.
+    draining : sequence of int, optional
+        Brokers that are to go.
+    capacities : mapping of int to float, optional
+        Capacity of brokers; 1 for others.
+
+    Returns
+    -------
+    Workload
+        `node_names` are broker ids; `keys` are partitions with their replicas, the leader first: ``orders-3 [2,1,4]``. A
+        plan of it knows all that is needed to write Kafka's files.
+
+    Raises
+    ------
+    InputError
+        With the file, and what is wrong in it or between the files.
+    """
+    found = read_log_dirs(log_dirs)
+    values = None if loads is None else read_loads(loads)
+    current = _sole_replicas(found) if assignment is None else read_assignment(assignment)
+    topics = {p.topic for p in (current if values is None else values)}
+    partitions = sorted(p for p in current if p.topic in topics)
+    if values is not None:
+        _refuse_other_partitions(partitions, values)
+    for p in partitions:
+        _refuse_contradiction(p, current[p], found)
+    state = [found.sizes[p][current[p][0]] for p in partitions]
+    return made_of(
+        {p: current[p] for p in partitions},
+        found.brokers,
+        load=state if values is None else [values[p] for p in partitions],
+        state=state,
+        draining=draining,
+        capacities=capacities,
+    )
+
+
+def made_of(
+    replicas: Replicas,
+    brokers: Sequence[int],
+    *,
+    load: Sequence[float],
+    state: Sequence[float],
+    draining: Sequence[int] = (),
+    capacities: Mapping[int, float] | None = None,
+    resources: Mapping[str, Sequence[float]] | None = None,
+) -> Workload:
+    """A workload of partitions in a given order, labelled so that a plan of it can be written for Kafka."""
+    position = {broker: i for i, broker in enumerate(brokers)}
+    for name, named in (("draining", draining), ("capacities", capacities or {})):
+        for broker in named:
+            if broker not in position:
+                raise InputError(f"{name} names broker {broker}; there are {', '.join(map(str, brokers))}")
+    if not replicas:
+        raise InputError("there is no partition to plan")
+    return Workload(
+        load=load,
+        state=state,
+        current=[position[r[0]] for r in replicas.values()],
+        nodes=[(capacities or {}).get(broker, 1.0) for broker in brokers],
+        draining=[broker in draining for broker in brokers],
+        resources=resources,
+        keys=[f"{p} [{','.join(map(str, r))}]" for p, r in replicas.items()],
+        node_names=list(brokers),
+    )
+
+
+def _sole_replicas(found: LogDirs) -> dict[Partition, tuple[int, ...]]:
+    """Where each partition is, if it is in one place: log directories do not say who leads."""
+    for p, held in sorted(found.sizes.items()):
+        if len(held) > 1:
+            raise InputError(
+                f"{p} is on brokers {', '.join(map(str, sorted(held)))}, and log directories do not say which one "
+                "leads: give the current assignment that kafka-reassign-partitions prints"
+            )
+    return {p: tuple(held) for p, held in found.sizes.items()}
+
+
+def _refuse_other_partitions(partitions: Sequence[Partition], values: Mapping[Partition, float]) -> None:
+    known = set(partitions)
+    for p in values:
+        if p not in known:
+            raise InputError(f"the loads name {p}, which the cluster does not have")
+    missing = [p for p in partitions if p not in values]
+    if missing:
+        raise InputError(f"the loads lack {missing[0]}{f' and {len(missing) - 1} more' if len(missing) > 1 else ''}")
+
+
+def _refuse_contradiction(p: Partition, replicas: tuple[int, ...], found: LogDirs) -> None:
+    held = found.sizes.get(p, {})
+    if set(held) != set(replicas):
+        raise InputError(
+            f"{p} is assigned to brokers {_listed(replicas)}, but its logs are on {_listed(sorted(held)) or 'none'}: a "
+            "reassignment is under way, or the files are of different times"
+        )
+
+
+def _listed(brokers: Sequence[int]) -> str:
+    return ", ".join(map(str, brokers))
+
+
+# From a plan to files ---------------------------------------------------------------------------------------------
+
+
+def write_reassignment(
+    plan: Plan,
+    path: str | Path,
+    *,
+    assignment: str | Path | None = None,
+    racks: Mapping[int, str] | None = None,
+) -> Reassignment:
+    """Write what ``kafka-reassign-partitions`` reads: for each phase the move, the elections, and the way back.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of a workload whose nodes are named by broker ids.
+    path : str or Path
+        A folder that does not exist, or is empty.
+    assignment : str or Path, optional
+        The current assignment. Needed where the keys do not list replicas; else it is compared with them.
+    racks : mapping of int to str, optional
+        Rack of each broker: a move then never brings the replicas of a partition onto fewer racks.
+
+    Raises
+    ------
+    InputError
+        If nodes are no broker ids, keys no partitions, the assignment is another one than the plan was made for, or racks
+        cannot be kept.
+    """
+    brokers = _brokers(plan)
+    partitions = [partition_of(str(plan.made_for.key(k))) for k in range(plan.current.size)]
+    given = None if assignment is None else read_assignment(assignment)
+    before = {p: _replicas(p, known, given) for p, known in partitions}
+    names = [p for p, _ in partitions]
+    for k, p in enumerate(names):
+        if before[p][0] != brokers[int(plan.current[k])]:
+            raise InputError(f"{p} is led by broker {before[p][0]}, the plan expects {brokers[int(plan.current[k])]}")
+    leaving = {brokers[i] for i in np.flatnonzero(plan.leaving).tolist()}
+    after = dict(before)
+    files: dict[str, str] = {}
+    elections, copied = 0, 0.0
+    for phase in plan.phases:
+        moved = [names[int(plan.key_group[row])] for row in phase.moves]
+        for row, p in zip(phase.moves, moved, strict=True):
+            target = brokers[int(plan.target[row])]
+            after[p] = moved_leader(p, before[p], target, racks, leaving)
+            elections += target in before[p]
+            copied += 0.0 if target in before[p] else float(plan.state[row])
+        number = f"{phase.number + 1:02}"
+        files[f"{number}-reassign.json"] = as_json(reassignment({p: after[p] for p in moved}))
+        files[f"{number}-elect.json"] = as_json(election(moved))
+        files[f"{number}-rollback.json"] = as_json(reassignment({p: before[p] for p in moved}))
+    left = {b: sum(b in r[1:] for r in after.values()) for b in sorted(leaving)}
+    made = Reassignment([], elections, len(plan) - elections, copied, {b: n for b, n in left.items() if n})
+    return made._replace(files=write_folder(path, {"STEPS.md": _steps(plan, made), **files}))
+
+
+def moved_leader(
+    partition: Partition, replicas: tuple[int, ...], target: int, racks: Mapping[int, str] | None, leaving: set[int]
+) -> tuple[int, ...]:
+    """Replicas once the target leads: as many as before, each on another broker, on no fewer racks."""
+    leader, *followers = replicas
+    if target in followers:
+        return (target, *(leader if b == target else b for b in followers))
+    if racks is None:
+        return (target, *followers)
+    for broker in (target, *replicas):
+        if broker not in racks:
+            raise InputError(f"the racks do not name broker {broker}, which {partition} needs")
+    shared = next((b for b in followers if racks[b] == racks[target] != racks[leader]), None)
+    if shared is None:
+        return (target, *followers)
+    if leader in leaving:
+        raise InputError(
+            f"{partition}: broker {target} is on rack {racks[target]} like its follower {shared}, and the old leader "
+            f"{leader}, which drains, cannot take the follower's place: move that follower first"
+        )
+    return (target, *(leader if b == shared else b for b in followers))
+
+
+def _brokers(plan: Plan) -> list[int]:
+    named = [plan.made_for.node(i) for i in range(plan.capacity.size)]
+    if plan.made_for.node_names is None or plan.capacity.size > len(plan.made_for.node_names):
+        raise InputError("the plan's nodes have no names: Kafka needs the broker id of each")
+    for name in named:
+        if not isinstance(name, int) or name < 0:
+            raise InputError(f"node {name!r} is no broker id")
+    return [int(name) for name in named]
+
+
+def partition_of(label: str) -> tuple[Partition, tuple[int, ...] | None]:
+    """The partition and replicas that a key names: ``orders-3 [2,1,4]``, or ``orders-3`` alone."""
+    found = _LABEL.fullmatch(label)
+    if found is None:
+        return Partition.of(label, "a key of the plan"), None
+    replicas = tuple(int(b) for b in found["replicas"].split(","))
+    if len(set(replicas)) < len(replicas):
+        raise InputError(f"the key {label!r} names a broker twice")
+    return Partition.of(found["partition"], "a key of the plan"), replicas
+
+
+def _replicas(
+    p: Partition, known: tuple[int, ...] | None, given: Mapping[Partition, tuple[int, ...]] | None
+) -> tuple[int, ...]:
+    if given is None:
+        if known is None:
+            raise InputError(f"the key {p} does not list its replicas: give the current assignment")
+        return known
+    if p not in given:
+        raise InputError(f"the assignment does not list {p}, which the plan needs")
+    if known is not None and known != given[p]:
+        raise InputError(f"{p} is on {_listed(given[p])} now, the plan was made for {_listed(known)}: import again")
+    return given[p]
+
+
+def _steps(plan: Plan, made: Reassignment) -> str:
+    """What to run, in order."""
+    lines = ["# Reassignment", "", f"**{LEADERS_ONLY}**", ""]
+    lines.append(
+        f"{len(plan)} partitions get another leader: {made.elections} by election alone, {made.copies} by a copy "
+        f"({made.state_copied:,.0f} of state)."
+    )
+    lines += [f"Broker {b} drains, but keeps {n} replicas as a follower." for b, n in made.followers_left.items()]
+    if plan.phases:
+        lines += ["", "For each phase, in this order; go on when `--verify` says that all is complete:", ""]
+    tool, elect = "kafka-reassign-partitions.sh --bootstrap-server HOST:9092", "kafka-leader-election.sh"
+    for phase in plan.phases:
+        n = f"{phase.number + 1:02}"
+        lines += [
+            f"## Phase {n}: {len(phase.moves)} partitions", "", "```",
+            f"{tool} \\\n  --reassignment-json-file {n}-reassign.json --execute",
+            f"{tool} \\\n  --reassignment-json-file {n}-reassign.json --verify",
+            f"{elect} --bootstrap-server HOST:9092 \\\n  --election-type PREFERRED --path-to-json-file {n}-elect.json",
+            "```", "",
+            f"Back again (later phases first): the same three with `{n}-rollback.json` for `{n}-reassign.json`.", "",
+        ]  # fmt: skip
+    return "\n".join(lines).rstrip() + "\n"

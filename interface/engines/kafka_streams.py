@@ -1,0 +1,118 @@
+"""Kafka Streams: a plan as JSON for a ``TaskAssignor`` (KIP-924), and back to a workload.
+
+A `TaskAssignor` returns, for each process (a UUID), its active tasks (``subtopology_partition``, such as ``0_3``). Kafka
+Streams has no file for that: an assignor of one's own reads this one; docs/engines/kafka-streams.md has the class.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from keyshift.engines.formats import as_json, write_folder
+from keyshift.models.errors import InputError
+from keyshift.models.files.schema import FileFormat, FileModel, read_file, shown
+from keyshift.models.plans.plan import Plan
+from keyshift.models.workload import Workload
+
+TASK = re.compile(r"[0-9]{1,9}_[0-9]{1,9}")
+Process = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+
+
+class StreamsTask(FileModel):
+    """An active task."""
+
+    id: Annotated[str, Field(pattern=rf"^{TASK.pattern}$")]
+    load: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
+    state: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+
+
+class StreamsProcess(FileModel):
+    """A process, and its active tasks."""
+
+    processId: Process
+    active: list[StreamsTask]
+
+
+class StreamsFile(FileFormat):
+    """Which process runs which active tasks."""
+
+    kind: ClassVar[str] = "keyshift-streams-assignment"
+    newest: ClassVar[int] = 1
+
+    format: str
+    version: int
+    processes: Annotated[list[StreamsProcess], Field(min_length=1)]
+
+
+def read_workload(file: str | Path) -> Workload:
+    """A workload of an assignment: a key group for each active task, a node for each process.
+
+    Raises
+    ------
+    InputError
+        With the field and the value that are wrong; for a task that two processes run, and a process that is listed twice.
+    """
+    found = read_file(file, StreamsFile)
+    names = [p.processId for p in found.processes]
+    if len(set(names)) < len(names):
+        raise InputError(f"{file}: a process is listed twice")
+    tasks: dict[str, tuple[int, StreamsTask]] = {}
+    for i, process in enumerate(found.processes):
+        for task in process.active:
+            if task.id in tasks:
+                raise InputError(
+                    f"{file}: processes[{i}] runs task {task.id}, which processes[{tasks[task.id][0]}] runs"
+                )
+            tasks[task.id] = (i, task)
+    if not tasks:
+        raise InputError(f"{file} lists no task")
+    ordered = [tasks[t] for t in sorted(tasks, key=lambda t: tuple(map(int, t.split("_"))))]
+    return Workload(
+        load=[t.load for _, t in ordered],
+        state=[t.state for _, t in ordered],
+        current=[i for i, _ in ordered],
+        nodes=len(names),
+        operator=[int(t.id.split("_")[0]) for _, t in ordered],
+        keys=[t.id for _, t in ordered],
+        node_names=names,
+    )
+
+
+def write_assignment(plan: Plan, folder: str | Path) -> list[Path]:
+    """Write which process runs which tasks after each phase of a plan, and before: ``00-assignment.json`` is the way back."""
+    made = plan.made_for
+    if made.keys is None or made.node_names is None or plan.capacity.size > len(made.node_names):
+        raise InputError("Kafka Streams needs the names of tasks (0_3) and processes (a UUID each)")
+    for key in made.keys:
+        if not TASK.fullmatch(str(key)):
+            raise InputError(f"the key {shown(key)} is no task, such as 0_3")
+    for name in made.node_names:
+        try:
+            known = str(uuid.UUID(str(name)))
+        except ValueError:
+            known = ""
+        if known != name:
+            raise InputError(f"the node {shown(name)} is no process id, such as 00000000-0000-0000-0000-000000000001")
+    texts = {
+        f"{number:02}-assignment.json": as_json(_assignment(plan, nodes))
+        for number, nodes in enumerate([plan.current, *plan.assignments()])
+    }
+    return write_folder(folder, texts)
+
+
+def _assignment(plan: Plan, nodes: np.ndarray) -> dict[str, Any]:
+    made = plan.made_for
+    processes = []
+    for i in range(plan.capacity.size):
+        active = [
+            {"id": made.key(k), "load": float(made.load[k]), "state": float(made.state[k])}
+            for k in np.flatnonzero(nodes == i).tolist()
+        ]
+        processes.append({"processId": made.node(i), "active": active})
+    return {**StreamsFile.stamp(), "processes": processes}

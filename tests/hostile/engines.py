@@ -1,0 +1,173 @@
+"""Malformed, truncated, foreign and huge inputs in the engines' formats, and the table of what is said to each.
+
+``python -m hostile.engines`` (with ``tests`` on the path) renews the page of the documentation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hostile import more_engines
+from hostile.engine_files import HUGE, case, line, place
+from hostile.refusals import Case, judge
+
+Change = Callable[[Any], object]
+
+
+def cases() -> Iterator[Case]:
+    """Of all engines."""
+    yield from kafka()
+    yield from more_engines.cases()
+
+
+# Kafka ------------------------------------------------------------------------------------------------------------
+
+HEAD = "Querying brokers for log directories information\nReceived log directory information from brokers 1,2\n"
+
+
+def log_dirs(change: Change = lambda _: None) -> str:
+    """A good output of kafka-log-dirs, changed."""
+    content: dict[str, Any] = {"version": 1, "brokers": [
+        {"broker": b, "logDirs": [{"logDir": "/d", "error": None, "partitions": [
+            {"partition": p, "size": 7, "offsetLag": 0, "isFuture": False} for p in ("t-0", "t-1")]}]} for b in (1, 2)]}  # fmt: skip
+    change(content)
+    return HEAD + json.dumps(content) + "\n"
+
+
+def assignment(change: Change = lambda _: None) -> str:
+    """A good output of kafka-reassign-partitions, changed."""
+    content: dict[str, Any] = {"version": 1, "partitions": [
+        {"topic": "t", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "any"]},
+        {"topic": "t", "partition": 1, "replicas": [2, 1], "log_dirs": ["any", "any"]}]}  # fmt: skip
+    change(content)
+    return "Current partition replica assignment\n" + json.dumps(content) + "\n"
+
+
+def _first(content: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = content["brokers"][0]["logDirs"][0]["partitions"][0]
+    return found
+
+
+def kafka() -> Iterator[Case]:
+    files = {"dirs.txt": log_dirs(), "now.txt": assignment(), "loads.csv": "topic,partition,value\nt,0,1\nt,1,2\n"}
+    words = [
+        "import",
+        "kafka",
+        "--log-dirs",
+        "dirs.txt",
+        "--loads",
+        "loads.csv",
+        "--assignment",
+        "now.txt",
+        "--out",
+        "w",
+    ]
+    dirs: dict[str, Any] = {
+        "empty": "", "text only": HEAD, "cut short": log_dirs()[:-30], "a stack trace": "org.apache.kafka.KafkaException: no\n",
+        "an HTML page": "<html></html>", "a list": HEAD + "[]", "no brokers": log_dirs(lambda c: c.update(brokers=[])),
+        "version 2": log_dirs(lambda c: c.update(version=2)), "no version": log_dirs(lambda c: c.pop("version")),
+        "an unknown field": log_dirs(lambda c: c.update(cluster="x")), "a size below 0": log_dirs(lambda c: _first(c).update(size=-1)),
+        "a size as text": log_dirs(lambda c: _first(c).update(size="7")), "a size of 1.5": log_dirs(lambda c: _first(c).update(size=1.5)),
+        "a size beyond floats": log_dirs(lambda c: _first(c).update(size=2**60)),
+        "a directory with an error": log_dirs(lambda c: c["brokers"][0]["logDirs"][0].update(error="java.io.IOException")),
+        "a replica that moves": log_dirs(lambda c: _first(c).update(isFuture=True)),
+        "a partition without a number": log_dirs(lambda c: _first(c).update(partition="orders")),
+        "a partition with a path": log_dirs(lambda c: _first(c).update(partition="../etc-0")),
+        "a partition twice": log_dirs(lambda c: _first(c).update(partition="t-1")),
+        "a broker twice": log_dirs(lambda c: c["brokers"][0].update(broker=2)),
+        "a field twice": HEAD + '{"version":1,"version":1,"brokers":[]}', "deep": HEAD + "[" * 100_000,
+        "not UTF-8": b"\xff\xfe", "129 MiB": HUGE,
+    }  # fmt: skip
+    for name, content in dirs.items():
+        yield case("kafka", f"log dirs: {name}", files, words, {"dirs.txt": content})
+    entry: Callable[[dict[str, Any]], dict[str, Any]] = lambda c: c["partitions"][0]  # noqa: E731
+    now: dict[str, Any] = {
+        "the heading alone": "Current partition replica assignment\n", "cut short": assignment()[:-20],
+        "of another tool": "Topic: t PartitionCount: 2", "a broker twice": assignment(lambda c: entry(c).update(replicas=[1, 1])),
+        "no replica": assignment(lambda c: entry(c).update(replicas=[], log_dirs=[])),
+        "a partition twice": assignment(lambda c: entry(c).update(partition=1)),
+        "log_dirs too short": assignment(lambda c: entry(c).update(log_dirs=["any"])),
+        "a broker below 0": assignment(lambda c: entry(c).update(replicas=[-1, 2])),
+        "a topic with a slash": assignment(lambda c: entry(c).update(topic="a/b")),
+        "other brokers than the logs": assignment(lambda c: entry(c).update(replicas=[1, 3])),
+        "a partition less": assignment(lambda c: c["partitions"].pop()), "129 MiB": HUGE,
+    }  # fmt: skip
+    for name, content in now.items():
+        yield case("kafka", f"assignment: {name}", files, words, {"now.txt": content})
+    head = "topic,partition,value\n"
+    loads: dict[str, Any] = {
+        "empty": "", "no heading": "t,0,1\nt,1,2\n", "the heading alone": head, "a partition missing": head + "t,0,1\n",
+        "a stranger": head + "t,0,1\nt,1,2\nu,0,1\n", "a row twice": head + "t,0,1\nt,0,1\n", "two fields": head + "t,0\n",
+        "a word": head + "t,0,many\nt,1,2\n", "nan": head + "t,0,nan\nt,1,2\n", "minus": head + "t,0,-1\nt,1,2\n",
+        "infinity": head + "t,0,inf\nt,1,2\n", "partition 1.5": head + "t,1.5,1\n", "an open quote": head + 't,"0,1\n',
+        "a null character": head + "t,0,1\x00\n", "JSON": '{"t-0": 1}', "129 MiB": HUGE,
+    }  # fmt: skip
+    for name, content in loads.items():
+        yield case("kafka", f"loads: {name}", files, words, {"loads.csv": content})
+    for option, values in {
+        "--draining": ["9", "x", "1,2", "-1"],
+        "--capacities": ["1", "1:0", "1:x", "9:1", "1:2,1:3"],
+    }.items():
+        for value in values:
+            yield case("kafka", f"{option} {value}", files, [*words, f"{option}={value}"])
+    yield case(
+        "kafka", "several replicas, no assignment", files, ["import", "kafka", "--log-dirs", "dirs.txt", "--out", "w"]
+    )
+    yield case("kafka", "a folder for a file", files, ["import", "kafka", "--log-dirs", ".", "--out", "w"])
+    yield from _exports()
+
+
+def _exports() -> Iterator[Case]:
+    def made(words: list[str], keys: list[str] | None, names: list[Any] | None, folder: Path) -> list[str]:
+        import keyshift as ks
+
+        w = ks.Workload(load=[2, 1], state=[1, 1], current=[0, 0], nodes=2, keys=keys, node_names=names)
+        ks.plan(ks.KeyGroupAllocation(w), [1, 0]).save(folder / "plan.json")
+        place(folder, {"now.txt": assignment(), "full/x": "mine"})
+        return ["export", "plan.json", *words]
+
+    to, good = ["--to", "kafka", "--out", "k"], ["t-0 [1,2]", "t-1 [1,2]"]
+    for name, words, keys, names in (
+        ("an unknown engine", ["--to", "pulsar", "--out", "k"], good, [1, 2]), ("no engine", ["--out", "k"], good, [1, 2]),
+        ("nodes without names", to, good, None), ("a broker with a name", to, good, ["a", "b"]),
+        ("keys without names", to, None, [1, 2]), ("keys without replicas", to, ["t-0", "t-1"], [1, 2]),
+        ("a key that is no partition", to, ["x", "y"], [1, 2]), ("another leader", to, ["t-0 [2,1]", "t-1 [1,2]"], [1, 2]),
+        ("a replica twice", to, ["t-0 [1,1]", "t-1 [1,2]"], [1, 2]), ("another assignment now", [*to, "--assignment", "now.txt"], good, [1, 2]),
+        ("a rack unknown", [*to, "--racks", "1:a"], ["t-0 [1]", "t-1 [1]"], [1, 2]), ("racks as JSON", [*to, "--racks", "{}"], good, [1, 2]),
+        ("a folder with something in it", ["--to", "kafka", "--out", "full"], good, [1, 2]),
+        ("a workload for a plan", ["--to", "kafka", "--out", "k"], good, [1, 2]),
+    ):  # fmt: skip
+        make = partial(made, words, keys, names)
+        if name == "a workload for a plan":
+            make = partial(
+                line,
+                {"plan.json": {"load": [1], "state": [1], "current": [0], "nodes": 1}},
+                ["export", "plan.json", *words],
+            )
+        yield Case("engines: export", name, make)
+
+
+def table() -> str:
+    """What is said to each, as a table."""
+    lines = ["| what is wrong | exit code | what keyshift says |", "|---|---|---|"]
+    for each in cases():
+        verdict = judge(each, timed=False)
+        engine = each.kind.removeprefix("engines: ")
+        said = " ".join(verdict.said.removeprefix("keyshift: ").split()).replace("|", "\\|")
+        lines.append(f"| {engine}: {each.name} | {verdict.outcome} | {said} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "engines" / "refusals.md"
+INTRODUCTION = """# What is refused
+
+Malformed, truncated, foreign and huge inputs in the engines' formats, and the one sentence that each ends in. A test runs them all and holds this page to it.
+
+"""
+
+if __name__ == "__main__":
+    PAGE.write_text(INTRODUCTION + table())

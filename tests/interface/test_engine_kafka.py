@@ -1,0 +1,200 @@
+"""Kafka: samples are read, plans are written, and a cluster that obeys them is where the plan says - and back again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka_cluster import Cluster, drawn
+
+import keyshift as ks
+from keyshift.cli import main
+from keyshift.engines import cruise_control, kafka
+from keyshift.engines.kafka_files import Partition, read_assignment, read_log_dirs
+
+DATA = Path(__file__).parents[1] / "data" / "engines"
+
+
+def test_samples_of_log_dirs_are_read():
+    found = read_log_dirs(DATA / "kafka-log-dirs.txt")
+    assert found.brokers == (0,)
+    assert {p.number: held[0] for p, held in found.sizes.items()} == {4: 394, 3: 394, 2: 392, 1: 392, 0: 393}
+    assert {p.topic for p in found.sizes} == {"NEW-TOPIC-2"}
+    found = read_log_dirs(DATA / "kafka-log-dirs-replicated.txt")
+    assert found.brokers == (1, 2, 3)
+    assert found.sizes[Partition("s14_move", 2)] == {2: 2095104, 3: 2095104}
+
+
+def test_samples_of_assignments_are_read():
+    assert read_assignment(DATA / "kafka-generate.txt") == {
+        ("topic-reassign", 2): (2, 1), ("topic-reassign", 1): (1, 0), ("topic-reassign", 3): (0, 1), ("topic-reassign", 0): (0, 2),
+    }  # fmt: skip
+    assert read_assignment(DATA / "kafka-execute.txt") == {("bar", 0): (4, 5), ("foo", 1): (1, 2, 3)}
+
+
+def test_a_workload_says_what_the_cluster_holds(tmp_path):
+    (tmp_path / "now.json").write_text(
+        json.dumps({"version": 1, "partitions": [
+            {"topic": "s14_move", "partition": n, "replicas": r} for n, r in enumerate([[3, 1], [1, 2], [2, 3]])]})
+    )  # fmt: skip
+    (tmp_path / "loads.csv").write_text("topic,partition,value\ns14_move,1,3\ns14_move,0,5.5\n\ns14_move,2,0\n")
+    w = kafka.read_workload(
+        DATA / "kafka-log-dirs-replicated.txt", tmp_path / "loads.csv", assignment=tmp_path / "now.json",
+        draining=[1], capacities={2: 4.0},
+    )  # fmt: skip
+    assert w.keys == ("s14_move-0 [3,1]", "s14_move-1 [1,2]", "s14_move-2 [2,3]")
+    assert w.node_names == (1, 2, 3)
+    assert w.last_load.tolist() == [5.5, 3, 0]
+    assert w.state.tolist() == [2098176, 2101248, 2095104]
+    assert w.current.tolist() == [2, 0, 1]
+    assert w.capacity.tolist() == [1, 4, 1]
+    assert w.draining.tolist() == [True, False, False]
+
+
+def test_other_topics_are_left_alone(tmp_path):
+    cluster = Cluster([1, 2], {("a", 0): [1], ("b", 0): [1], ("b", 1): [2]})
+    (tmp_path / "dirs.txt").write_text(cluster.log_dirs({("a", 0): 5, ("b", 0): 6, ("b", 1): 7}))
+    (tmp_path / "loads.csv").write_text("topic,partition,value\nb,0,1\nb,1,2\n")
+    assert kafka.read_workload(tmp_path / "dirs.txt", tmp_path / "loads.csv").keys == ("b-0 [1]", "b-1 [2]")
+    w = kafka.read_workload(tmp_path / "dirs.txt")
+    assert w.last_load.tolist() == w.state.tolist() == [5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("replicas", "target", "racks", "expected"),
+    [
+        ((1, 2, 3), 2, None, (2, 1, 3)),  # a follower becomes the leader, the leader a follower
+        ((1, 2, 3), 4, None, (4, 2, 3)),  # the target takes the leader's place
+        ((1, 2), 4, {1: "a", 2: "b", 4: "b"}, (4, 1)),  # ... but not next to a follower on its rack
+        ((1, 2), 4, {1: "b", 2: "b", 4: "b"}, (4, 2)),  # no worse than before
+        ((1, 2), 4, {1: "a", 2: "b", 4: "c"}, (4, 2)),
+        ((1,), 4, {1: "a", 4: "a"}, (4,)),
+    ],
+)
+def test_how_a_leader_moves(replicas, target, racks, expected):
+    assert kafka.moved_leader(Partition("t", 0), replicas, target, racks, set()) == expected
+
+
+def test_a_draining_leader_cannot_take_its_followers_place():
+    racks = {1: "a", 2: "b", 4: "b"}
+    with pytest.raises(
+        ks.InputError, match="broker 4 is on rack b like its follower 2, and the old leader 1, which drains"
+    ):
+        kafka.moved_leader(Partition("t", 0), (1, 2), 4, racks, {1})
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), phase_moves=st.integers(1, 5), with_racks=st.booleans(), again=st.booleans())
+def test_the_cluster_is_where_the_plan_says_after_each_phase_and_back(
+    seed, phase_moves, with_racks, again, tmp_path_factory
+):
+    rng = np.random.default_rng(seed)
+    folder = tmp_path_factory.mktemp("kafka")
+    cluster, sizes, racks = drawn(rng)
+    (folder / "dirs.txt").write_text(cluster.log_dirs(sizes))
+    (folder / "now.txt").write_text(cluster.assignment())
+    partitions = sorted(sizes)
+    lines = [f"{t},{n},{rng.integers(1, 100)}" for t, n in partitions]
+    (folder / "loads.csv").write_text("\n".join(["topic,partition,value", *lines]))
+    w = kafka.read_workload(folder / "dirs.txt", folder / "loads.csv", assignment=folder / "now.txt")
+    problem = ks.KeyGroupAllocation(w)
+    assignment = rng.integers(0, w.nodes, w.key_groups)
+    made = ks.plan(problem, assignment, phase_moves=phase_moves)
+    made.save(folder / "plan.json")
+    before = {p: list(r) for p, r in cluster.replicas.items()}
+    kafka.write_reassignment(
+        ks.read_plan(folder / "plan.json"), folder / "out",
+        racks=racks if with_racks else None, assignment=folder / "now.txt" if again else None,
+    )  # fmt: skip
+    for phase, expected in zip(made.phases, made.assignments(), strict=True):
+        cluster.phase(folder / "out", phase.number + 1)
+        assert [cluster.leader[p] for p in partitions] == [w.node_names[i] for i in expected]
+    assert [cluster.leader[p] for p in partitions] == [w.node_names[i] for i in made.assignment]
+    for p, replicas in cluster.replicas.items():
+        assert len(replicas) == len(before[p])
+        assert len(set(replicas) - set(before[p])) <= 1
+        if with_racks:
+            assert len({racks[b] for b in replicas}) >= len({racks[b] for b in before[p]})
+    for phase, expected in zip(reversed(made.phases), made.undo().assignments(), strict=True):
+        cluster.phase(folder / "out", phase.number + 1, "rollback")
+        assert [cluster.leader[p] for p in partitions] == [w.node_names[i] for i in expected]
+    assert cluster.replicas == before
+    assert len(list((folder / "out").iterdir())) == 1 + 3 * len(made.phases)
+
+
+@pytest.mark.parametrize("sample", ["log dirs", "cruise control"])
+def test_samples_go_all_the_way_and_back(sample, tmp_path):
+    if sample == "log dirs":
+        now = [{"topic": "s14_move", "partition": n, "replicas": r} for n, r in enumerate([[3, 1], [1, 2], [3, 2]])]
+        (tmp_path / "now.json").write_text(json.dumps({"version": 1, "partitions": now}))
+        w = kafka.read_workload(DATA / "kafka-log-dirs-replicated.txt", assignment=tmp_path / "now.json")
+    else:
+        w = cruise_control.read_workload(
+            DATA / "cruise-control-load.json",
+            DATA / "cruise-control-partition-load.json",
+            DATA / "cruise-control-capacity.json",
+        )
+    replicas = {}
+    for key in w.keys:
+        name, listed = key.split(" ")
+        topic, _, number = name.rpartition("-")
+        replicas[topic, int(number)] = json.loads(listed)
+    cluster = Cluster(list(w.node_names), replicas)
+    made = ks.solve(ks.KeyGroupAllocation(w)).plan(phase_moves=1)
+    assert len(made) > 0
+    kafka.write_reassignment(made, tmp_path / "out")
+    for phase in made.phases:
+        cluster.phase(tmp_path / "out", phase.number + 1)
+    assert list(cluster.leader.values()) == [w.node_names[i] for i in made.assignment]
+    for phase in reversed(made.phases):
+        cluster.phase(tmp_path / "out", phase.number + 1, "rollback")
+    assert cluster.replicas == replicas
+    assert list(cluster.leader.values()) == [w.node_names[i] for i in w.current]
+
+
+def test_from_the_shell(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    cluster = Cluster([1, 2, 3], {("t", n): [1 + n % 2, 3] for n in range(6)})
+    Path("log-dirs.txt").write_text(cluster.log_dirs({("t", n): 100 + n for n in range(6)}))
+    Path("now.txt").write_text(cluster.assignment())
+    Path("loads.csv").write_text("topic,partition,value\n" + "".join(f"t,{n},{n + 1}\n" for n in range(6)))
+    imported = "import kafka --log-dirs log-dirs.txt --loads loads.csv --assignment now.txt --draining 1 --out w"
+    assert main(shlex.split(imported)) == 0
+    assert main(shlex.split("plan w --out plan.json")) == 0
+    assert main(shlex.split("export plan.json --to kafka --out reassignment")) == 0
+    said = capsys.readouterr().out
+    assert said.count(kafka.LEADERS_ONLY) == 2
+    assert Path("reassignment/STEPS.md").read_text().splitlines()[2] == f"**{kafka.LEADERS_ONLY}**"
+    assert max(map(len, Path("reassignment/STEPS.md").read_text().splitlines())) <= 110
+    cluster.phase(Path("reassignment"), 1)
+    plan = ks.read_plan("plan.json")
+    assert list(cluster.leader.values()) == [plan.made_for.node(i) for i in plan.assignment]
+    kept = sum(1 in replicas[1:] for replicas in cluster.replicas.values())
+    assert f"{kept} on broker 1, which drains" in said if kept else "followers left         none" in said
+    assert main(shlex.split("export plan.json --to kafka --out other --json --racks 1:a,2:b,3:c")) == 0
+    record = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert record["leaders_elected"] + record["replicas_copied"] == len(plan) > 0
+    assert record["files"][:2] == ["STEPS.md", "01-reassign.json"]
+    assert main(shlex.split("export plan.json --to kafka --out reassignment")) == 2
+    assert "is not empty" in capsys.readouterr().err
+
+
+def test_what_the_plan_does_not_know_is_asked_for(tmp_path):
+    plain = ks.Workload(load=[2, 1], state=[1, 1], current=[0, 0], nodes=2, keys=["t-0", "t-1"], node_names=[7, 8])
+    made = ks.plan(ks.KeyGroupAllocation(plain), [1, 0])
+    with pytest.raises(ks.InputError, match="the key t-0 does not list its replicas"):
+        kafka.write_reassignment(made, tmp_path / "out")
+    now = tmp_path / "now.json"
+    now.write_text(Cluster([7, 8, 9], {("t", 0): [7, 9], ("t", 1): [7, 8]}).assignment())
+    kafka.write_reassignment(made, tmp_path / "out", assignment=now)
+    written = json.loads((tmp_path / "out/01-reassign.json").read_text())
+    assert written["partitions"] == [{"topic": "t", "partition": 0, "replicas": [8, 9], "log_dirs": ["any", "any"]}]
+    now.write_text(Cluster([7, 8, 9], {("t", 0): [8, 9], ("t", 1): [7, 8]}).assignment())
+    with pytest.raises(ks.InputError, match="t-0 is led by broker 8, the plan expects 7"):
+        kafka.write_reassignment(made, tmp_path / "other", assignment=now)
+    assert not (tmp_path / "other").exists()
