@@ -38,7 +38,7 @@ def _ticks(most: float, count: int = 5) -> list[float]:
 
 
 def key(*entries: tuple[str, str]) -> str:
-    """The meaning of colours."""
+    """The legend of colours."""
     return "".join(f'<i class="key" style="background:var(--{colour})"></i>{text(name)}' for colour, name in entries)
 
 

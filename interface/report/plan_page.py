@@ -84,7 +84,7 @@ def _content(plan: Plan, comparison: Comparison | None, other: Plan | None) -> d
 
 
 def _plain(value: Any) -> Any:
-    """What a table of pandas holds as JSON: no number that is none, nothing of NumPy's."""
+    """The rows of a pandas table as JSON: no NaN, and plain Python numbers."""
     if value is None or value != value:
         return None
     return value.item() if isinstance(value, np.generic) else value

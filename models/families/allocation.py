@@ -1,11 +1,12 @@
-"""Synthetic workloads as [Madsen2016], section 5.1, describes them."""
+"""Synthetic workloads as [Madsen2016], sections 5.1 and 5.2, describes them, and the allocations they pose."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from keyshift.models.arrays import whole
+from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.errors import InputError
+from keyshift.models.guards import whole
 from keyshift.models.workload import MOST_NODES, Workload
 
 MOST_KEY_GROUPS = 10_000_000
@@ -74,3 +75,32 @@ def synthetic_workload(
         raise InputError(f"drain = {drain}: only {calm.size} nodes do not drift")
     draining[calm[calm.size - drain :]] = True
     return Workload(load=load, state=100 * before, current=current, nodes=nodes, draining=draining)
+
+
+def madsen_allocation(
+    *,
+    seed: int = 0,
+    nodes: int = 20,
+    key_groups: int = 400,
+    varies: float = 0.4,
+    changed: float = 0.2,
+    max_migrations: int = 20,
+) -> KeyGroupAllocation:
+    """Key-group allocation after a drift, within a number of migrations ([Madsen2016], section 5.1, Figures 2 to 4)."""
+    w = synthetic_workload(nodes, key_groups, varies=varies, changed=changed, seed=seed)
+    return KeyGroupAllocation(w, max_migrations=max_migrations)
+
+
+def madsen_scale_in(
+    *,
+    seed: int = 0,
+    nodes: int = 60,
+    key_groups: int = 1200,
+    drain: int = 10,
+    overloaded: int = 1,
+    max_migrations: int = 20,
+) -> KeyGroupAllocation:
+    """One period of scaling in: some nodes to drain, some of the others at twice their load ([Madsen2016], Figure 5)."""
+    w = synthetic_workload(nodes, key_groups, varies=0.0, drain=drain, seed=seed)
+    hot = w.replace(load=w.last_load * np.where(w.current < overloaded, 2.0, 1.0))
+    return KeyGroupAllocation(hot, max_migrations=max_migrations)

@@ -7,8 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.mclb import MCLB, MovementWithinLimits
 from keyshift.models.workload import FloatArray, Workload
 
 Keys = Literal["gaussian", "zipf"]
@@ -80,7 +81,7 @@ def section_5_stream(
         Loads in tuples a window; the state is a tenth of the last window's load; key groups are dealt to the nodes in turn.
     """
     rng = np.random.default_rng(seed)
-    arrays.whole("key_groups", key_groups, least=1, optional=False)
+    guards.whole("key_groups", key_groups, least=1, optional=False)
     shares = key_shares(keys, key_groups)
     position = np.arange(key_groups)
     load = np.empty((windows, key_groups))
@@ -143,3 +144,31 @@ def read_counts(path: str | Path) -> tuple[list[str], FloatArray]:
     if not words:
         raise InputError(f"{path} holds no words")
     return words, np.array(counts, dtype=np.float64)
+
+
+def guo_mclb(
+    *,
+    seed: int = 0,
+    keys: Keys = "zipf",
+    nodes: int = 10,
+    key_groups: int = 100,
+    windows: int = 120,
+    drift: float = 0.0,
+    share_moved: float | None = None,
+) -> MCLB:
+    """Balance over all windows of S1 or S2, moving at most a share of the state ([Guo2018], section 5)."""
+    w = section_5_stream(keys, nodes=nodes, key_groups=key_groups, windows=windows, drift=drift, seed=seed)
+    return MCLB(w, max_state_moved=None if share_moved is None else share_moved * float(w.state.sum()))
+
+
+def guo_movement(
+    *, seed: int = 0, keys: Keys = "zipf", nodes: int = 10, key_groups: int = 100, width: float = 0.2
+) -> MovementWithinLimits:
+    """Bring every node within ``width`` of the mean load, in the setting of ELB ([Guo2018], sections 3 and 5).
+
+    Loads are those of one window. A limit below the largest key group's load is raised to it, or nothing would do.
+    """
+    w = section_5_stream(keys, nodes=nodes, key_groups=key_groups, windows=1, seed=seed)
+    mean = float(w.last_load.sum()) / nodes
+    upper = max((1 + width) * mean, float(w.last_load.max()))
+    return MovementWithinLimits(w, lower=max(0.0, 2 * mean - upper), upper=upper, nodes_after=nodes)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.routing import MixedRouting
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 VIRTUAL_NODES = 100
@@ -80,20 +81,20 @@ class ZipfStream:
         frequencies: ArrayLike | None = None,
         seed: int = 0,
     ) -> None:
-        self.nodes = arrays.whole("nodes", nodes, least=1, optional=False) or 1
-        self.window = arrays.whole("window", window, least=1, optional=False) or 1
-        self.fluctuation = arrays.real("fluctuation", fluctuation, optional=False) or 0.0
+        self.nodes = guards.whole("nodes", nodes, least=1, optional=False) or 1
+        self.window = guards.whole("window", window, least=1, optional=False) or 1
+        self.fluctuation = guards.real("fluctuation", fluctuation, optional=False) or 0.0
         self._rng = np.random.default_rng(seed)
         if frequencies is None:
-            count = arrays.whole("keys", keys, least=1, optional=False) or 1
-            weight = np.arange(1, count + 1, dtype=float) ** -(arrays.real("skew", skew, optional=False) or 0.0)
+            count = guards.whole("keys", keys, least=1, optional=False) or 1
+            weight = np.arange(1, count + 1, dtype=float) ** -(guards.real("skew", skew, optional=False) or 0.0)
             weight = self._rng.permutation(weight)
         else:
-            weight = arrays.non_negative("frequencies", frequencies)
+            weight = guards.non_negative("frequencies", frequencies)
             if weight.sum() == 0:
                 raise InputError("frequencies are all 0")
         self.keys = int(weight.size)
-        self.tuples = arrays.whole("tuples", tuples, least=1) or 10 * self.keys
+        self.tuples = guards.whole("tuples", tuples, least=1) or 10 * self.keys
         self.home = consistent_hash(np.arange(self.keys), self.nodes)
         self._weight = weight / weight.sum()
         self._history = [self._interval()]
@@ -140,3 +141,20 @@ class ZipfStream:
             load=self.load, state=self.state, current=self.home if current is None else current, nodes=self.nodes,
             home=self.home,
         )  # fmt: skip
+
+
+def fang_routing(
+    *,
+    seed: int = 0,
+    keys: int = 10_000,
+    nodes: int = 10,
+    skew: float = 0.85,
+    fluctuation: float = 1.0,
+    window: int = 1,
+    theta_max: float = 0.08,
+    max_table_size: int | None = 3_000,
+) -> MixedRouting:
+    """The first rebalancing: all keys where the hash sends them, one fluctuation later ([Fang2016], section V)."""
+    stream = ZipfStream(keys, nodes, skew, fluctuation, window, seed=seed)
+    stream.advance()
+    return MixedRouting(stream.workload(), theta_max=theta_max, max_table_size=max_table_size)

@@ -1,0 +1,111 @@
+"""families and family: the instances that a study is about."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from keyshift.catalogue.families import FAMILIES, Family
+from keyshift.catalogue.options import check_option
+from keyshift.models import InputError, Problem
+from keyshift.models.guards import whole
+
+MOST_INSTANCES = 1_000_000
+
+
+def families(problem: str | None = None) -> list[Family]:
+    """List the families of instances that can be drawn.
+
+    Parameters
+    ----------
+    problem : str, optional
+        Only those of one problem, such as ``"key-group-allocation"``.
+
+    Returns
+    -------
+    list of Family
+        Each with its name, problem, summary, source and parameters.
+    """
+    return [f for f in FAMILIES.values() if problem is None or f.problem == problem]
+
+
+def family(name: str, *, count: int = 1, seed: int = 0, **parameters: Any) -> Draw:
+    """Draw instances of a family.
+
+    Parameters
+    ----------
+    name : str
+        One of `families`.
+    count : int, default 1
+        Instances for each choice of parameters: of the seeds ``seed``, ``seed + 1``, ...
+    seed : int, default 0
+        The first seed. The same name, parameters and seed give the same instance on any machine.
+    **parameters
+        The generator's own. A list stands for every value in it, so that ``nodes=[20, 40], varies=[0.2, 0.4]`` draws
+        four choices.
+
+    Returns
+    -------
+    Draw
+        An iterator of pairs: a name that says how the instance was drawn, such as
+        ``"madsen-allocation(nodes=40)/3"``, and the problem.
+
+    Raises
+    ------
+    InputError
+        For an unknown family or parameter, before anything is drawn.
+    """
+    drawn = find_family(name)
+    count = whole("count", count, least=1, most=MOST_INSTANCES, optional=False) or 1
+    first = whole("seed", seed, least=0, optional=False) or 0
+    return Draw(drawn, _choices(drawn, parameters), range(first, first + count))
+
+
+def find_family(name: str) -> Family:
+    """The family of that name; `InputError` lists them all."""
+    if name not in FAMILIES:
+        raise InputError(f"there is no family {name!r:.60}; choose one of {', '.join(FAMILIES)}")
+    return FAMILIES[name]
+
+
+def family_of(instance: str) -> str:
+    """The family that an instance's name says it was drawn from; the name itself where it says none."""
+    head = instance.partition("(")[0].partition("/")[0]
+    return head if head in FAMILIES else instance
+
+
+def _choices(drawn: Family, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Every combination of the parameters' values, each checked by its annotation."""
+    known = drawn.parameters
+    for name in given:
+        if name not in known:
+            raise InputError(f"family {drawn.name!r} has no parameter {name!r}; it has {', '.join(known)}")
+    lists = {
+        **{name: list(values) for name, values in drawn.grid.items()},
+        **{name: value if isinstance(value, list) else [value] for name, value in given.items()},
+    }
+    checked = {name: [check_option(drawn.function, name, v) for v in values] for name, values in lists.items()}
+    return [dict(zip(checked, values, strict=True)) for values in itertools.product(*checked.values())]
+
+
+class Draw(Iterator[tuple[str, Problem]]):
+    """Instances, drawn one by one; `operator.length_hint` tells how many are to come."""
+
+    def __init__(self, drawn: Family, choices: list[dict[str, Any]], seeds: range) -> None:
+        self._to_come = len(choices) * len(seeds)
+        self._made = (_instance(drawn, choice, seed) for choice in choices for seed in seeds)
+
+    def __next__(self) -> tuple[str, Problem]:
+        made = next(self._made)
+        self._to_come -= 1
+        return made
+
+    def __length_hint__(self) -> int:
+        return self._to_come
+
+
+def _instance(drawn: Family, choice: dict[str, Any], seed: int) -> tuple[str, Problem]:
+    said = ",".join(f"{name}={value}" for name, value in choice.items())
+    name = f"{drawn.name}({said})/{seed}" if said else f"{drawn.name}/{seed}"
+    return name, drawn.function(seed=seed, **choice)

@@ -1,0 +1,111 @@
+"""Solves on processes that are watched: a crash, an endless loop or a greedy method ends its own solve and no other."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
+from dataclasses import dataclass
+
+from keyshift.studies.tasks import Row, SolveTask
+
+RENEWED = 200
+"""Solves after which a process is replaced by a new one, so that what leaks stays small."""
+AHEAD = 2
+"""Tasks that wait for each process: enough to keep it busy, few enough to keep them out of memory."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What a solve may use.
+
+    Attributes
+    ----------
+    time_limit : float or None
+        What the method is told, in seconds.
+    patience : float
+        Seconds beyond one and a half times the limit after which a solve is killed: loading libraries and compiling
+        kernels come before a method's clock.
+    memory : float or None
+        Address space of a process, in GiB; None sets no limit.
+    """
+
+    time_limit: float | None = None
+    patience: float = 60.0
+    memory: float | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """When a solve is killed; never where it has no limit."""
+        return None if self.time_limit is None else 1.5 * self.time_limit + self.patience
+
+
+class GuardedPool:
+    """Processes of this machine that take tasks; a context manager that ends them.
+
+    Parameters
+    ----------
+    workers : int
+    guard : Guard
+    """
+
+    def __init__(self, workers: int, guard: Guard) -> None:
+        from loky.backend.context import get_context
+        from pebble import ProcessPool
+
+        # New interpreters: a forked one would share the parent's locks, of which HiGHS, Numba and Arrow have some,
+        # and multiprocessing's own "spawn" would run the caller's script again.
+        self._pool = ProcessPool(
+            max_workers=workers, max_tasks=RENEWED, initializer=_begin, initargs=(guard.memory,),
+            context=get_context("loky"),
+        )  # fmt: skip
+        self.workers, self.guard = workers, guard
+
+    def __enter__(self) -> GuardedPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.stop()
+        self._pool.join()
+
+    def run(self, tasks: Iterable[SolveTask]) -> Iterator[tuple[SolveTask, Row]]:
+        """Hand each task's row over as soon as it is there; tasks are drawn as they are needed."""
+        waiting = iter(tasks)
+        running: dict[Future[Row], SolveTask] = {}
+        while True:
+            while len(running) < AHEAD * self.workers and (task := next(waiting, None)) is not None:
+                running[self._pool.schedule(_run, args=(task,), timeout=self.guard.seconds)] = task
+            if not running:
+                return
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                task = running.pop(done)
+                yield task, self._row(task, done)
+
+    def _row(self, task: SolveTask, done: Future[Row]) -> Row:
+        from pebble import ProcessExpired
+
+        try:
+            return done.result()
+        except TimeoutError:
+            return task.failed("killed", "it did not end, long after its time limit", self.guard.seconds or 0.0)
+        except ProcessExpired as error:
+            return task.failed("crash", f"its process died with exit code {error.exitcode}", 0.0)
+        except MemoryError:
+            return task.failed("memory", "it asked for more memory than it was given", 0.0)
+
+
+def _begin(memory: float | None) -> None:
+    """In a new process: limit its memory, and leave Ctrl-C to the parent."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if memory is not None:
+        with contextlib.suppress(ImportError):  # Windows
+            import resource
+
+            most = int(memory * 2**30)
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _run(task: SolveTask) -> Row:
+    return task.run()

@@ -1,0 +1,284 @@
+"""study: instances x methods x seeds, each solve on a process of its own, and the table that comes of it."""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from keyshift.catalogue import FORMULATIONS, formulation_of
+from keyshift.models import InputError, Problem
+from keyshift.models.files.fingerprint import problem_fingerprint
+from keyshift.models.guards import real, whole
+from keyshift.studies.best_known import BestKnown
+from keyshift.studies.drawing import family, family_of
+from keyshift.studies.guarded import Guard, GuardedPool
+from keyshift.studies.results import ResultFolder
+from keyshift.studies.tables import gap_table, profile_table, summary_table
+from keyshift.studies.tasks import Row, SolveTask
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Instances = str | Mapping[str, Problem] | Iterable[tuple[str, Problem]]
+MOST_WORKERS = 1024
+
+
+@dataclass(frozen=True)
+class StudyProgress:
+    """How far a study is.
+
+    Attributes
+    ----------
+    done, taken : int
+        Solves that have ended, in this run or before; and those of them that an earlier run had made.
+    expected : int or None
+        Solves in all, from the solves of each instance so far; None where nobody can tell how many instances there are.
+    seconds : float
+        Of this run.
+    """
+
+    done: int
+    taken: int
+    expected: int | None
+    seconds: float
+
+    @property
+    def left(self) -> float | None:
+        """Seconds to go, if the rest takes as long as what this run has done; None before there is anything to go by."""
+        made = self.done - self.taken
+        return None if self.expected is None or made == 0 else self.seconds / made * (self.expected - self.done)
+
+
+@dataclass(frozen=True)
+class Study:
+    """What `study` returns: a row for every solve, whatever came of it.
+
+    Attributes
+    ----------
+    rows : tuple of dict
+        In the order of instances, methods and seeds, whoever ran them and when.
+    known : BestKnown
+        The table that it was compared with; empty where none was given.
+    """
+
+    rows: tuple[Row, ...]
+    known: BestKnown
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a solve.
+
+        Returns
+        -------
+        DataFrame
+            ``best_known`` is the least objective and ``best_bound`` the highest bound on that instance, of this
+            study and of the table of best known answers. ``gap`` is (objective - best_bound) / objective, ``gap_abs``
+            their difference in the objective's unit. An answer that breaks rules has no objective: its value is
+            ``offered``, and ``violations`` says how many rules, ``worst_violation`` which.
+        """
+        return gap_table(self.rows, self.known)
+
+    def summary(self, seed: int = 0) -> pd.DataFrame:
+        """One row a family and method: solves, how they ended, gaps with a bootstrap interval, wins, times.
+
+        Parameters
+        ----------
+        seed : int, default 0
+            Of the bootstrap.
+        """
+        return summary_table(self.to_frame(), seed)
+
+    def profile(self, over: str = "time") -> pd.DataFrame:
+        """The performance profile of Dolan and More (2002): on what share of the instances a method is within a factor.
+
+        Parameters
+        ----------
+        over : {"time", "gap"}
+            "time": within ``factor`` times the seconds of the fastest method that reached the best objective, for
+            methods that reached it. "gap": a gap of at most ``factor``.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``problem``, ``method``, ``factor``, ``share``: a step for each value that occurs.
+        """
+        return profile_table(self.to_frame(), over)
+
+    def contradictions(self) -> list[str]:
+        """Bounds that lie above a checked objective of the same instance: defects, a sentence each."""
+        return self.known.contradictions(self.rows)
+
+    def update_best(self, path: str | Path) -> list[str]:
+        """Write what this study found better into the table of best known answers; returns what improved."""
+        return self.known.updated(self.rows).write(path)
+
+    def report(self, path: str | Path, title: str = "A study") -> None:
+        """Write one self-contained HTML page: profiles, gaps, the worst instances by name, every number."""
+        from keyshift.report.study_page import write_study_report
+
+        write_study_report(self, path, title)
+
+    def __repr__(self) -> str:
+        instances = len({row["instance"] for row in self.rows})
+        return f"<Study: {len(self.rows)} solves on {instances} instances>"
+
+
+def study(
+    instances: Instances,
+    methods: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    seeds: Sequence[int] = (0,),
+    time_limit: float | None = None,
+    out: str | Path | None = None,
+    workers: int = 1,
+    spark: Any = None,
+    *,
+    memory: float | None = None,
+    patience: float = 60.0,
+    best_known: str | Path | None = None,
+    watch: Callable[[StudyProgress], None] | None = None,
+    **options: Any,
+) -> Study:
+    """Run methods on many instances.
+
+    Parameters
+    ----------
+    instances : mapping of str to Problem, iterable of (str, Problem), or str
+        Names and problems, which may be of several kinds; `family` draws them. A text is the name of a family.
+    methods : sequence of str, or mapping of str to sequence of str, optional
+        None takes every method of each problem. A sequence takes those of these that a problem has; a mapping says
+        which for each problem, by its name.
+    seeds : sequence of int, default (0,)
+        Every method runs once with each.
+    time_limit : float, optional
+        Seconds for each solve.
+    out : path, optional
+        A folder with one file a result. A study that was killed goes on there where it stopped.
+    workers : int, default 1
+        Processes of this machine. One is a process of its own, too: no solve can take the study down with it.
+    spark : SparkSession, optional
+        Run the solves as tasks of a Spark job, on any master, in place of `workers`.
+    memory : float, optional
+        GiB that the address space of a process may have; a method that asks for more ends in a row that says so.
+    patience : float, default 60
+        Seconds beyond one and a half times the limit after which a solve is killed.
+    best_known : path, optional
+        A table of best known answers to compare with.
+    watch : callable, optional
+        Called with a `StudyProgress` after every solve.
+    **options
+        Passed to every method that has an option of that name.
+
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    InputError
+        Before anything is run: for unknown methods and options, bad limits, two instances of one name, a folder that
+        holds another study.
+    """
+    guard = Guard(
+        real("time_limit", time_limit), real("patience", patience, optional=False) or 0.0, real("memory", memory)
+    )
+    chosen = _Methods(methods, options)
+    numbers = [whole("seeds", seed, optional=False) or 0 for seed in seeds]
+    workers = whole("workers", workers, least=1, most=MOST_WORKERS, optional=False) or 1
+    known = BestKnown.read(best_known) if best_known is not None else BestKnown()
+    asked = {
+        "time_limit": guard.time_limit,
+        "memory": guard.memory,
+        "options": {k: repr(v) for k, v in options.items()},
+    }
+    results = ResultFolder(None if out is None else Path(out), asked)
+    drawn = _Tasks(instances, chosen, numbers, guard.time_limit, results)
+    began = time.perf_counter()
+    with results.locked(), ExitStack() as stack:
+        if spark is None:
+            finished = stack.enter_context(GuardedPool(workers, guard)).run(drawn)
+        else:
+            from keyshift.studies.on_spark import run_on_spark
+
+            finished = run_on_spark(drawn, spark, guard)
+        for task, row in finished:
+            results.put(task.key, row)
+            if watch is not None:
+                watch(StudyProgress(len(results.rows), drawn.taken, drawn.expected, time.perf_counter() - began))
+    return Study(tuple(results.rows[key] for key in drawn.keys), known)
+
+
+class _Methods:
+    """Which methods run on a problem, with which options."""
+
+    def __init__(self, asked: Sequence[str] | Mapping[str, Sequence[str]] | None, options: Mapping[str, Any]) -> None:
+        self.asked, self.options = asked, options
+        all_names = {m.name for f in FORMULATIONS.values() for m in f.methods}
+        named = [n for names in asked.values() for n in names] if isinstance(asked, Mapping) else list(asked or [])
+        if isinstance(asked, str):
+            raise InputError(f"methods = {asked!r} must be a list of names")
+        for name in named:
+            if name not in all_names:
+                raise InputError(f"no problem has a method {name!r}; see `keyshift methods`")
+        if isinstance(asked, Mapping) and (unknown := set(asked) - set(FORMULATIONS)):
+            raise InputError(f"methods names {sorted(unknown)[0]!r}: there are {', '.join(FORMULATIONS)}")
+
+    def of(self, problem: Problem) -> list[tuple[str, dict[str, Any]]]:
+        """Names with the options that they take."""
+        known = formulation_of(problem).methods
+        wanted = self.asked.get(problem.name) if isinstance(self.asked, Mapping) else self.asked
+        taken = [m for m in known if wanted is None or m.name in wanted]
+        if not taken:
+            raise InputError(f"{problem.name} has none of the methods {', '.join(wanted or ())}")
+        own: Mapping[str, dict[str, Any]] = {
+            m.name: {k: v for k, v in self.options.items() if k in m.options} for m in taken
+        }
+        for name in self.options:
+            if not any(name in o for o in own.values()):
+                raise InputError(f"none of the methods of {problem.name} has an option {name!r}")
+        return [(m.name, m.checked(own[m.name])) for m in taken]
+
+
+class _Tasks:
+    """The tasks of a study that have no result yet, drawn one by one."""
+
+    def __init__(
+        self, instances: Instances, methods: _Methods, seeds: list[int], limit: float | None, results: ResultFolder
+    ) -> None:
+        if isinstance(instances, str):
+            instances = family(instances)
+        self._pairs = iter(instances.items() if isinstance(instances, Mapping) else instances)
+        self._to_come = operator.length_hint(instances, -1)
+        self.methods, self.seeds, self.limit, self.results = methods, seeds, limit, results
+        self.keys: list[str] = []
+        self.instances, self.solves, self.taken = 0, 0, 0
+
+    @property
+    def expected(self) -> int | None:
+        """Solves in all, as far as one can tell."""
+        if self._to_come < 0 or self.instances == 0:
+            return None
+        return round(self.solves * max(self._to_come, self.instances) / self.instances)
+
+    def __iter__(self) -> Iterator[SolveTask]:
+        seen: set[str] = set()
+        for name, problem in self._pairs:
+            if not isinstance(name, str) or not isinstance(problem, Problem):
+                raise InputError("instances must be pairs of a name and a problem")
+            if name in seen:
+                raise InputError(f"two instances are called {name!r}")
+            seen.add(name)
+            mark = problem_fingerprint(problem)
+            chosen = self.methods.of(problem)
+            self.instances, self.solves = self.instances + 1, self.solves + len(chosen) * len(self.seeds)
+            for method, options in chosen:
+                for seed in self.seeds:
+                    task = SolveTask(name, family_of(name), problem, mark, method, seed, self.limit, options)
+                    self.keys.append(task.key)
+                    if self.results.has(task.key):
+                        self.taken += 1
+                    else:
+                        yield task

@@ -1,0 +1,95 @@
+"""Synthetic clusters as [Madsen2016], sections 5.1 and 5.3, describes them: a chain of operators, some keyed alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from keyshift.models import guards
+from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.errors import InputError
+from keyshift.models.workload import Workload
+
+BUSY = 50.0
+"""Percentage points of its capacity that a node is busy with: ours, the paper is silent."""
+TUPLES = 2000
+"""Tuples that a key group sends for each point of its load."""
+
+
+def synthetic_cluster(
+    nodes: int, key_groups: int, operators: int, one_to_one: float, periods: int, seed: int = 0, spread: bool = True
+) -> Iterator[Workload]:
+    """A chain of operators of which a share of the key groups sends one to one, the others to all.
+
+    Nodes are `BUSY` percent busy; key groups start at their mean load +- 5 %. In every later period 20 % of the nodes
+    have their load changed, by up to 2 % of the node's, on one of their key groups.
+
+    Parameters
+    ----------
+    nodes, key_groups, operators : int
+        Each operator has ``key_groups // operators`` key groups.
+    one_to_one : float
+        Share of the key groups all of whose tuples go to one key group of the next operator: the most that
+        collocation can save ([Madsen2016], section 5.3).
+    periods : int
+    seed : int, default 0
+    spread : bool, default True
+        Neighbours in the chain start on different nodes.
+    """
+    nodes = guards.whole("nodes", nodes, least=1, optional=False) or 1
+    operators = guards.whole("operators", operators, least=1, optional=False) or 1
+    g, per_node = key_groups // operators, key_groups // nodes
+    if g < 1 or per_node < 1 or g * operators != key_groups:
+        raise InputError(
+            f"key_groups = {key_groups} must be a multiple of operators = {operators} and at least nodes = {nodes}"
+        )
+    rng = np.random.default_rng(seed)
+    load = rng.uniform(0.95, 1.05, key_groups) * BUSY / per_node
+    place = np.arange(key_groups) % nodes
+    single = rng.random(key_groups) < one_to_one
+    partner = np.concatenate([rng.permutation(g) for _ in range(operators)])
+    if spread:
+        place = np.concatenate([(np.arange(g) + o * g) % nodes for o in range(operators)])
+    for period in range(periods):
+        if period > 0:
+            for i in rng.permutation(nodes)[: nodes // 5]:
+                here = np.flatnonzero(place == i)
+                k = int(rng.choice(here))
+                load[k] = max(0.0, load[k] + rng.uniform(-0.02, 0.02) * load[here].sum())
+        yield Workload(
+            load=load,
+            state=np.ones(key_groups),
+            current=place,
+            nodes=nodes,
+            traffic=_chain(load, single, partner, g, operators),
+            operator=np.repeat(np.arange(operators), g),
+        )
+
+
+def _chain(load: np.ndarray, single: np.ndarray, partner: np.ndarray, g: int, operators: int) -> sp.csr_array:
+    """What each key group sends to the next operator: all of it to its partner, or an even part to everyone."""
+    rows, columns, tuples = [], [], []
+    for k in range((operators - 1) * g):
+        after = (k // g + 1) * g
+        to = [after + int(partner[k])] if single[k] else range(after, after + g)
+        rows += [k] * len(to)
+        columns += list(to)
+        tuples += [TUPLES * load[k] / len(to)] * len(to)
+    return sp.csr_array((np.rint(tuples), (rows, columns)), shape=(load.size, load.size))
+
+
+def madsen_collocation(
+    *,
+    seed: int = 0,
+    nodes: int = 20,
+    key_groups: int = 400,
+    operators: int = 2,
+    one_to_one: float = 0.5,
+    max_migrations: int = 20,
+    max_load_distance: float = 10.0,
+) -> CollocatedAllocation:
+    """One period of the synthetic cluster ([Madsen2016], section 5.3, Figures 10 and 11)."""
+    w = next(synthetic_cluster(nodes, key_groups, operators, one_to_one, 1, seed))
+    return CollocatedAllocation(w, max_migrations=max_migrations, max_load_distance=max_load_distance)

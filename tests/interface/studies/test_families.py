@@ -1,0 +1,107 @@
+"""Families: the same name and seed give the same instance; every one can be solved; bad parameters are refused."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import keyshift as ks
+from keyshift.catalogue import FORMULATIONS
+from keyshift.catalogue.families import FAMILIES
+from keyshift.models import InputError
+from keyshift.models.files.fingerprint import problem_fingerprint
+from keyshift.models.files.problem import problem_of, problem_record
+from keyshift.studies.drawing import family_of
+
+SMALL = {
+    "madsen-allocation": {"nodes": 4, "key_groups": 16},
+    "madsen-scale-in": {"nodes": 10, "key_groups": 40, "drain": 3},
+    "madsen-collocation": {"nodes": 4, "key_groups": 16},
+    "guo-mclb": {"windows": 3, "key_groups": 12, "nodes": 3},
+    "fang-routing": {"keys": 3000},
+    "nasir-splitting": {"messages": 500},
+    "nasir-placement": {"messages": 200, "keys": 20},
+}
+OFFLINE = [name for name, f in FAMILIES.items() if ":" in f.code and ".real:" not in f.code]
+
+
+def draw(name, **more):
+    return list(ks.family(name, **{**SMALL.get(name, {}), **more}))
+
+
+@pytest.mark.parametrize("name", OFFLINE)
+def test_the_same_seed_gives_the_same_instance_and_another_seed_another(name):
+    first, again, other = draw(name, seed=1), draw(name, seed=1), draw(name, seed=2)
+    assert [n for n, _ in first] == [n for n, _ in again]
+    assert [problem_fingerprint(p) for _, p in first] == [problem_fingerprint(p) for _, p in again]
+    marks = {problem_fingerprint(p) for _, p in first}
+    if "kind=ties" not in first[0][0]:
+        assert marks.isdisjoint(problem_fingerprint(p) for _, p in other)
+
+
+@pytest.mark.parametrize("name", OFFLINE)
+def test_every_instance_is_of_its_problem_and_not_impossible(name):
+    for said, problem in draw(name, count=2):
+        assert isinstance(problem, FORMULATIONS[FAMILIES[name].problem].problem_class)
+        assert problem.conflicts() == []
+        assert family_of(said) == name
+
+
+def test_every_problem_has_a_family_of_the_papers_and_a_hard_one():
+    for problem in FORMULATIONS:
+        names = [f.name for f in ks.families(problem)]
+        assert any(name.startswith("hard-") for name in names), problem
+        assert any(not name.startswith("hard-") for name in names), problem
+
+
+def test_parameters_in_a_list_are_drawn_in_every_combination():
+    drawn = ks.family("madsen-allocation", nodes=[4, 6], key_groups=[24, 36], count=3)
+    assert drawn.__length_hint__() == 12
+    names = [name for name, _ in drawn]
+    assert len(set(names)) == 12
+    assert names[0] == "madsen-allocation(nodes=4,key_groups=24)/0"
+    assert drawn.__length_hint__() == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "said"),
+    [
+        ("nobody", {}, "there is no family 'nobody'"),
+        ("madsen-allocation", {"count": 0}, "count = 0"),
+        ("madsen-allocation", {"nodez": 3}, "has no parameter 'nodez'"),
+        ("madsen-allocation", {"nodes": "four"}, "nodes = 'four'"),
+        ("hard-mclb", {"kind": "impossible"}, "kind"),
+    ],
+)
+def test_bad_parameters_are_refused_before_anything_is_drawn(name, parameters, said):
+    with pytest.raises(InputError, match=said.replace("(", r"\(")):
+        ks.family(name, **parameters)
+
+
+def test_entries_agree_with_the_generators():
+    for family in FAMILIES.values():
+        assert "seed" in inspect.signature(family.function).parameters
+        assert set(family.grid) <= set(family.parameters)
+        assert family.function.__doc__
+
+
+def test_the_fingerprint_survives_a_file_and_hears_every_change():
+    ((_, problem),) = draw("madsen-collocation")
+    again = problem_of(problem_record(problem))
+    assert problem_fingerprint(again) == problem_fingerprint(problem)
+    w = problem.workload
+    for changed in (
+        w.replace(load=w.load * (1 + 1e-15)),
+        w.replace(state=w.state + 1),
+        w.replace(traffic=2 * w.traffic),
+    ):
+        other = ks.CollocatedAllocation(changed, max_migrations=problem.max_migrations)
+        assert problem_fingerprint(other) != problem_fingerprint(problem)
+    assert problem_fingerprint(ks.CollocatedAllocation(w, max_migrations=1)) != problem_fingerprint(problem)
+
+
+def test_a_limit_on_the_boundary_is_met_by_the_hidden_plan():
+    for _, problem in ks.family("hard-movement", kind="boundary", count=5):
+        loads = np.bincount(problem.workload.current, problem.workload.last_load)
+        assert problem.upper <= loads.max() or problem.lower >= loads.min()
+        assert ks.solve(problem, "milp", time_limit=20).status in ("optimal", "feasible")

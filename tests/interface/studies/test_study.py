@@ -1,0 +1,189 @@
+"""study: the same rows from any number of processes, from Spark, and after a kill; whatever a solve does is a row."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from misbehaving import DyingAllocation, EndlessAllocation, GreedyAllocation, RaisingAllocation
+
+import keyshift as ks
+from keyshift.cli import main
+from keyshift.models import InputError
+
+TIMES = ["seconds", "wall"]
+SOME = ["flux", "potc", "ssm", "storm", "redist", "llfd", "min-table", "off-greedy", "greedy-d", "mixed"]
+
+
+def instances():
+    yield from ks.family("madsen-allocation", nodes=[4, 5], key_groups=20, count=2)
+    yield from ks.family("hard-step", tasks=12, nodes=3, nodes_after=4)
+    yield from ks.family("hard-routing", keys=20, nodes=3)
+
+
+def rows(study):
+    return study.to_frame().drop(columns=TIMES).to_json(orient="records", double_precision=15)
+
+
+@pytest.fixture(scope="module")
+def by_one(tmp_path_factory):
+    out = tmp_path_factory.mktemp("one") / "study"
+    return out, ks.study(instances(), SOME, seeds=(0, 1), time_limit=20, out=out)
+
+
+def test_two_processes_give_the_rows_of_one_and_a_second_run_solves_nothing(by_one):
+    out, one = by_one
+    frame = one.to_frame()
+    assert len(frame) == frame["method"].value_counts().sum()
+    assert frame["status"].ne("failed").all()
+    assert rows(ks.study(instances(), SOME, seeds=(0, 1), time_limit=20, workers=2)) == rows(one)
+    before = {file: file.stat().st_mtime_ns for file in out.rglob("*.json")}
+    seen = []
+    again = ks.study(instances(), SOME, seeds=(0, 1), time_limit=20, out=out, watch=seen.append)
+    assert rows(again) == rows(one)
+    assert seen == []
+    assert {file: file.stat().st_mtime_ns for file in out.rglob("*.json")} == before
+    assert one.contradictions() == []
+
+
+def test_lost_results_are_made_anew_and_other_settings_are_refused(by_one, tmp_path):
+    out, one = by_one
+    lost = sorted(out.glob("results/*.json"))[::3]
+    for file in lost:
+        file.unlink()
+    seen = []
+    known = list(instances())
+    assert rows(ks.study(known, SOME, seeds=(0, 1), time_limit=20, out=out, watch=seen.append)) == rows(one)
+    assert len(seen) == len(lost)
+    assert seen[-1].done == seen[-1].expected == len(one.rows)
+    assert seen[0].left is not None
+    assert seen[-1].left == 0
+    with pytest.raises(InputError, match="other settings"):
+        ks.study(instances(), SOME, time_limit=21, out=out)
+    next(out.glob("results/*.json")).write_text("[")
+    with pytest.raises(InputError, match="not readable JSON"):
+        ks.study(instances(), SOME, seeds=(0, 1), time_limit=20, out=out)
+
+
+def test_a_crash_a_loop_and_a_glutton_are_rows_and_the_rest_is_there():
+    ((_, fine),) = ks.family("madsen-allocation", nodes=4, key_groups=20)
+    w = fine.workload
+    made = {
+        "fine": fine, "dies": DyingAllocation(w), "loops": EndlessAllocation(w), "greedy": GreedyAllocation(w),
+        "raises": RaisingAllocation(w), "fine too": ks.KeyGroupAllocation(w, max_migrations=2),
+    }  # fmt: skip
+    done = ks.study(made, ["flux"], time_limit=0.5, patience=15, memory=8, workers=2)
+    frame = done.to_frame().set_index("instance")
+    assert frame.loc[["fine", "fine too"], "status"].tolist() == ["feasible", "feasible"]
+    ended = frame.loc[["dies", "loops", "greedy", "raises"], ["status", "termination"]]
+    assert ended["status"].tolist() == ["failed"] * 4
+    assert ended["termination"].tolist() == ["crash", "killed", "memory", "crash"]
+    assert "ZeroDivisionError: of all things" in frame.loc["raises", "message"]
+    assert "exit code 11" in frame.loc["dies", "message"]
+    assert done.summary()["failed"].sum() == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"methods": ["nobody"]}, "no problem has a method 'nobody'"),
+        ({"methods": "flux"}, "must be a list"),
+        ({"methods": ["ssm"]}, "has none of the methods ssm"),
+        ({"methods": {"nothing": ["flux"]}}, "methods names 'nothing'"),
+        ({"workers": 0}, "workers = 0"),
+        ({"time_limit": -1}, "time_limit"),
+        ({"rubbish": 3}, "has an option 'rubbish'"),
+        ({"instances": [("a", 3)]}, "pairs of a name and a problem"),
+        ({"instances": "nobody"}, "there is no family"),
+    ],
+)
+def test_bad_input_is_one_sentence(change, said):
+    ((name, problem),) = ks.family("madsen-allocation", nodes=4, key_groups=20)
+    given = {"instances": {name: problem}, "methods": ["flux"], **change}
+    with pytest.raises(InputError, match=said):
+        ks.study(**given)
+
+
+def test_two_instances_of_one_name_are_refused():
+    ((name, problem),) = ks.family("madsen-allocation", nodes=4, key_groups=20)
+    with pytest.raises(InputError, match="two instances are called"):
+        ks.study([(name, problem), (name, problem)], ["flux"])
+
+
+def test_the_shell_draws_solves_and_reports(tmp_path, capsys):
+    page, table = tmp_path / "study.html", tmp_path / "best.csv"
+    line = ["study", "madsen-allocation", "ding-step", "--nodes", "4,5", "--key-groups", "20", "-m", "flux", "-m", "ssm",
+            "--report", str(page), "--best", str(table), "--update-best", "--json"]  # fmt: skip
+    assert main(line) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert {s["instance"] for s in said["solves"]} == {
+        "madsen-allocation(nodes=4,key_groups=20)/0", "madsen-allocation(nodes=5,key_groups=20)/0",
+        "ding-step(nodes=4)/0", "ding-step(nodes=5)/0",
+    }  # fmt: skip
+    text = page.read_text()
+    assert "http" not in text.replace("http-equiv", "")
+    assert "<script src" not in text
+    assert "madsen-allocation" in text
+    assert len(text) < 3_000_000
+    assert len(table.read_text().splitlines()) == 5
+    assert main(["study", "madsen-allocation", "--nodes", "x"]) == 2
+    assert main(["study", "nobody"]) == 2
+    assert main(["study", "madsen-allocation", "--update-best"]) == 2
+    assert main(["families", "hard-step"]) == 0
+    assert "--tasks 48" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("family", ["hard-routing", "ding-sequence", "guo-movement"])
+def test_what_is_generated_is_solved_by_the_line_that_is_printed(family, tmp_path, capsys):
+    import shlex
+
+    from keyshift.catalogue.families import FAMILIES
+
+    out = tmp_path / "w"
+    assert main(["generate", family, str(out), "--seed", "3", "--json"]) == 0
+    line = shlex.split(json.loads(capsys.readouterr().out)["solve"])
+    assert line[:2] == ["keyshift", "solve"]
+    assert line[4] == FAMILIES[family].problem
+    drawn = FAMILIES[family].function(seed=3)
+    heuristic = next(m.name for m in ks.methods(drawn) if m.kind == "heuristic")
+    main([*line[1:], "-m", heuristic, "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert said["objective"] == ks.solve(drawn, heuristic).objective
+
+
+KILLED = """
+import sys, keyshift as ks
+ks.study(ks.family("madsen-allocation", nodes=[4, 5, 6], key_groups=24, count=4), ["flux", "potc", "drain-first"],
+         time_limit=20, out=sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_a_study_that_is_killed_goes_on_where_it_stopped(tmp_path):
+    whole = tmp_path / "whole"
+    subprocess.run([sys.executable, "-c", KILLED, str(whole)], check=True)
+    names = sorted(f.name for f in (whole / "results").iterdir())
+    part = tmp_path / "part"
+    for least in (3, 15):
+        process = subprocess.Popen([sys.executable, "-c", KILLED, str(part)], start_new_session=True)
+        while len(list(part.glob("results/*.json"))) < least and process.poll() is None:
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    subprocess.run([sys.executable, "-c", KILLED, str(part)], check=True)
+    assert sorted(f.name for f in (part / "results").iterdir() if f.suffix == ".json") == names
+    for name in names:
+        first, second = (json.loads(Path(folder, "results", name).read_text()) for folder in (whole, part))
+        for row in (first, second):
+            row.pop("seconds"), row.pop("wall")
+        assert first == second
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_gives_the_same_rows(by_one, spark):
+    assert rows(ks.study(instances(), SOME, seeds=(0, 1), time_limit=20, spark=spark)) == rows(by_one[1])
