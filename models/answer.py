@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 if TYPE_CHECKING:
+    from keyshift.models.priorities import StageBound
     from keyshift.models.problem import Problem
 
 Termination = Literal["optimal", "gap", "time_limit", "infeasible", "completed", "interrupted"]
@@ -35,6 +36,8 @@ class Answer:
     problem : Problem or None
         The problem answered, for a method that by its nature ignores a rule of the one it was given (a baseline such
         as shuffle grouping). Its assignment is checked against this one, which must only lack rules, and has no bound.
+    stages : tuple of StageBound
+        What is proven of each stage, where the problem has priorities; the first one's bound is `bound`.
     """
 
     assignment: np.ndarray | None
@@ -43,11 +46,20 @@ class Answer:
     message: str = ""
     details: dict[str, Any] = field(default_factory=dict)
     problem: Problem | None = None
+    stages: tuple[StageBound, ...] = ()
 
 
 @dataclass
 class Progress:
-    """The state of a running method, for whoever watches it."""
+    """The state of a running method, for whoever watches it.
+
+    Attributes
+    ----------
+    objective, bound : float or None
+        The best value so far, and what is proven so far, in the problem's unit.
+    note : str
+        What the method is doing.
+    """
 
     objective: float | None = None
     bound: float | None = None
@@ -122,9 +134,9 @@ class Budget:
         """Ask the running method to stop (Ctrl-C does)."""
         self.interrupted = True
 
-    def part(self, share: float) -> Budget:
-        """A budget of a share of the time left, which an interruption of this one also ends."""
-        return _Part(self, share)
+    def part(self, share: float, most: float = math.inf) -> Budget:
+        """A budget of a share of the time left, `most` seconds at most, which an interruption of this one also ends."""
+        return _Part(self, share, most)
 
     def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
         """Tell the watcher how far the method has come; what is not given stays as it was."""
@@ -139,9 +151,9 @@ class Budget:
 class _Part(Budget):
     """A share of another budget: interrupted with it, reporting through it."""
 
-    def __init__(self, whole: Budget, share: float) -> None:
+    def __init__(self, whole: Budget, share: float, most: float) -> None:
         self._whole = whole
-        limit = whole.remaining * share
+        limit = min(whole.remaining * share, most)
         super().__init__(None if math.isinf(limit) else limit, whole._watch)
         self.progress = whole.progress
 

@@ -17,7 +17,19 @@ from keyshift.models.workload import Workload
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken rule: which rule, where, by how much, and one sentence for the reader."""
+    """One broken rule.
+
+    Attributes
+    ----------
+    rule : str
+        The parameter that sets the limit, or the rule's name.
+    message : str
+        One sentence for the reader.
+    where : int or None
+        The node, key group or message at fault, if there is one.
+    amount : float
+        By how much, in the unit of the limit.
+    """
 
     rule: str
     message: str
@@ -30,7 +42,19 @@ class Violation:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What `check` found. `objective` is given even for an assignment that breaks a rule."""
+    """What `check` found.
+
+    Attributes
+    ----------
+    feasible : bool
+        Whether the assignment keeps every rule.
+    violations : tuple of Violation
+        The rules it breaks.
+    objective : float
+        Its value in the problem's unit, given even if it breaks a rule.
+    metrics : dict of str to float
+        Figures of the assignment, whatever the objective.
+    """
 
     feasible: bool
     violations: tuple[Violation, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from keyshift.models.answer import Answer, Termination
-from keyshift.models.arrays import frozen
 from keyshift.models.errors import BoundError
+from keyshift.models.guards import frozen
+from keyshift.models.priorities import Priority, Stage, StageBound
 from keyshift.models.problem import Problem, Violation
 
 ROUNDING = 1e-9
@@ -37,10 +38,12 @@ class Solution:
     assignment : ndarray or None
         Read-only; has passed `check`.
     objective, bound : float or None
-        Value of the assignment; proven lower bound on every feasible assignment.
+        Value of the assignment, and proven lower bound on every feasible assignment; in the problem's unit, and always
+        minimised.
     seconds : float
-        Wall time.
+        Wall time of the method, less what warming up compiled.
     metrics : dict of str to float
+        Figures of the assignment by name, whatever the objective; see *Conventions* in the documentation.
     message : str
         What conflicts when infeasible, or what else the reader should know.
     details : dict
@@ -49,6 +52,10 @@ class Solution:
         What the method offered although it breaks rules; `assignment` is None then.
     violations : tuple of Violation
         The rules it breaks.
+    priorities : tuple of Priority
+        Where the problem has priorities: measure, value, bound and whether it is proven, stage by stage, and for what
+        values of the earlier stages the bound holds. The status is "optimal" only when every stage is proven.
+        ``pd.DataFrame(solution.priorities)`` is a table.
     """
 
     problem: Problem
@@ -64,6 +71,7 @@ class Solution:
     details: dict[str, Any] = field(default_factory=dict)
     offered: np.ndarray | None = None
     violations: tuple[Violation, ...] = ()
+    priorities: tuple[Priority, ...] = ()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -139,12 +147,15 @@ class Solution:
                 message=why, details=answer.details, offered=frozen(assignment), violations=report.violations,
             )  # fmt: skip
         bound = _trusted(problem, answer.bound, report.objective, method)
+        reached = priorities_reached(problem, assignment, answer.stages, method)
         proven = bound is not None and report.objective - bound <= problem.tolerance_of(report.objective)
+        if len(tuple(getattr(problem, "priorities", ()))) > 1:
+            proven = bool(reached) and all(stage.proven for stage in reached)
         # A method may have ended by its solver's proof of what the check does not bear out: a gap is left.
         ended: Termination = "gap" if answer.termination == "optimal" and not proven else answer.termination
         return cls(
             problem, method, "optimal" if proven else "feasible", ended, frozen(assignment),
-            report.objective, bound, seconds, report.metrics, answer.message, answer.details,
+            report.objective, bound, seconds, report.metrics, answer.message, answer.details, priorities=reached,
         )  # fmt: skip
 
     def _repr_html_(self) -> str:
@@ -165,6 +176,7 @@ class Solution:
             for name, value in (("objective", self.objective), ("bound", self.bound))
             if value is not None
         ]
+        figures += [f"{p.measure} {p.value:.6g}{'' if p.proven else ' (not proven)'}" for p in self.priorities[1:]]
         if self.gap is not None:
             figures.append(f"gap {percent(self.gap)}")
         text = ", ".join([f"{self.method} {self.status} ({self.termination})", *figures, f"{self.seconds:.2f} s"])
@@ -176,6 +188,28 @@ def percent(gap: float | None) -> str:
     if gap is None:
         return "-"
     return f"{100 * gap:.2g} %" if gap < 0.1 else f"{100 * gap:.1f} %"
+
+
+def priorities_reached(
+    problem: Problem, assignment: np.ndarray, stages: Iterable[StageBound], method: str
+) -> tuple[Priority, ...]:
+    """What an assignment has in every stage, valued anew, beside what is proven of it.
+
+    Raises
+    ------
+    BoundError
+        If the assignment does not keep what a bound supposes, or is better than the bound.
+    """
+    reached = []
+    for measure, bound, kept in stages:
+        stage = Stage(problem.plain(), measure, dict(kept))  # type: ignore[attr-defined]  # a Prioritised problem
+        if any(v.rule in kept for v in stage.violations(assignment)):
+            raise BoundError(f"{method} claims a bound on {measure} for {dict(kept)}, which its answer does not keep")
+        value = stage.objective(assignment)
+        bound = _trusted(stage, bound, value, method)
+        proven = bound is not None and value - bound <= stage.tolerance_of(value)
+        reached.append(Priority(measure, value, bound, proven, dict(kept)))
+    return tuple(reached)
 
 
 def _trusted(problem: Problem, bound: float | None, objective: float, method: str) -> float | None:

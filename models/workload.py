@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 
 if TYPE_CHECKING:
@@ -104,22 +104,22 @@ class Workload:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        put("load", arrays.non_negative("load", load, ndim=(1, 2)))
+        put("load", guards.non_negative("load", load, ndim=(1, 2)))
         p = self.load.shape[1]
         put("capacity", _capacities(nodes))
         n = self.capacity.size
         put("nodes", n)
-        put("state", arrays.non_negative("state", state, length=p, of="key groups"))
-        put("current", arrays.indices("current", current, length=p, upper=n, what="node"))
-        put("draining", arrays.flags("draining", draining, length=n))
+        put("state", guards.non_negative("state", state, length=p, of="key groups"))
+        put("current", guards.indices("current", current, length=p, upper=n, what="node"))
+        put("draining", guards.flags("draining", draining, length=n))
         if self.draining.all():
             raise InputError(f"draining marks all {n} nodes: at least one node must be kept")
-        put("traffic", None if traffic is None else arrays.traffic("traffic", traffic, p))
-        put("operator", None if operator is None else arrays.indices("operator", operator, length=p, what="operator"))
-        put("home", None if home is None else arrays.indices("home", home, length=p, upper=n, what="node"))
-        put("resources", arrays.named("resources", resources or {}, length=p))
-        put("keys", None if keys is None else arrays.labels("keys", keys, length=p))
-        names = None if node_names is None else arrays.labels("node_names", node_names, length=n, of="nodes")
+        put("traffic", None if traffic is None else guards.traffic("traffic", traffic, p))
+        put("operator", None if operator is None else guards.indices("operator", operator, length=p, what="operator"))
+        put("home", None if home is None else guards.indices("home", home, length=p, upper=n, what="node"))
+        put("resources", guards.named("resources", resources or {}, length=p))
+        put("keys", None if keys is None else guards.labels("keys", keys, length=p))
+        names = None if node_names is None else guards.labels("node_names", node_names, length=n, of="nodes")
         put("node_names", names)
 
     @property
@@ -249,10 +249,10 @@ def _capacities(nodes: int | ArrayLike) -> FloatArray:
             raise InputError(
                 f"nodes = {nodes if nodes < 10**40 else 'a number of many digits'}: at most {MOST_NODES:,}"
             )
-        return arrays.frozen(np.ones(int(nodes)))
+        return guards.frozen(np.ones(int(nodes)))
     if np.ndim(nodes) == 0:  # a float, a string: neither a count nor a list of capacities
         raise InputError(f"nodes = {nodes!r}: give a number of nodes or an array of capacities")
-    capacity = arrays.non_negative("nodes", nodes)
+    capacity = guards.non_negative("nodes", nodes)
     if (capacity == 0).any():
         raise InputError(f"nodes[{int(np.argmin(capacity))}] = 0: a capacity must be above 0")
     return capacity

@@ -66,10 +66,10 @@ def _balanced(problem: KeyGroupAllocation, state: Moves, budget: Budget, seed: i
         max_migrations=None if moves is None else moves - state.moves,
         max_migration_cost=None if cost is None else max(0.0, cost - state.cost),
     )
-    limited = budget if np.isfinite(budget.remaining) else Budget(SECONDS)
+    limited = budget if np.isfinite(budget.remaining) else budget.part(1.0, SECONDS)
     found = solve_milp(rest, budget=limited, seed=seed).assignment
     return state.assignment if found is None else found
 
 
 SECONDS = 10.0
-"""For balancing when the caller sets no limit: a heuristic should end."""
+"""Balancing ends after so many seconds when the caller sets no limit."""

@@ -14,6 +14,7 @@ from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.collocation.step_four import StepFour
 from keyshift.models.ranges import NonNegative, Positive, Whole
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -172,11 +173,23 @@ def plan_under(
     rounds: int,
 ) -> IntArray | None:
     """Step 4: the allocation program in which partitions move as one and the demand is met; None without an answer."""
+    made = contracted(problem, measured, partitions, demand)
+    if made is None:
+        return None  # meeting the demand alone breaks a migration limit
+    program, unit = made
+    chosen = allocate(program, budget, seed, rounds, GOOD_ENOUGH * program.scale)
+    return None if chosen is None else chosen[unit]
+
+
+def contracted(
+    problem: CollocatedAllocation, measured: Workload, partitions: list[IntArray], demand: Demand | None
+) -> tuple[KeyGroupAllocation, IntArray] | None:
+    """Step 4 with every unit as one key group, and the unit of each key group; None where the limits forbid the demand."""
     p = problem
     unit = units_of(measured.key_groups, partitions, demand)
     weights, limit = migration_weights(problem, measured, unit, demand)
     if limit < -SLACK:
-        return None  # meeting the demand alone breaks a migration limit
+        return None
     place = np.zeros(weights.size, dtype=np.int64)
     place[unit] = measured.current
     if demand is not None:
@@ -193,8 +206,20 @@ def plan_under(
     program = KeyGroupAllocation(
         merged, max_migration_cost=max(limit, 0.0), into_draining=p.into_draining, resource_capacity=p.resource_capacity
     )
-    chosen = allocate(program, budget, seed, rounds, GOOD_ENOUGH * program.scale)
-    return None if chosen is None else chosen[unit]
+    return program, unit
+
+
+def step_four(
+    problem: CollocatedAllocation, measured: Workload, partitions: list[IntArray], demand: Demand | None
+) -> StepFour:
+    """Step 4 as a program of its own, nothing contracted: what `plan_under` solves, for its statements."""
+    p = problem
+    program = KeyGroupAllocation(
+        measured, max_migrations=p.max_migrations, max_migration_cost=p.max_migration_cost, alpha=p.alpha,
+        into_draining=p.into_draining, resource_capacity=p.resource_capacity,
+    )  # fmt: skip
+    sets = tuple(partitions)
+    return StepFour(program, sets) if demand is None else StepFour(program, sets, demand.members, demand.node)
 
 
 def units_of(key_groups: int, partitions: list[IntArray], demand: Demand | None) -> IntArray:

@@ -9,7 +9,7 @@ from keyshift.models import Budget
 from keyshift.models.allocation import KeyGroupAllocation
 
 SMALL_EFFORT = 0.5
-"""Of CP-SAT on small instances, in its deterministic seconds."""
+"""The deterministic seconds that CP-SAT gets on a small instance."""
 
 
 def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int, enough: float) -> np.ndarray | None:
@@ -29,9 +29,10 @@ def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int
     -----
     The solver stops after so many rounds, not by the clock: the same seed gives the same plan on any machine.
     """
-    from keyshift.solvers.allocation.portfolio import SMALL, solve_milp
+    from keyshift.solvers.allocation.portfolio import solve_milp
+    from keyshift.solvers.allocation.settings import PortfolioSettings
 
-    if problem.allowed.sum() <= SMALL:
+    if problem.allowed.sum() <= PortfolioSettings().small:
         return _small(problem, budget, seed)
     start = flux(problem, budget=budget, seed=seed).assignment
     if start is None or problem.violations(start):
@@ -61,4 +62,4 @@ class _Quiet(Budget):
         return self._whole.remaining
 
     def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
-        """Tell nobody."""
+        """Report nothing."""

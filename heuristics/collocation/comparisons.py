@@ -13,11 +13,11 @@ from keyshift.models.ranges import Whole
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 PRIME = 2**31 - 1
-"""Of the 2-universal hash of `two_choices`."""
+"""The prime modulus of the 2-universal hash of `two_choices`."""
 
 
 def balancing_problem(problem: CollocatedAllocation) -> KeyGroupAllocation:
-    """The same limits and today's measured loads, without a thought for traffic."""
+    """The same limits and today's measured loads, ignoring traffic."""
     return KeyGroupAllocation(
         problem.load_model.measured(problem.workload),
         max_migrations=problem.max_migrations,

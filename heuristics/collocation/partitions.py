@@ -18,7 +18,7 @@ from keyshift.heuristics.collocation.scores import Scored
 from keyshift.models.workload import FloatArray, IntArray
 
 WEIGHT_UNITS = 10_000
-"""METIS knows whole weights only: the largest one becomes this."""
+"""METIS takes whole weights only; the largest one becomes this."""
 
 
 def collocated_sets(pairs: Scored, key_groups: int) -> list[IntArray]:

@@ -16,7 +16,7 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 Threshold = Literal["mean", "upper"]
 HAIR = 1e-12
-"""What the default limits are wider by, relatively: more than u - v can lose in rounding, less than a load shows."""
+"""The default limits are wider by this share: more than rounding can take off u - v, less than would show in a load."""
 
 
 def elb(

@@ -7,12 +7,12 @@ import numpy as np
 from keyshift.heuristics.routing import readj_kernels as kernels
 from keyshift.heuristics.routing.three_phases import RoutingPlan
 from keyshift.models import Answer, Budget, metrics
-from keyshift.models.arrays import real
+from keyshift.models.guards import real
 from keyshift.models.ranges import NonNegative, Whole
 from keyshift.models.routing import MixedRouting
 
 SIGMAS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-"""Thresholds tried when none is given; the paper, too, reports the best of several."""
+"""These thresholds are tried when none is given; the paper also reports the best of several."""
 
 ROUNDS = 10_000
 

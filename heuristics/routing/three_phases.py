@@ -152,25 +152,24 @@ class RoutingPlanner:
         origin, at, resident = self._split(move_back)
         load, n = self.keys.load[origin], self.problem.workload.nodes
         by_load, by_psi = self._orders(origin)
-        grouped, start = kernels.by_node(by_psi, at, n)
-        cursor = start[:-1].copy()
         waiting = np.zeros_like(resident)
         leaves = np.full(at.size, True) if everything else ~self.kept[at]
         waiting[leaves], resident[leaves] = resident[leaves], 0
+        grouped, start = kernels.by_node(by_psi, at, n)
         used = kernels.node_loads(load, at, resident, n)
-        kernels.prepare(grouped, start, cursor, load, resident, waiting, used, self.limit, self.kept)
-        shares = tuple(np.empty(int(resident.sum() + waiting.sum()), dtype=np.int64) for _ in range(3))
-        capacity = self.problem.workload.capacity
-        written, forced = kernels.llfd(
-            by_load, grouped, start, cursor, load, at, self.keys.home[origin], resident, waiting, used, self.limit,
-            capacity, self.kept, shares,
-        )  # fmt: skip
+        records = kernels.RoutingRecords(load, at, self.keys.home[origin], by_load, grouped, start)
+        nodes = kernels.RoutingNodes(self.limit, self.problem.workload.capacity, self.kept)
+        units = kernels.UnitsPlaced(resident, waiting, used, start[:-1].copy())
+        kernels.prepare(records, nodes, units)
+        room = int(resident.sum() + waiting.sum())
+        shares = kernels.RoutingShares(*(np.empty(room, dtype=np.int64) for _ in range(3)))
+        written, forced = kernels.llfd(records, nodes, units, shares)
         stays = np.flatnonzero(resident)
-        record, to, units = (share[:written] for share in shares)
+        record, to, count = (share[:written] for share in shares)
         assignment = self.keys.expand(
             np.concatenate([origin[stays], origin[record]]),
             np.concatenate([at[stays], to]),
-            np.concatenate([resident[stays], units]),
+            np.concatenate([resident[stays], count]),
         )
         return RoutingPlan(self.problem, assignment, used, int(forced), move_back)
 

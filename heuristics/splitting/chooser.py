@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.heuristics.splitting.partitioner import Partitioner
 from keyshift.models import Budget, InputError
-from keyshift.models.arrays import non_negative, real, whole
+from keyshift.models.guards import non_negative, real, whole
 from keyshift.models.splitting.items import Groups, candidate_sets
 from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import FloatArray, IntArray

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from keyshift.heuristics.splitting import scheme_kernels as kernels
 from keyshift.heuristics.splitting.space_saving import empty_sketch
 from keyshift.models import InputError
-from keyshift.models.arrays import non_negative, whole
+from keyshift.models.guards import non_negative, whole
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.key_index import KeyIndex, sealed
 from keyshift.models.splitting.outcome import grown
@@ -192,47 +192,48 @@ class Partitioner:
         return None if self._equal else self.speeds
 
     @property
-    def _hashing(self) -> tuple[np.uint64, np.uint64]:
-        return np.uint64(self.hash_seed), np.uint64(self.workers)
+    def _hashed(self) -> kernels.HashedWorkers:
+        return kernels.HashedWorkers(np.uint64(self.hash_seed), np.uint64(self.workers))
+
+    @property
+    def _probes(self) -> kernels.Probes:
+        return kernels.Probes(self.messages, self.probe_every)
+
+    @property
+    def _books(self) -> kernels.WorkerBooks:
+        return kernels.WorkerBooks(self._estimates, self._loads, self._apart)
 
     def _greedy(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
         loads = self._loads if self._apart else None
         kernels.greedy(
-            keys, weights, source, self._estimates, loads, self._speeds, *self._hashing, self._d,
-            self.messages, self.probe_every, self._tally, out,
-        )  # fmt: skip
-
-    def _anywhere(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
-        kernels.anywhere(
-            keys, *self._filled(weights, source, keys.size), *self._books, self.messages, self.probe_every,
+            keys, weights, source, self._estimates, loads, self._speeds, self._hashed, self._d, self._probes,
             self._tally, out,
         )  # fmt: skip
 
+    def _anywhere(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
+        filled = self._filled(weights, source, keys.size)
+        kernels.anywhere(*filled, self._books, self._speeds, self._probes, self._tally, out)
+
     def _in_turn(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
-        truth = self._loads[None, :]
-        kernels.in_turn(
-            *self._filled(weights, source, keys.size), self._turns, truth, self._speeds, self.workers, self._tally, out
-        )
+        filled = self._filled(weights, source, keys.size)
+        kernels.in_turn(*filled, self._turns, self._loads[None, :], self._speeds, self._tally, out)
 
     def _in_place(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
         numbers = self._index.number(keys)
         self._place_of = grown(self._place_of, self._index.count, fill=-1)
         choices = 0 if self.scheme == "on-greedy" else self.choices or 0
         kernels.in_place(
-            keys, *self._filled(weights, source, keys.size), *self._books, *self._hashing, choices, self.messages,
-            self.probe_every, numbers, self._place_of, self._tally, out,
+            keys, *self._filled(weights, source, keys.size), self._books, self._speeds, self._hashed, choices,
+            self._probes, numbers, self._place_of, self._tally, out,
         )  # fmt: skip
 
     def _head_and_tail(self, keys: IntArray, weights: Any, source: Any, out: np.ndarray) -> None:
+        everybody = self.scheme == "w-choices"
+        rules = kernels.HeadRules(self._seen, self._chosen, self._threshold, self._slack, REFRESH, everybody)
         kernels.head_and_tail(
-            keys, *self._filled(weights, source, keys.size), *self._books, *self._hashing, self.messages,
-            self.probe_every, self._sketch, self._seen, self._chosen, self._threshold, self._slack, REFRESH,
-            self.scheme == "w-choices", self._tally, out,
+            keys, *self._filled(weights, source, keys.size), self._books, self._speeds, self._hashed, self._probes,
+            self._sketch, rules, self._tally, out,
         )  # fmt: skip
-
-    @property
-    def _books(self) -> tuple[np.ndarray, np.ndarray, bool, FloatArray | None]:
-        return self._estimates, self._loads, self._apart, self._speeds
 
     def _filled(self, weights: Any, source: Any, messages: int) -> tuple[np.ndarray, IntArray]:
         """Weights and sources spelt out, which spares the slower kernels a compilation for every omission."""

@@ -1,18 +1,58 @@
 """The partitioners' inner loops, compiled. One message at a time, in arrival order.
 
 Every loop keeps `tally`: the highest relative load, its sum over time, the load and its sum over time. Messages
-without weights on equal workers are counted in int64, everything else in float64. `estimates` has a row for each
-source, or - not `apart` - one row which is the truth and takes the place of `loads`. ``None`` for `speeds`, and in
+without weights on equal workers are counted in int64, everything else in float64. ``None`` for `speeds`, and in
 `greedy` for `weights`, `source` and `loads`, compiles the question away.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit, uint64
 
 from keyshift.heuristics.splitting import space_saving
+from keyshift.models.compiling import LEAF
 from keyshift.models.splitting.hashing import hash_word, worker_of
+from keyshift.models.workload import IntArray
+
+
+class WorkerBooks(NamedTuple):
+    """What is known of the workers' loads."""
+
+    estimates: np.ndarray
+    """A row for each source, or - not `apart` - one row, which is the truth and takes the place of `loads`."""
+    loads: np.ndarray
+    apart: bool
+
+
+class HashedWorkers(NamedTuple):
+    """Where the candidates of a key come from."""
+
+    seed: np.uint64
+    workers: np.uint64
+
+
+class Probes(NamedTuple):
+    """When sources learn the true loads: every so many messages, 0 for never; `begun` messages came before."""
+
+    begun: int
+    every: int
+
+
+class HeadRules(NamedTuple):
+    """Which keys D-Choices and W-Choices count to the head, and how many candidates these get."""
+
+    seen: IntArray
+    """Messages of each source so far."""
+    chosen: IntArray
+    """Candidates of a head key at each source, and after how many messages that was found, shape (S, 2)."""
+    threshold: float
+    slack: float
+    refresh: int
+    """It is found anew after so many messages at the latest."""
+    all_workers: bool
 
 
 @njit(inline="always")
@@ -33,8 +73,9 @@ def _least(estimates, row, weight, speeds):
 
 
 @njit(inline="always")
-def _choose(key, estimates, row, weight, speeds, seed, workers, choices):
+def _choose(key, estimates, row, weight, speeds, hashed, choices):
     """The least loaded of a key's candidates, the earlier hash function on ties."""
+    seed, workers = hashed
     one, two = hash_word(uint64(key), seed)
     best = worker_of(one, workers)
     if choices == 1:
@@ -79,26 +120,25 @@ def _book(tally, relative, weight):
     tally[3] += tally[2]
 
 
-@njit
-def _probe(estimates, loads):
+@njit(inline="always")
+def _probe(estimates, loads, probes, i):
     """L_S P_T: every T messages all sources learn the true loads (section 6.2, Q2)."""
-    for s in range(estimates.shape[0]):
-        for w in range(loads.size):
-            estimates[s, w] = loads[w]
+    if probes.every > 0 and (probes.begun + i) % probes.every == 0:
+        for s in range(estimates.shape[0]):
+            for w in range(loads.size):
+                estimates[s, w] = loads[w]
 
 
-@njit(cache=True)
-def greedy(
-    keys, weights, source, estimates, loads, speeds, seed, workers, choices, begun, probe_every, tally, out
-):  # fmt: skip
+@njit(**LEAF)
+def greedy(keys, weights, source, estimates, loads, speeds, hashed, choices, probes, tally, out):
     """Greedy-d with key splitting: the least loaded of d candidates (PKG with d = 2, hashing with d = 1)."""
     peak, over_time = tally[0], tally[1]
     for i in range(keys.size):
         weight = 1 if weights is None else weights[i]
         row = 0 if source is None else source[i]
-        if loads is not None and probe_every > 0 and (begun + i) % probe_every == 0:
-            _probe(estimates, loads)
-        w = _choose(keys[i], estimates, row, weight, speeds, seed, workers, choices)
+        if loads is not None:
+            _probe(estimates, loads, probes, i)
+        w = _choose(keys[i], estimates, row, weight, speeds, hashed, choices)
         now = estimates[row, w] + weight
         estimates[row, w] = now
         if loads is not None:
@@ -117,76 +157,77 @@ def greedy(
         tally[2] += n
 
 
-@njit(cache=True)
-def anywhere(
-    keys, weights, source, estimates, loads, apart, speeds, begun, probe_every, tally, out
-):  # fmt: skip
+@njit(**LEAF)
+def anywhere(weights, source, books, speeds, probes, tally, out):
     """The least loaded of all workers, whatever the key: greedy-d where every worker is a candidate."""
-    for i in range(keys.size):
-        if apart and probe_every > 0 and (begun + i) % probe_every == 0:
-            _probe(estimates, loads)
-        row = source[i] if apart else 0
+    estimates, loads, apart = books
+    for i in range(out.size):
+        row = 0
+        if apart:
+            _probe(estimates, loads, probes, i)
+            row = source[i]
         w = _least(estimates, row, weights[i], speeds)
         _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
         out[i] = w
 
 
-@njit(cache=True)
-def in_place(
-    keys, weights, source, estimates, loads, apart, speeds, seed, workers, choices, begun, probe_every, numbers, place_of,
-    tally, out,
-):  # fmt: skip
+@njit(**LEAF)
+def in_place(keys, weights, source, books, speeds, hashed, choices, probes, numbers, place_of, tally, out):
     """Static PoTC and On-Greedy: a key stays where its first message went. ``choices = 0`` opens all workers."""
+    estimates, loads, apart = books
     for i in range(keys.size):
-        if apart and probe_every > 0 and (begun + i) % probe_every == 0:
-            _probe(estimates, loads)
-        row = source[i] if apart else 0
+        row = 0
+        if apart:
+            _probe(estimates, loads, probes, i)
+            row = source[i]
         w = place_of[numbers[i]]
         if w < 0:
             if choices == 0:
                 w = _least(estimates, row, weights[i], speeds)
             else:
-                w = _choose(keys[i], estimates, row, weights[i], speeds, seed, workers, choices)
+                w = _choose(keys[i], estimates, row, weights[i], speeds, hashed, choices)
             place_of[numbers[i]] = w
         _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
         out[i] = w
 
 
-@njit(cache=True)
-def in_turn(weights, source, turns, estimates, speeds, workers, tally, out):
+@njit(**LEAF)
+def in_turn(weights, source, turns, loads, speeds, tally, out):
     """Shuffle grouping: every source deals its messages round robin, source s beginning with worker s."""
+    workers = loads.shape[1]
     for i in range(out.size):
         s = source[i]
         w = np.int64((turns[s] + s) % workers)
         turns[s] += 1
-        _book(tally, _send(w, weights[i], estimates, 0, estimates[0], False, speeds), weights[i])
+        _book(tally, _send(w, weights[i], loads, 0, loads[0], False, speeds), weights[i])
         out[i] = w
 
 
 @njit(cache=True)
-def head_and_tail(
-    keys, weights, source, estimates, loads, apart, speeds, seed, workers, begun, probe_every, sketch, seen, chosen,
-    threshold, slack, refresh, all_workers, tally, out,
-):  # fmt: skip
+def head_and_tail(keys, weights, source, books, speeds, hashed, probes, sketch, rules, tally, out):
     """D-Choices and W-Choices: two candidates for a key of the tail, more - or all workers - for one of the head."""
+    estimates, loads, apart = books
     key, often, order, place, block, last, spare, table = sketch
+    seen, chosen, threshold, slack, refresh, all_workers = rules
+    workers = np.int64(hashed.workers)
     for i in range(keys.size):
-        if apart and probe_every > 0 and (begun + i) % probe_every == 0:
-            _probe(estimates, loads)
         s = source[i]
-        row = s if apart else 0
+        row = 0
+        if apart:
+            _probe(estimates, loads, probes, i)
+            row = s
         seen[s] += 1
         count = space_saving.add(keys[i], s, key, often, order, place, block, last, spare, table)
         if count < threshold * seen[s]:
-            w = _choose(keys[i], estimates, row, weights[i], speeds, seed, workers, 2)
+            w = _choose(keys[i], estimates, row, weights[i], speeds, hashed, 2)
         else:
             if not all_workers and (seen[s] >= 2 * chosen[s, 1] or seen[s] - chosen[s, 1] >= refresh):
-                chosen[s, 0] = space_saving.choices_for_head(often[s], seen[s], threshold, np.int64(workers), slack)
+                chosen[s, 0] = space_saving.choices_for_head(often[s], seen[s], threshold, workers, slack)
                 chosen[s, 1] = seen[s]
-            if all_workers or chosen[s, 0] >= np.int64(workers):
+            if all_workers or chosen[s, 0] >= workers:
                 w = _least(estimates, row, weights[i], speeds)
             else:
-                w = _choose(keys[i], estimates, row, weights[i], speeds, seed, workers, chosen[s, 0])
+                w = _choose(keys[i], estimates, row, weights[i], speeds, hashed, chosen[s, 0])
         _book(tally, _send(w, weights[i], estimates, row, loads, apart, speeds), weights[i])
         out[i] = w
 

@@ -9,7 +9,7 @@ import numpy as np
 from keyshift.heuristics.splitting.partitioner import Estimate, Partitioner, Scheme
 from keyshift.heuristics.splitting.scheme_kernels import offline_order
 from keyshift.models import Answer, Budget
-from keyshift.models.arrays import whole
+from keyshift.models.guards import whole
 from keyshift.models.ranges import Count, NonNegative, Positive
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.hashing import candidates

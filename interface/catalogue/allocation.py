@@ -1,12 +1,34 @@
 """Methods for key-group allocation [Madsen2016]."""
 
 from keyshift.catalogue.method import Formulation, Method
+from keyshift.catalogue.statement import Statement
+from keyshift.catalogue.trade import Trade
 
 FORMULATION = Formulation(
     name="key-group-allocation",
     summary="Key groups onto nodes, the loads as even as a migration limit allows.",
     code="keyshift.models.allocation:KeyGroupAllocation",
     lesson="lessons/allocation",
+    statements=(
+        Statement(
+            kind="pyomo",
+            language="pyomo",
+            code="keyshift.models.allocation.pyomo_model:AllocationPyomo",
+            summary="x[k,n]: key group k runs on node n; d, the load distance.",
+            source="KeyGroupAllocation, (1)-(7); [Madsen2016], sec. 4.3.1",
+        ),
+        Statement(
+            kind="cp-sat",
+            language="cp-sat",
+            code="keyshift.models.allocation.cpsat_model:AllocationCpSat",
+            summary="The same in whole numbers, widened where they round.",
+            source="KeyGroupAllocation, (1)-(7); [Madsen2016], sec. 4.3.1",
+        ),
+    ),
+    trades=(
+        Trade(name="migrations", metric="migrations", limit="max_migrations", label="key groups moved", whole=True),
+        Trade(name="state-moved", metric="migration_cost", limit="max_migration_cost", label="migration cost"),
+    ),
     methods=(
         Method(
             name="milp",
@@ -17,6 +39,7 @@ FORMULATION = Formulation(
             warm_up="keyshift.solvers.allocation.warm_up:compile_kernels",
             warm_start=("flux",),
             lesson="lessons/proving-it",
+            later="keyshift.solvers.stages.exact:by_search_and_solvers",
         ),
         Method(
             name="highs",
@@ -26,6 +49,7 @@ FORMULATION = Formulation(
             limits="hundreds of key groups",
             code="keyshift.solvers.allocation.statement:solve_highs",
             warm_start=("flux",),
+            later="keyshift.solvers.stages.exact:by_highs",
         ),
         Method(
             name="cp-sat",
@@ -33,8 +57,9 @@ FORMULATION = Formulation(
             source="[Madsen2016], sec. 4.3.1; CP-SAT on its own statement",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="hundreds of key groups",
-            code="keyshift.solvers.allocation.statement:solve_cpsat",
+            code="keyshift.solvers.allocation.cpsat_statement:solve_cpsat",
             warm_start=("flux",),
+            later="keyshift.solvers.stages.exact:by_cpsat",
         ),
         Method(
             name="lp",

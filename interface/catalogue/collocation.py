@@ -1,12 +1,33 @@
 """Methods for collocated allocation [Madsen2016]."""
 
 from keyshift.catalogue.method import Formulation, Method
+from keyshift.catalogue.statement import Statement
+from keyshift.catalogue.trade import Trade
 
 FORMULATION = Formulation(
     name="collocated-allocation",
     summary="Key-group allocation that also keeps talkative key groups together.",
     code="keyshift.models.collocation:CollocatedAllocation",
     lesson="lessons/collocation",
+    statements=(
+        Statement(
+            kind="pyomo",
+            language="pyomo",
+            code="keyshift.models.collocation.pyomo_model:CollocationPyomo",
+            summary="x[k,n] as in allocation; z[e,n]: both ends of traffic pair e run on node n.",
+            source="CollocatedAllocation, (1)-(11)",
+        ),
+        Statement(
+            kind="cp-sat",
+            language="cp-sat",
+            code="keyshift.models.collocation.cpsat_model:CollocationCpSat",
+            summary="The same in whole numbers, widened where they round.",
+            source="CollocatedAllocation, (1)-(11)",
+        ),
+    ),
+    trades=(
+        Trade(name="migrations", metric="migrations", limit="max_migrations", label="key groups moved", whole=True),
+    ),
     methods=(
         Method(
             name="milp",
@@ -16,6 +37,7 @@ FORMULATION = Formulation(
             code="keyshift.solvers.collocation.portfolio:solve_milp",
             warm_up="keyshift.solvers.collocation.warm_up:compile_kernels",
             warm_start=("albic", "cola", "allocation-milp"),
+            later="keyshift.solvers.stages.exact:by_search_and_solvers",
         ),
         Method(
             name="milp-plain",
@@ -25,6 +47,7 @@ FORMULATION = Formulation(
             limits="dozens of key groups",
             code="keyshift.solvers.collocation.statement:solve_plain_milp",
             warm_start=("albic", "cola", "allocation-milp"),
+            later="keyshift.solvers.stages.exact:by_highs",
         ),
         Method(
             name="cp-sat",
@@ -34,6 +57,7 @@ FORMULATION = Formulation(
             limits="dozens of key groups",
             code="keyshift.solvers.collocation.statement:solve_cpsat",
             warm_start=("albic", "cola", "allocation-milp"),
+            later="keyshift.solvers.stages.exact:by_cpsat",
         ),
         Method(
             name="lp",

@@ -1,12 +1,63 @@
 """Methods for interval migration: one step, a known sequence, a policy [Ding2015]."""
 
 from keyshift.catalogue.method import Formulation, Method
+from keyshift.catalogue.statement import Statement
+from keyshift.catalogue.trade import Trade
 
 MIGRATION = Formulation(
     name="interval-migration",
     summary="Consecutive tasks on each node, one change of the number of nodes.",
     code="keyshift.models.intervals:IntervalMigration",
     lesson="lessons/intervals",
+    statements=(
+        Statement(
+            kind="pyomo",
+            language="pyomo",
+            code="keyshift.models.intervals.pyomo_model:IntervalPyomo",
+            summary="x[t,n,k]: task k runs on node n; b[t,n,k]: an interval begins there; v[t,k]: it moves.",
+            source="IntervalMigration, (1)-(6); [Ding2015], Def. 4.1",
+        ),
+        Statement(
+            kind="cp-sat",
+            language="cp-sat",
+            code="keyshift.models.intervals.cpsat_model:IntervalCpSat",
+            summary="The same in whole numbers, load limits exact.",
+            source="IntervalMigration, (1)-(6); [Ding2015], Def. 4.1",
+        ),
+        Statement(
+            kind="cp-sat-free",
+            language="cp-sat",
+            code="keyshift.models.intervals.cpsat_model:FreeCpSat",
+            summary="Without contiguity: any task may go to any node.",
+            source="IntervalMigration without (2)",
+            exact=False,
+        ),
+        Statement(
+            kind="pyomo-path",
+            language="pyomo",
+            code="keyshift.models.intervals.paths.pyomo_model:PathPyomo",
+            summary="y[i,k,..]: the flow along an interval of the dynamic program's network; whole by itself.",
+            source="PathPyomo, (7), (8); the search of ssm",
+            integer=False,
+        ),
+        Statement(
+            kind="mathopt-path",
+            language="mathopt",
+            code="keyshift.models.intervals.paths.mathopt_model:PathMathOpt",
+            summary="The same shortest path, for GLOP and PDLP.",
+            source="PathPyomo, (7), (8); the search of ssm",
+            integer=False,
+        ),
+    ),
+    trades=(
+        Trade(
+            name="tau",
+            metric="max_load_over_mean",
+            limit="tau",
+            label="largest load over the mean",
+            offset=1.0,
+        ),
+    ),
     methods=(
         Method(
             name="ssm",
@@ -106,6 +157,38 @@ SEQUENCE = Formulation(
     summary="The same through a known sequence of node counts.",
     code="keyshift.models.intervals:MigrationSequence",
     lesson="lessons/next-migration",
+    statements=(
+        Statement(
+            kind="pyomo",
+            language="pyomo",
+            code="keyshift.models.intervals.pyomo_model:IntervalPyomo",
+            summary="x[t,n,k]: task k runs on node n in step t; b[t,n,k]: an interval begins there; v[t,k]: it moves.",
+            source="MigrationSequence, (1)-(6); [Ding2015], sec. 5.1",
+        ),
+        Statement(
+            kind="cp-sat",
+            language="cp-sat",
+            code="keyshift.models.intervals.cpsat_model:IntervalCpSat",
+            summary="The same in whole numbers, load limits exact.",
+            source="MigrationSequence, (1)-(6); [Ding2015], sec. 5.1",
+        ),
+        Statement(
+            kind="pyomo-path",
+            language="pyomo",
+            code="keyshift.models.intervals.paths.pyomo_model:PathPyomo",
+            summary="y[..]: the flow from partition to partition, all written out; whole by itself.",
+            source="PathPyomo, (7), (8); [Ding2015], Fig. 8",
+            integer=False,
+        ),
+        Statement(
+            kind="mathopt-path",
+            language="mathopt",
+            code="keyshift.models.intervals.paths.mathopt_model:PathMathOpt",
+            summary="The same shortest path, for GLOP and PDLP.",
+            source="PathPyomo, (7), (8); [Ding2015], Fig. 8",
+            integer=False,
+        ),
+    ),
     methods=(
         Method(
             name="oms",
@@ -159,6 +242,42 @@ POLICY = Formulation(
     summary="The same when node counts follow a transition matrix.",
     code="keyshift.models.intervals:MigrationPolicy",
     lesson="lessons/next-migration",
+    statements=(
+        Statement(
+            kind="pyomo",
+            language="pyomo",
+            code="keyshift.models.intervals.policy.pyomo_model:PolicyPyomo",
+            summary="V[n,i]: value of partition i of class n; Q[n,i,m]: once the next count is m.",
+            source="MigrationPolicy, (2), (3); [Ding2015], sec. 5.2",
+            integer=False,
+            reader="keyshift.solvers.intervals.policy.statement:read_values",
+        ),
+        Statement(
+            kind="mathopt",
+            language="mathopt",
+            code="keyshift.models.intervals.policy.mathopt_model:PolicyMathOpt",
+            summary="V[state], Q[state,n]: values as in pyomo, with now as a state, whose value is the objective.",
+            source="MigrationPolicy, (2), (3); PolicyMathOpt, (4)",
+            integer=False,
+            reader="keyshift.solvers.intervals.policy.statement:read_values",
+        ),
+        Statement(
+            kind="pyomo-occupation",
+            language="pyomo",
+            code="keyshift.models.intervals.policy.occupation_pyomo:OccupationPyomo",
+            summary="The dual. u[state,n,p]: how often partition p of class n is chosen; y[state]: how often it is visited.",
+            source="OccupationPyomo, (5), (6); [Puterman1994], sec. 6.9",
+            integer=False,
+        ),
+        Statement(
+            kind="mathopt-occupation",
+            language="mathopt",
+            code="keyshift.models.intervals.policy.mathopt_model:OccupationMathOpt",
+            summary="The same measures, for GLOP and PDLP.",
+            source="OccupationPyomo, (5), (6); [Puterman1994], sec. 6.9",
+            integer=False,
+        ),
+    ),
     methods=(
         Method(
             name="mtm",

@@ -1,13 +1,46 @@
 """Methods for minimum-cost load balancing (MCLB) [Guo2018]."""
 
 from keyshift.catalogue.method import Formulation, Method
+from keyshift.catalogue.statement import Statement
+from keyshift.catalogue.trade import Trade
 
 FORMULATION = Formulation(
     name="mclb",
     summary="Balance over many windows within a budget of state to move.",
     code="keyshift.models.mclb:MCLB",
     lesson="lessons/mclb-slip",
-    pareto="keyshift.solvers.mclb.front:front",
+    trades=(
+        Trade(
+            name="state-moved",
+            metric="state_moved",
+            limit="max_state_moved",
+            label="state moved",
+            code="keyshift.solvers.mclb.front:front",
+        ),
+    ),
+    statements=(
+        Statement(
+            kind="pyomo",
+            language="pyomo",
+            code="keyshift.models.mclb.pyomo_model:MCLBPyomo",
+            summary="x[k,n]: key group k runs on node n; d[t,n], whose squares are summed.",
+            source="MCLB, (1)-(5); [Guo2018], sec. 2",
+        ),
+        Statement(
+            kind="mathopt",
+            language="mathopt",
+            code="keyshift.models.mclb.mathopt_model:MCLBMathOpt",
+            summary="The same quadratic program in MathOpt.",
+            source="MCLB, (1)-(5); [Guo2018], sec. 2",
+        ),
+        Statement(
+            kind="cp-sat",
+            language="cp-sat",
+            code="keyshift.models.mclb.cpsat_model:MCLBCpSat",
+            summary="Whole loads L[t,n] and their squares.",
+            source="MCLB, (1)-(5); [Guo2018], sec. 2",
+        ),
+    ),
     methods=(
         Method(
             name="branch-and-bound",

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from keyshift.catalogue.loading import load
+from keyshift.catalogue.options import check_value
+from keyshift.catalogue.parameters import GIVEN_BY_SOLVE, parameters_of
+from keyshift.catalogue.statement import Statement
+from keyshift.catalogue.trade import Trade
 from keyshift.models import Answer, InputError, Problem
 
 Kind = Literal["exact", "relaxation", "heuristic"]
 _READY: set[tuple[str, str]] = set()
-_GIVEN_BY_SOLVE = ("problem", "budget", "seed", "start")
-
-
-def load(entry: str) -> Any:
-    """Import what ``"module:attribute"`` names."""
-    module, _, attribute = entry.partition(":")
-    return getattr(importlib.import_module(module), attribute)
 
 
 @dataclass(frozen=True)
@@ -46,6 +43,9 @@ class Method:
         ``"module:function"`` that, called with the method's own function, compiles what that needs; see `make_ready`.
     lesson : str
         The page of the docs that shows it, where it is not the formulation's.
+    later : str, optional
+        ``"module:function"`` that answers a later stage of a problem with priorities, with a bound; by default local
+        search does, without one.
     """
 
     name: str
@@ -57,11 +57,13 @@ class Method:
     warm_start: tuple[str, ...] = ()
     warm_up: str | None = None
     lesson: str = ""
+    later: str | None = None
 
     def make_ready(self) -> None:
         """Import the method's code and compile its kernels, once in a process, before any time limit runs."""
+        function = self.function
         if self.warm_up is not None and (self.warm_up, self.code) not in _READY:
-            load(self.warm_up)(self.function)
+            load(self.warm_up)(function)
             _READY.add((self.warm_up, self.code))
 
     @property
@@ -79,22 +81,26 @@ class Method:
     def options(self) -> dict[str, Any]:
         """The method's own options with their defaults."""
         parameters = inspect.signature(self.function).parameters.values()
-        return {p.name: p.default for p in parameters if p.name not in _GIVEN_BY_SOLVE}
+        return {p.name: p.default for p in parameters if p.name not in GIVEN_BY_SOLVE}
+
+    @property
+    def option_names(self) -> tuple[str, ...]:
+        """The names of the method's own options; nothing is imported for them."""
+        return tuple(name for name in parameters_of(self.code) if name not in GIVEN_BY_SOLVE)
 
     def checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, each fitting its annotation; `InputError` for one that does not, or that the method has not."""
         self.refuse_unknown(options)
         if not options:
             return {}
-        from keyshift.catalogue.options import check_option
-
-        return {name: check_option(self.function, name, value) for name, value in options.items()}
+        known = parameters_of(self.code)
+        return {name: check_value(known[name], name, value) for name, value in options.items()}
 
     def refuse_unknown(self, options: Mapping[str, Any]) -> None:
         """Raise `InputError` for an option the method does not have."""
         for name in options:
-            if name not in self.options:
-                has = f"its options are {', '.join(self.options)}" if self.options else "it has none"
+            if name not in self.option_names:
+                has = f"its options are {', '.join(self.option_names)}" if self.option_names else "it has none"
                 raise InputError(f"method {self.name!r} has no option {name!r}; {has}")
 
 
@@ -113,8 +119,10 @@ class Formulation:
     lesson : str
         The page of the docs that teaches it.
     methods : tuple of Method
-    pareto : str, optional
-        ``"module:function"`` that computes the problem's Pareto front, where it has one.
+    statements : tuple of Statement
+        The declarative models that `keyshift.model` opens, the plainest first.
+    trades : tuple of Trade
+        Second objectives that `pareto` trades its own against, the default one first.
     """
 
     name: str
@@ -122,7 +130,8 @@ class Formulation:
     code: str
     lesson: str
     methods: tuple[Method, ...] = field(default=())
-    pareto: str | None = None
+    statements: tuple[Statement, ...] = field(default=())
+    trades: tuple[Trade, ...] = ()
 
     @property
     def problem_class(self) -> type[Problem]:

@@ -1,12 +1,29 @@
 """Methods for least movement within load limits, the scalarisation that ELB follows [Guo2018]."""
 
 from keyshift.catalogue.method import Formulation, Method
+from keyshift.catalogue.statement import Statement
 
 FORMULATION = Formulation(
     name="movement-within-limits",
     summary="Least movement that brings every node's load within limits.",
     code="keyshift.models.movement:MovementWithinLimits",
     lesson="lessons/mclb-slip",
+    statements=(
+        Statement(
+            kind="pyomo",
+            language="pyomo",
+            code="keyshift.models.movement.pyomo_model:MovementPyomo",
+            summary="x[k,n]: key group k runs on node n; z[n]: the node is in use.",
+            source="MovementWithinLimits, (1)-(5)",
+        ),
+        Statement(
+            kind="cp-sat",
+            language="cp-sat",
+            code="keyshift.models.movement.cpsat_model:MovementCpSat",
+            summary="The same in whole numbers, widened where they round.",
+            source="MovementWithinLimits, (1)-(5)",
+        ),
+    ),
     methods=(
         Method(
             name="milp",
@@ -23,6 +40,13 @@ FORMULATION = Formulation(
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code="keyshift.solvers.movement.statement:solve_cpsat",
             warm_start=("elb",),
+        ),
+        Method(
+            name="lp",
+            kind="relaxation",
+            source="the linear relaxation of keyshift's statement; HiGHS",
+            guarantee="a lower bound",
+            code="keyshift.solvers.movement.statement:lp_bound",
         ),
         Method(
             name="elb",

@@ -42,10 +42,9 @@ def annotations_of(owner: Callable[..., Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=512)
-def _adapter(owner: Callable[..., Any], name: str) -> TypeAdapter[Any]:
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
     from pydantic import ConfigDict, TypeAdapter
 
-    annotation = annotations_of(owner)[name]
     return TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
 
 
@@ -66,11 +65,16 @@ def check_option(owner: Callable[..., Any], name: str, value: Any) -> Any:
     InputError
         ``threads = 1.5 must be a whole number``.
     """
+    return check_value(annotations_of(owner)[name], name, value)
+
+
+def check_value(annotation: Any, name: str, value: Any) -> Any:
+    """The same for an annotation in hand."""
     from pydantic import ValidationError
 
     from keyshift.models.files.schema import sentence
 
-    adapter = _adapter(owner, name)
+    adapter = _adapter(annotation)
     plain = value.item() if isinstance(value, np.generic) else value
     try:
         return _validated(adapter, plain)

@@ -1,12 +1,73 @@
 """Methods for key placement: key splitting without the splitting [Nasir2015]."""
 
 from keyshift.catalogue.method import Formulation, Method
+from keyshift.catalogue.statement import Statement
+
+SCHEMES = (
+    Method(
+        name="hash",
+        kind="heuristic",
+        source="[Nasir2015], key grouping",
+        guarantee="none",
+        code="keyshift.heuristics.splitting.schemes:hashing",
+        warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
+    ),
+    Method(
+        name="potc",
+        kind="heuristic",
+        source="[Nasir2015], sec. 3.1, static choice",
+        guarantee="none",
+        code="keyshift.heuristics.splitting.schemes:potc",
+        warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
+    ),
+    Method(
+        name="on-greedy",
+        kind="heuristic",
+        source="[Nasir2015], sec. 6.2",
+        guarantee="none",
+        code="keyshift.heuristics.splitting.schemes:on_greedy",
+        warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
+    ),
+    Method(
+        name="off-greedy",
+        kind="heuristic",
+        source="[Nasir2015], sec. 6.2",
+        guarantee="none",
+        code="keyshift.heuristics.splitting.schemes:off_greedy",
+        warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
+    ),
+)
+"""The schemes that never split a key: they answer key splitting as well."""
+
 
 FORMULATION = Formulation(
     name="key-placement",
     summary="Key splitting without the splitting: every key on one worker.",
     code="keyshift.models.splitting:KeyPlacement",
     lesson="lessons/two-choices",
+    statements=(
+        Statement(
+            kind="pyomo",
+            language="pyomo",
+            code="keyshift.models.splitting.pyomo_model:SplittingPyomo",
+            summary="x[g,n]: so many keys of group g live on worker n; largest, the largest load.",
+            source="KeyPlacement, (1)-(4); [Nasir2015]",
+        ),
+        Statement(
+            kind="cp-sat",
+            language="cp-sat",
+            code="keyshift.models.splitting.cpsat_model:SplittingCpSat",
+            summary="The same in whole numbers, loads rounded by no more than is taken off the bound.",
+            source="KeyPlacement, (1)-(4); [Nasir2015]",
+        ),
+        Statement(
+            kind="mathopt",
+            language="mathopt",
+            code="keyshift.models.splitting.mathopt_model:SplittingMathOpt",
+            summary="The same for SCIP and others; relaxed, a flow of keys for GLOP.",
+            source="KeyPlacement, (1)-(4); [Nasir2015]",
+        ),
+    ),
     methods=(
         Method(
             name="milp",
@@ -49,37 +110,6 @@ FORMULATION = Formulation(
             code="keyshift.heuristics.splitting.schemes:off_greedy_d",
             warm_up="keyshift.solvers.splitting.warm_up:compile_placement",
         ),
-        Method(
-            name="hash",
-            kind="heuristic",
-            source="[Nasir2015], key grouping",
-            guarantee="none",
-            code="keyshift.heuristics.splitting.schemes:hashing",
-            warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
-        ),
-        Method(
-            name="potc",
-            kind="heuristic",
-            source="[Nasir2015], sec. 3.1, static choice",
-            guarantee="none",
-            code="keyshift.heuristics.splitting.schemes:potc",
-            warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
-        ),
-        Method(
-            name="on-greedy",
-            kind="heuristic",
-            source="[Nasir2015], sec. 6.2",
-            guarantee="none",
-            code="keyshift.heuristics.splitting.schemes:on_greedy",
-            warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
-        ),
-        Method(
-            name="off-greedy",
-            kind="heuristic",
-            source="[Nasir2015], sec. 6.2",
-            guarantee="none",
-            code="keyshift.heuristics.splitting.schemes:off_greedy",
-            warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
-        ),
+        *SCHEMES,
     ),
 )

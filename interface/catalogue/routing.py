@@ -1,12 +1,52 @@
 """Methods for mixed routing [Fang2016]."""
 
 from keyshift.catalogue.method import Formulation, Method
+from keyshift.catalogue.statement import Statement
+from keyshift.catalogue.trade import Trade
 
 FORMULATION = Formulation(
     name="mixed-routing",
     summary="A hash for most keys, a bounded table for the exceptions.",
     code="keyshift.models.routing:MixedRouting",
     lesson="lessons/hash-plus-exceptions",
+    statements=(
+        Statement(
+            kind="pyomo",
+            language="pyomo",
+            code="keyshift.models.routing.pyomo_model:RoutingPyomo",
+            summary="x[r,n]: so many of the like keys of record r go to node n.",
+            source="MixedRouting, (1)-(5); [Fang2016], problem (3)",
+        ),
+        Statement(
+            kind="cp-sat",
+            language="cp-sat",
+            code="keyshift.models.routing.cpsat_model:RoutingCpSat",
+            summary="The same in whole numbers, widened where they round.",
+            source="MixedRouting, (1)-(5); [Fang2016], problem (3)",
+        ),
+        Statement(
+            kind="pyomo-pooled",
+            language="pyomo",
+            code="keyshift.models.routing.pooled_pyomo:PooledRoutingPyomo",
+            summary="The linear relaxation, pooled. a[c], e[c]: keys that go home, or elsewhere; w[n]: load from there.",
+            source="PooledKeys, (1')-(6); [Fang2016], problem (3)",
+            integer=False,
+            exact=False,
+        ),
+        Statement(
+            kind="mathopt-pooled",
+            language="mathopt",
+            code="keyshift.models.routing.pooled_mathopt:PooledRoutingMathOpt",
+            summary="The same relaxation, for GLOP and PDLP.",
+            source="PooledKeys, (1')-(6); [Fang2016], problem (3)",
+            integer=False,
+            exact=False,
+        ),
+    ),
+    trades=(
+        Trade(name="table-size", metric="table_size", limit="max_table_size", label="entries in the table", whole=True),
+        Trade(name="theta", metric="theta", limit="theta_max", label="theta, the largest deviation from the mean load"),
+    ),
     methods=(
         Method(
             name="milp",
@@ -16,6 +56,7 @@ FORMULATION = Formulation(
             code="keyshift.solvers.routing.statement:solve_milp",
             warm_up="keyshift.solvers.routing.warm_up:compile_kernels",
             warm_start=("mixed", "min-mig", "min-table"),
+            later="keyshift.solvers.stages.exact:by_search_and_solvers",
         ),
         Method(
             name="cp-sat",
@@ -25,6 +66,7 @@ FORMULATION = Formulation(
             code="keyshift.solvers.routing.statement:solve_cpsat",
             warm_up="keyshift.solvers.routing.warm_up:compile_kernels",
             warm_start=("mixed", "min-mig", "min-table"),
+            later="keyshift.solvers.stages.exact:by_cpsat",
         ),
         Method(
             name="lp",
@@ -32,6 +74,14 @@ FORMULATION = Formulation(
             source="[Fang2016], problem (3) without integrality, by its Lagrangian dual",
             guarantee="a lower bound",
             code="keyshift.solvers.routing.statement:lp_bound",
+            warm_up="keyshift.solvers.routing.warm_up:compile_kernels",
+        ),
+        Method(
+            name="lp-pooled",
+            kind="relaxation",
+            source="[Fang2016], problem (3) without integrality, stated with a pool; HiGHS",
+            guarantee="a lower bound",
+            code="keyshift.solvers.routing.pooled:pooled_bound",
             warm_up="keyshift.solvers.routing.warm_up:compile_kernels",
         ),
         Method(

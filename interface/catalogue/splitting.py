@@ -1,12 +1,39 @@
 """Methods for key splitting [Nasir2015]."""
 
 from keyshift.catalogue.method import Formulation, Method
+from keyshift.catalogue.placement import SCHEMES
+from keyshift.catalogue.statement import Statement
+from keyshift.catalogue.trade import Trade
 
 FORMULATION = Formulation(
     name="key-splitting",
     summary="Every message to a worker, keys split over their candidates.",
     code="keyshift.models.splitting:KeySplitting",
     lesson="lessons/two-choices",
+    statements=(
+        Statement(
+            kind="pyomo",
+            language="pyomo",
+            code="keyshift.models.splitting.pyomo_model:SplittingPyomo",
+            summary="x[g,n]: so many messages of group g go to worker n; largest, the largest load.",
+            source="KeySplitting, (1)-(3); [Nasir2015]",
+        ),
+        Statement(
+            kind="cp-sat",
+            language="cp-sat",
+            code="keyshift.models.splitting.cpsat_model:SplittingCpSat",
+            summary="The same in whole numbers, loads rounded by no more than is taken off the bound.",
+            source="KeySplitting, (1)-(3); [Nasir2015]",
+        ),
+        Statement(
+            kind="mathopt",
+            language="mathopt",
+            code="keyshift.models.splitting.mathopt_model:SplittingMathOpt",
+            summary="The same for SCIP and others; relaxed, a flow of messages for GLOP.",
+            source="KeySplitting, (1)-(3); [Nasir2015]",
+        ),
+    ),
+    trades=(Trade(name="counters", metric="counters", limit="choices", label="counters held by all workers", least=1),),
     methods=(
         Method(
             name="flow",
@@ -81,37 +108,6 @@ FORMULATION = Formulation(
             code="keyshift.heuristics.splitting.schemes:shuffle",
             warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
         ),
-        Method(
-            name="hash",
-            kind="heuristic",
-            source="[Nasir2015], key grouping",
-            guarantee="none",
-            code="keyshift.heuristics.splitting.schemes:hashing",
-            warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
-        ),
-        Method(
-            name="potc",
-            kind="heuristic",
-            source="[Nasir2015], sec. 3.1, static choice",
-            guarantee="none",
-            code="keyshift.heuristics.splitting.schemes:potc",
-            warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
-        ),
-        Method(
-            name="on-greedy",
-            kind="heuristic",
-            source="[Nasir2015], sec. 6.2",
-            guarantee="none",
-            code="keyshift.heuristics.splitting.schemes:on_greedy",
-            warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
-        ),
-        Method(
-            name="off-greedy",
-            kind="heuristic",
-            source="[Nasir2015], sec. 6.2",
-            guarantee="none",
-            code="keyshift.heuristics.splitting.schemes:off_greedy",
-            warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
-        ),
+        *SCHEMES,
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -12,10 +13,11 @@ from ortools.sat.python import cp_model
 from keyshift.models.allocation.problem import SLACK, KeyGroupAllocation
 from keyshift.models.allocation.whole_distances import WholeDistances
 from keyshift.models.knapsack import Knapsack
+from keyshift.models.stages import FLOATS, CpSatStages, WholeMeasure, weighed
 from keyshift.models.workload import IntArray
 
 
-class AllocationCpSat:
+class AllocationCpSat(CpSatStages):
     """The model of [Madsen2016], section 4.3.1, in whole numbers, one method for each family of constraints.
 
     Loads and the mean become whole numbers of a unit of load distance (`WholeDistances`), costs and uses of resources
@@ -59,7 +61,7 @@ class AllocationCpSat:
     def variables(self) -> None:
         """X for the pairs that (6), or (2) or (7) by themselves, allow, and the integer distance d."""
         open_pairs = np.argwhere(self.problem.open_pairs).tolist()
-        self.x = {(k, i): self.model.new_bool_var(f"x[{k},{i}]") for k, i in open_pairs}
+        self.x = {(k, i): self.model.new_bool_var(f"x[k{k},n{i}]") for k, i in open_pairs}
         self.d = self.model.new_int_var(0, self.distances.most, "d")
 
     def sides(self, max_distance: float | None) -> None:
@@ -67,16 +69,16 @@ class AllocationCpSat:
         largest = self.distances.most
         if max_distance is not None:
             largest = min(largest, self.distances.units(max_distance))
-        self.model.add(self.d <= largest)
+        self.model.add(self.d <= largest).with_name("largest_distance")
         self.upper = self.model.new_int_var(-self.distances.mean_high, largest, "upper")
         self.lower = self.model.new_int_var(-largest, largest, "lower")
-        self.model.add(self.upper <= self.d)
-        self.model.add(self.lower <= self.d)
+        self.model.add(self.upper <= self.d).with_name("upper_side")
+        self.model.add(self.lower <= self.d).with_name("lower_side")
 
     def one_node_each(self) -> None:
         """(1) Every key group runs on exactly one node."""
         for k, row in enumerate(self.problem.open_pairs):
-            self.model.add_exactly_one(self.x[k, int(i)] for i in np.flatnonzero(row))
+            self.model.add_exactly_one(self.x[k, int(i)] for i in np.flatnonzero(row)).with_name(f"one_node[k{k}]")
 
     def leaves(self, k: int) -> Any:
         """Whether key group k leaves its node: an expression, or 1 where it has to."""
@@ -88,17 +90,17 @@ class AllocationCpSat:
         leaves = [self.leaves(k) for k in range(self.workload.key_groups)]
         most = self.problem.max_migrations
         if most is not None and most < len(leaves):
-            self.model.add(sum(leaves) <= most)
+            self.model.add(sum(leaves) <= most).with_name("migrations")
         if self.problem.cost_limit is not None:
-            self.keep_within(self.problem.cost_limit, leaves)
+            self.keep_within(self.problem.cost_limit, leaves, "migration_cost")
 
-    def keep_within(self, limit: Knapsack, chosen: list[Any]) -> None:
+    def keep_within(self, limit: Knapsack, chosen: list[Any], name: str) -> None:
         """Add a row for a limit on weights, given an expression for each item; None for items that cannot be chosen."""
         if not limit.binds:
             return
         weights, most = limit.whole()
         terms = [int(c) * item for c, item in zip(weights, chosen, strict=True) if c > 0 and item is not None]
-        self.model.add(sum(terms) <= most)
+        self.model.add(sum(terms) <= most).with_name(name)
 
     def node_load(self, i: int, loads: list[int]) -> cp_model.LinearExprT:
         """Load of node i, in whole units of distance."""
@@ -107,23 +109,52 @@ class AllocationCpSat:
     def upper_loads(self) -> None:
         """(3) No node lies more than d - d_u above the mean."""
         for i, loads in enumerate(self.distances.high):
-            self.model.add(self.node_load(i, loads) <= self.distances.mean_high + self.upper)
+            row = self.node_load(i, loads) <= self.distances.mean_high + self.upper
+            self.model.add(row).with_name(f"upper_load[n{i}]")
 
     def lower_loads(self) -> None:
         """(4) No kept node lies more than d - d_l below the mean."""
         for i in np.flatnonzero(self.workload.kept).tolist():
-            self.model.add(self.node_load(i, self.distances.low[i]) >= self.distances.mean_low - self.lower)
+            row = self.node_load(i, self.distances.low[i]) >= self.distances.mean_low - self.lower
+            self.model.add(row).with_name(f"lower_load[n{i}]")
 
     def distance_floor(self) -> None:
         """(5) The load distance does not exceed the mean, as printed; off by default."""
         if self.problem.distance_floor:
-            self.model.add(self.d <= self.distances.units(self.problem.mean_load + 2 * SLACK * self.problem.scale))
+            largest = self.distances.units(self.problem.mean_load + 2 * SLACK * self.problem.scale)
+            self.model.add(self.d <= largest).with_name("distance_floor")
 
     def resource_capacities(self) -> None:
         """(7) No node uses more of a resource than it has."""
         for name in self.problem.resource_capacity or {}:
             for i, room in enumerate(self.problem.rooms(name)):
-                self.keep_within(room, [self.x.get((k, i)) for k in range(self.workload.key_groups)])
+                chosen = [self.x.get((k, i)) for k in range(self.workload.key_groups)]
+                self.keep_within(room, chosen, f"capacity[{name},n{i}]")
+
+    def measure(self, name: str) -> WholeMeasure:
+        """A measure of key-group allocation in whole numbers."""
+        w, it = self.workload, self.distances
+        if name == "load_distance":
+            return WholeMeasure(self.d, it.units, it.distance)
+        if name == "deviation_sum":
+            doubt = 2 * it.doubt + FLOATS * self.problem.unit(name)
+            return WholeMeasure(
+                self.upper + self.lower,
+                lambda most: math.floor((Fraction(most) + Fraction(doubt)) * it.unit),
+                lambda whole: float(Fraction(whole) / it.unit) - doubt,
+            )
+        if name == "draining_load":
+            nodes = np.flatnonzero(w.draining).tolist()
+            left = [sum(self.x[k, i] for i in nodes if (k, i) in self.x) for k in range(w.key_groups)]
+            return WholeMeasure.sum(*weighed(w.last_load, left), w.key_groups, self.problem.unit(name))
+        return self.of_moves(name)
+
+    def of_moves(self, name: str) -> WholeMeasure:
+        """What the key groups that leave their node add up to: their number, or their state."""
+        leaves = [self.leaves(k) for k in range(self.workload.key_groups)]
+        if name == "migrations":
+            return WholeMeasure.count(sum(leaves))
+        return WholeMeasure.sum(*weighed(self.workload.state, leaves), len(leaves), self.problem.unit(name))
 
     def forbid(self, assignment: IntArray) -> None:
         """Cut off an assignment that rounding let into the model and the check refused, and others by the same cause."""

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import arrays, metrics
+from keyshift.models import guards, metrics
 from keyshift.models.errors import InputError
 from keyshift.models.knapsack import Knapsack
-from keyshift.models.problem import Problem, Violation, read_assignment
+from keyshift.models.priorities import Prioritised
+from keyshift.models.problem import Violation, read_assignment
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 SLACK = 1e-9
@@ -26,7 +27,7 @@ LARGEST = 1e150
 
 
 @dataclass(frozen=True, eq=False)
-class KeyGroupAllocation(Problem):
+class KeyGroupAllocation(Prioritised):
     r"""Move key groups so that the most deviating node deviates least, within a migration limit.
 
     Sets and data: key groups k, nodes i, of which A are kept and B drain; load :math:`y_k` (last window), state
@@ -49,7 +50,8 @@ class KeyGroupAllocation(Problem):
         (6) \quad & x_{bk} \le q_{bk} && \text{for } b \in B, \text{unless } into\_draining \\
         (7) \quad & \sum_k x_{ik} r_{k} \le R_{i} && \text{for every node and resource}
 
-    `objective` is d, in load units; the second stage is ``metrics["deviation_sum"]``.
+    `objective` is d, in load units, unless `priorities` puts another measure first. The program above is
+    ``priorities=("load_distance", "deviation_sum")``.
 
     Parameters
     ----------
@@ -69,6 +71,10 @@ class KeyGroupAllocation(Problem):
         Keep (5) as printed. It makes an instance infeasible whose best load distance exceeds the mean.
     resource_capacity : mapping of str to float or array_like of shape (n,), optional
         Limits R of (7) for resources of the workload; the name "load" limits the load itself.
+    priorities : sequence of str, optional
+        What to minimise, the most important first, each among the answers that are best in those before:
+        "load_distance", "deviation_sum", "draining_load" (load left on draining nodes), "migrations", "state_moved".
+        By default the load distance alone.
 
     Raises
     ------
@@ -87,7 +93,9 @@ class KeyGroupAllocation(Problem):
     """
 
     name: ClassVar[str] = "key-group-allocation"
-    objective_name: ClassVar[str] = "load distance"
+    measures: ClassVar[tuple[str, ...]] = (
+        "load_distance", "deviation_sum", "draining_load", "migrations", "state_moved",
+    )  # fmt: skip
 
     workload: Workload
     max_migrations: int | None = None
@@ -97,15 +105,17 @@ class KeyGroupAllocation(Problem):
     into_draining: bool = False
     distance_floor: bool = False
     resource_capacity: Mapping[str, ArrayLike] | None = None
+    priorities: str | tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._require_workload()
-        self._put("max_migrations", arrays.whole("max_migrations", self.max_migrations))
-        self._put("max_migration_cost", arrays.real("max_migration_cost", self.max_migration_cost))
-        self._put("alpha", arrays.real("alpha", self.alpha, optional=False))
+        self._put("max_migrations", guards.whole("max_migrations", self.max_migrations))
+        self._put("max_migration_cost", guards.real("max_migration_cost", self.max_migration_cost))
+        self._put("alpha", guards.real("alpha", self.alpha, optional=False))
         if self.mean not in ("exact", "ceiling"):
             raise InputError(f"mean = {self.mean!r} must be 'exact' or 'ceiling'")
         self._put("resource_capacity", self._read_capacities(self.resource_capacity or {}))
+        self._read_priorities()
         self._refuse_what_no_float_holds()
 
     def _refuse_what_no_float_holds(self) -> None:
@@ -127,7 +137,7 @@ class KeyGroupAllocation(Problem):
             if name not in known:
                 raise InputError(f"resource_capacity names {name!r}; the workload has {', '.join(sorted(known))}")
             full = np.full(self.workload.nodes, limit) if np.ndim(limit) == 0 else limit
-            limits[name] = arrays.non_negative(
+            limits[name] = guards.non_negative(
                 f"resource_capacity[{name!r}]", full, length=self.workload.nodes, of="nodes"
             )
         return MappingProxyType(limits)
@@ -142,7 +152,7 @@ class KeyGroupAllocation(Problem):
 
     @property
     def rounding(self) -> float:
-        """More than float sums can be wrong by in a load distance; 0 where they are sums of small whole numbers."""
+        """A bound on the rounding error of a load distance; 0 where loads are small whole numbers."""
         w = self.workload
         total, mean = float(w.last_load.sum()), self.mean_load
         whole = bool((w.last_load == np.floor(w.last_load)).all()) and bool((w.capacity == 1).all())
@@ -183,10 +193,10 @@ class KeyGroupAllocation(Problem):
             may[np.arange(w.key_groups), w.current] = True
         for name in self.resource_capacity or {}:
             may &= np.array([room.fits for room in self.rooms(name)]).T
-        return arrays.frozen(may)
+        return guards.frozen(may)
 
     def covers(self, assignment: np.ndarray) -> Iterator[tuple[IntArray, int | None]]:
-        """For each limit of (2) on cost and of (7) that an assignment breaks: key groups that do so between them.
+        """For each limit of (2) on cost and of (7) that an assignment breaks: the key groups that break it together.
 
         Not all of them can leave their nodes (None), or run on the node given.
         """
@@ -205,27 +215,61 @@ class KeyGroupAllocation(Problem):
     # What every problem answers ---------------------------------------------------------------------------------
 
     @property
+    def objective_name(self) -> str:  # type: ignore[override]
+        """What the objective measures."""
+        return self.stages[0].replace("_", " ")
+
+    @property
     def scale(self) -> float:
-        """The mean of the formulation (1 when nothing is loaded)."""
-        return self.mean_load or 1.0
+        """The mean of the formulation (1 when nothing is loaded); with priorities, the unit of the first."""
+        return self.unit(self.stages[0])
+
+    def unit(self, measure: str) -> float:
+        """The mean for loads per unit of capacity, all load or state for sums of these, 1 for counts."""
+        if measure in ("load_distance", "deviation_sum"):
+            return self.mean_load or 1.0
+        w = self.workload
+        return {"draining_load": float(w.last_load.sum()), "state_moved": float(w.state.sum())}.get(measure) or 1.0
+
+    def limited(self, kept: Mapping[str, float]) -> Self | None:
+        if set(kept) - {"migrations"}:
+            return None
+        most = {name: math.floor(value + 1e-6) for name, value in kept.items()}
+        return replace(self, priorities=(), max_migrations=most["migrations"]) if kept else self.plain()
+
+    def tolerance_of(self, objective: float) -> float:
+        return self.tie(self.stages[0], objective)
 
     def canonical(self, assignment: Any) -> np.ndarray:
         return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
 
     def objective(self, assignment: np.ndarray) -> float:
-        return metrics.load_distance(self.workload, assignment, self.mean_load)
+        if self.stages[0] == self.own_measure:
+            return metrics.load_distance(self.workload, assignment, self.mean_load)
+        return self.measured(self.stages[0], assignment)
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         deviation = metrics.deviations(self.workload, assignment, self.mean_load)
         upper, lower = float(deviation.max()), float(-deviation[self.workload.kept].min())
         return {
             **metrics.summary(self.workload, assignment),
-            "load_distance": self.objective(assignment),
+            "load_distance": metrics.load_distance(self.workload, assignment, self.mean_load),
             "upper_deviation": upper,  # d - d_u at its smallest
             "lower_deviation": lower,  # d - d_l at its smallest
             "deviation_sum": upper + lower,
             "migration_cost": self._cost(assignment),
+            **self._left_to_drain(assignment),
         }
+
+    def _left_to_drain(self, assignment: np.ndarray) -> dict[str, float]:
+        """The load left on draining nodes, where there are any."""
+        asked = self.workload.draining.any() or "draining_load" in self.stages
+        return {"draining_load": metrics.draining_load(self.workload, assignment)} if asked else {}
+
+    def measured(self, measure: str, assignment: np.ndarray) -> float:
+        if measure == "draining_load":
+            return metrics.draining_load(self.workload, assignment)
+        return super().measured(measure, assignment)
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return [
@@ -254,8 +298,10 @@ class KeyGroupAllocation(Problem):
         return self.cost_limit is not None and self._cost(assignment) > self.cost_limit.limit
 
     def _broken_distance_floor(self, assignment: np.ndarray) -> list[Violation]:  # (5)
-        excess = self.objective(assignment) - self.mean_load
-        if not self.distance_floor or excess <= SLACK * self.scale:
+        if not self.distance_floor:
+            return []
+        excess = metrics.load_distance(self.workload, assignment, self.mean_load) - self.mean_load
+        if excess <= SLACK * (self.mean_load or 1.0):
             return []
         return [Violation("distance_floor", f"the load distance exceeds the mean by {excess:g}", amount=excess)]
 

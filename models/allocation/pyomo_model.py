@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyomo.environ as pyo
 
 from keyshift.models.allocation.problem import KeyGroupAllocation
+from keyshift.models.doubts import HIGHS_DOUBT
 from keyshift.models.knapsack import Knapsack
+from keyshift.models.stages import PyomoStages
 from keyshift.models.workload import IntArray
 
 Objective = Literal["distance", "deviation_sum"] | tuple[float, float]
+NEGLIGIBLE = 1e-8
+"""HiGHS drops coefficients below 1e-9, and errs near it: loads of so small a share of the mean are left out by us."""
 
 
-class AllocationPyomo:
+class AllocationPyomo(PyomoStages):
     """The model of [Madsen2016], section 4.3.1, one method for each family of constraints.
 
     Parameters
@@ -34,6 +38,19 @@ class AllocationPyomo:
         Variables ``x[k, i]`` for the pairs that (6) allows, ``d``, ``d_u``, ``d_l``.
     """
 
+    letters: ClassVar[dict[str, str]] = {
+        "x": "kn",
+        "one_node": "k",
+        "upper_load": "n",
+        "lower_load": "n",
+        "capacity": "-n",
+    }
+
+    @classmethod
+    def of(cls, problem: KeyGroupAllocation) -> Self:
+        """The problem for solvers that compute in floats: without loads that they lose."""
+        return cls(problem, negligible=NEGLIGIBLE)
+
     def __init__(
         self,
         problem: KeyGroupAllocation,
@@ -42,6 +59,7 @@ class AllocationPyomo:
         negligible: float = 0.0,
     ) -> None:
         self.problem, self.negligible = problem, negligible
+        self.weight = {"distance": 1.0, "deviation_sum": 0.0}[objective] if isinstance(objective, str) else objective[0]
         self.workload = problem.workload
         self.load = problem.workload.last_load.tolist()
         self.current = problem.workload.current.tolist()
@@ -90,16 +108,25 @@ class AllocationPyomo:
         here = (k, self.current[k])
         return 1 - self.model.x[here] if here in self.model.x else 1
 
+    def leaving(self, key_groups: list[int]) -> list[Any]:
+        """`leaves` of each; where none of them can stay, in variables: Pyomo takes no row without any."""
+        leaves = [self.leaves(k) for k in key_groups]
+        if any(not isinstance(leave, int) for leave in leaves):
+            return leaves
+        return [pyo.quicksum(self.model.x[k, i] for i in self.open[k]) for k in key_groups]
+
     def migration_limits(self) -> None:
         """(2) The key groups that leave their node cost, and number, no more than allowed."""
-        m, problem = self.model, self.problem
-        leaves = [self.leaves(k) for k in range(self.workload.key_groups)]
+        m, problem, p = self.model, self.problem, self.workload.key_groups
         m.covers = pyo.ConstraintList()
         if problem.cost_limit is not None and problem.cost_limit.binds:
-            row = self.within(problem.cost_limit, leaves)
-            m.migration_cost = pyo.Constraint(expr=row)
-        if problem.max_migrations is not None and problem.max_migrations < len(leaves):
-            m.migrations = pyo.Constraint(expr=pyo.quicksum(leaves) <= problem.max_migrations)
+            leaves: list[Any] = [None] * p
+            dear = np.flatnonzero((problem.cost_limit.weights > 0) & problem.cost_limit.fits).tolist()
+            for k, leave in zip(dear, self.leaving(dear), strict=True):
+                leaves[k] = leave
+            m.migration_cost = pyo.Constraint(expr=self.within(problem.cost_limit, leaves))
+        if problem.max_migrations is not None and problem.max_migrations < p:
+            m.migrations = pyo.Constraint(expr=pyo.quicksum(self.leaving(list(range(p)))) <= problem.max_migrations)
 
     @staticmethod
     def within(limit: Knapsack, chosen: list[Any]) -> object:
@@ -153,11 +180,24 @@ class AllocationPyomo:
 
         m.capacity = pyo.Constraint(pyo.Set(initialize=binding, dimen=2), rule=within)
 
+    def measure(self, name: str) -> tuple[Any, float]:
+        """A measure of key-group allocation: an expression, and its unit."""
+        m, w, unit = self.model, self.workload, self.problem.unit(name)
+        if name == "load_distance":
+            return m.d, 1.0
+        if name == "deviation_sum":
+            return (m.d - m.d_u) + (m.d - m.d_l), 1.0
+        if name == "draining_load":
+            on = [(k, i) for k, i in m.x if w.draining[i] and self.load[k] > 0]
+            return pyo.quicksum(self.load[k] / unit * m.x[k, i] for k, i in on), unit
+        weights = np.ones(w.key_groups) if name == "migrations" else w.state / unit
+        return pyo.quicksum(float(c) * self.leaves(k) for k, c in enumerate(weights) if c > 0), unit
+
     def forbid(self, assignment: IntArray) -> None:
         """Cut off an assignment that tolerances let into the model and the check refused, and others by the same cause."""
         m, cuts = self.model, 0
         for items, node in self.problem.covers(assignment):
-            chosen = [self.leaves(k) if node is None else m.x[k, node] for k in items.tolist()]
+            chosen = self.leaving(items.tolist()) if node is None else [m.x[k, node] for k in items.tolist()]
             m.covers.add(pyo.quicksum(chosen) <= len(chosen) - 1)
             cuts += 1
         if cuts == 0:
@@ -175,6 +215,21 @@ class AllocationPyomo:
         m.d.set_value(d, skip_validation=True)
         m.d_u.set_value(d - figures["upper_deviation"], skip_validation=True)
         m.d_l.set_value(d - figures["lower_deviation"], skip_validation=True)
+
+    def bound(self, proven: float) -> float | None:
+        """Turn a bound that HiGHS proves into one on the load distance: less what its tolerances amount to there.
+
+        With weights it is that bound over w1, since d_u and d_l are not negative; the sum of deviations bounds nothing.
+        """
+        if self.weight <= 0:
+            return None
+        if not np.isfinite(proven):
+            return 0.0
+        w, scale = self.workload, self.problem.scale
+        least = float(w.capacity.min())
+        heaviest = max(float(w.last_load.max()), scale * least)
+        roughness = max(scale, heaviest / least if (w.capacity != w.capacity[0]).any() else 0.0)
+        return max(0.0, proven / self.weight - HIGHS_DOUBT * roughness)  # a distance is never negative
 
     def assignment(self) -> IntArray:
         """Read the assignment from the variables' values: for each key group, its node of largest x."""

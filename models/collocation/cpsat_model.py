@@ -13,11 +13,13 @@ from keyshift.models.allocation.cpsat_model import AllocationCpSat
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation.problem import CollocatedAllocation
 from keyshift.models.integers import scaled
+from keyshift.models.stages import FLOATS, WholeMeasure
 from keyshift.models.workload import IntArray
 
 LOAD_BITS, SHARE_BITS = 26, 24
 """Where z weighs on loads, node loads are variables of their own: written out over x and z with coefficients near
 2**45, the presolve of OR-Tools 9.15 loses optimal assignments."""
+DISTANCE_BITS, WORD_BITS = 32, 60
 
 
 class CollocationCpSat(AllocationCpSat):
@@ -29,18 +31,20 @@ class CollocationCpSat(AllocationCpSat):
     Parameters
     ----------
     problem : CollocatedAllocation
+    load_bits : int
+        All loads together stay below two to that power; `DISTANCE_BITS` where a load distance is a measure.
 
     Attributes
     ----------
     model : ortools.sat.python.cp_model.CpModel
     """
 
-    def __init__(self, problem: CollocatedAllocation) -> None:
+    def __init__(self, problem: CollocatedAllocation, load_bits: int = LOAD_BITS) -> None:
         self.collocated = problem
         self.problem = problem.allocation
         self.workload = problem.workload
         self.cost = problem.load_model.per_tuple
-        together = scaled(np.concatenate([problem.remote_loads, self.cost * problem.pairs.traffic]), LOAD_BITS)
+        together = scaled(np.concatenate([problem.remote_loads, self.cost * problem.pairs.traffic]), load_bits)
         # Here loads alone: one scale serves loads and savings.
         self.load: Any
         self.load, self.saving = np.split(together.values, [self.workload.key_groups])
@@ -61,9 +65,9 @@ class CollocationCpSat(AllocationCpSat):
     def variables(self) -> None:
         """Make x for the open pairs; where z weighs on loads, the load of each node and of all."""
         open_pairs, total = np.argwhere(self.problem.open_pairs).tolist(), int(self.load.sum())
-        self.x = {(k, i): self.model.new_bool_var(f"x[{k},{i}]") for k, i in open_pairs}
+        self.x = {(k, i): self.model.new_bool_var(f"x[k{k},n{i}]") for k, i in open_pairs}
         if self.cost > 0:
-            self.loads = [self.model.new_int_var(-total, total, f"load[{i}]") for i in range(self.workload.nodes)]
+            self.loads = [self.model.new_int_var(-total, total, f"load[n{i}]") for i in range(self.workload.nodes)]
             self.total = self.model.new_int_var(-total, total, "total")
 
     def together(self) -> None:
@@ -74,7 +78,7 @@ class CollocationCpSat(AllocationCpSat):
             for i in range(self.workload.nodes):
                 if (k, i) not in self.x or (other, i) not in self.x:
                     continue
-                z = self.z[e, i] = self.model.new_bool_var(f"z[{e},{i}]")
+                z = self.z[e, i] = self.model.new_bool_var(f"z[e{e},n{i}]")
                 self.model.add_implication(z, self.x[k, i])
                 self.model.add_implication(z, self.x[other, i])
                 if self.cost > 0:
@@ -112,7 +116,7 @@ class CollocationCpSat(AllocationCpSat):
         p = self.collocated
         if p.max_load_distance is None:
             return
-        relative = p.distance_unit == "percent"
+        relative, name = p.distance_unit == "percent", f"{'upper' if side > 0 else 'lower'}_load[n{i}]"
         c, capacity = Fraction(float(self.workload.capacity[i])), Fraction(p.kept_capacity)
         share = (side + (Fraction(p.max_load_distance) / 100 if relative else 0) + 2 * Fraction(SLACK)) * c / capacity
         allowance = Fraction(0) if relative else Fraction(p.max_load_distance) * c * self.load_scale
@@ -121,12 +125,58 @@ class CollocationCpSat(AllocationCpSat):
             return  # nothing can break it, and what is so large might not fit 64 bits
         if self.cost == 0:  # the total is a number
             limit = math.floor(share * int(self.load.sum()) + allowance) + doubt
-            self.model.add(side * self.remote_load(i) <= limit)
+            self.model.add(side * self.remote_load(i) <= limit).with_name(name)
             return
         bits = max(0, SHARE_BITS - math.ceil(math.log2(max(1.0, abs(float(share))))))
         whole = math.ceil(share * 2**bits)
         right = whole * self.total + math.floor((allowance + doubt) * 2**bits)
-        self.model.add(side * 2**bits * self.loads[i] <= right)
+        self.model.add(side * 2**bits * self.loads[i] <= right).with_name(name)
+
+    def measure(self, name: str) -> WholeMeasure:
+        """A measure of collocated allocation in whole numbers."""
+        p = self.collocated
+        if name == "load_distance":
+            return self._distance_measure()
+        if name not in ("remote_traffic", "total_load"):
+            return self.of_moves(name)
+        whole = sum(int(self.traffic.values[e]) * z for (e, _), z in self.z.items())
+        remote = int(self.traffic.values.sum()) - whole
+        made = WholeMeasure.sum(self.traffic, remote, len(p.pairs), p.unit("remote_traffic"))
+        cost = p.load_model.per_tuple
+        if name == "remote_traffic":
+            return made
+        least, doubt = float(p.remote_loads.sum()) - cost * p.total_traffic, FLOATS * p.unit(name)
+        if cost == 0:  # the load of the whole system is what it is
+            return WholeMeasure(0, lambda most: 0 if most >= least - doubt else -1, lambda whole: least - doubt)
+        return WholeMeasure(
+            remote, lambda most: made.most((most - least + doubt) / cost),
+            lambda whole: least + cost * made.least(whole) - doubt,
+        )  # fmt: skip
+
+    def _distance_measure(self) -> WholeMeasure:
+        """The load distance over the kept capacity K: no node's load, times K / c, is farther from the total load."""
+        p, w = self.collocated, self.workload
+        shares = [Fraction(p.kept_capacity) / Fraction(c) for c in w.capacity.tolist()]
+        room = WORD_BITS - int(self.load.sum()).bit_length() - math.ceil(max(shares)).bit_length()
+        finer = 1 if all(share.denominator == 1 for share in shares) else 2 ** max(0, min(SHARE_BITS, room))
+        whole = [round(share * finer) for share in shares]
+        most = 2 * finer * int(self.load.sum()) * max(1, max(math.ceil(share) for share in shares))
+        distance = self.model.new_int_var(0, most, "distance")
+        loads = self.loads if self.cost > 0 else [self.remote_load(i) for i in range(w.nodes)]
+        total = self.total if self.cost > 0 else int(self.load.sum())
+        for i, load in enumerate(loads):
+            self.model.add(whole[i] * load - finer * total <= distance).with_name(f"distance_above[n{i}]")
+            if w.kept[i]:
+                self.model.add(finer * total - whole[i] * load <= distance).with_name(f"distance_below[n{i}]")
+        unit = Fraction(p.kept_capacity) * self.load_scale * finer
+        rounded = self.load_error * (self.load.size + self.saving.size) * (1 + float(max(shares))) / p.kept_capacity
+        if finer > 1:
+            rounded += float(int(self.load.sum()) / unit)
+        doubt = rounded + 10 * FLOATS * p.unit("load_distance")
+        return WholeMeasure(
+            distance, lambda value: math.floor(Fraction(value + doubt) * unit),
+            lambda least: max(0.0, float(Fraction(least) / unit) - doubt),
+        )  # fmt: skip
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
@@ -49,7 +49,7 @@ class LoadModel:
 
     def __post_init__(self) -> None:
         for name in ("serialisation", "deserialisation"):
-            object.__setattr__(self, name, arrays.real(name, getattr(self, name), optional=False))
+            object.__setattr__(self, name, guards.real(name, getattr(self, name), optional=False))
 
     @property
     def per_tuple(self) -> float:
@@ -95,7 +95,7 @@ class LoadModel:
         share : float
             0 <= share < 1. [Madsen2016]'s load index of 50 % at full collocation is ``share=0.5``.
         """
-        share = arrays.real("share", share, optional=False) or 0.0
+        share = guards.real("share", share, optional=False) or 0.0
         if share >= 1:
             raise InputError(f"share = {share:g} must be below 1: processing always costs something")
         total = float(_between(workload).data.sum())
@@ -119,7 +119,7 @@ class LoadModel:
         """
         from scipy.optimize import nnls
 
-        extra = arrays.non_negative("measured", measured, length=workload.key_groups, of="key groups")
+        extra = guards.non_negative("measured", measured, length=workload.key_groups, of="key groups")
         sent = cls(1.0, 0.0).key_group_loads(workload, assignment) - workload.last_load
         received = cls(0.0, 1.0).key_group_loads(workload, assignment) - workload.last_load
         costs, _ = nnls(np.column_stack([sent, received]), extra - workload.last_load)

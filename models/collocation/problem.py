@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from keyshift.models import arrays, metrics
+from keyshift.models import guards, metrics
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.errors import InputError
-from keyshift.models.problem import Problem, Violation
+from keyshift.models.priorities import Prioritised
+from keyshift.models.problem import Violation
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 
@@ -33,7 +35,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class CollocatedAllocation(Problem):
+class CollocatedAllocation(Prioritised):
     r"""Keep talkative key groups together, within a load distance and a migration limit.
 
     Sets and data as in `KeyGroupAllocation`; further :math:`t_e`, the tuples that the two key groups of pair
@@ -61,7 +63,8 @@ class CollocatedAllocation(Problem):
     D is `max_load_distance` percent of the mean. (11) is needed only where z weighs on loads: elsewhere the
     objective pushes z up by itself.
 
-    `objective` is the remote traffic (tuples), or with ``minimise="total_load"`` the load of the whole system.
+    `objective` is the remote traffic (tuples), or with ``minimise="total_load"`` the load of the whole system, unless
+    `priorities` puts another measure first.
 
     Parameters
     ----------
@@ -79,6 +82,9 @@ class CollocatedAllocation(Problem):
         Unit of `max_load_distance`: percent of the mean node load, or units of load. [Madsen2016] has loads in percentage
         points of a node's capacity (section 3) and the limit in the same: that is "load", with such loads. The two
         part ways over time: a limit in percent of the mean tightens as collocation lowers the mean.
+    priorities : sequence of str, optional
+        What to minimise, the most important first, each among the answers that are best in those before:
+        "remote_traffic", "total_load", "load_distance", "migrations", "state_moved". By default `minimise` alone.
 
     Raises
     ------
@@ -94,6 +100,9 @@ class CollocatedAllocation(Problem):
     """
 
     name: ClassVar[str] = "collocated-allocation"
+    measures: ClassVar[tuple[str, ...]] = (
+        "remote_traffic", "total_load", "load_distance", "migrations", "state_moved",
+    )  # fmt: skip
 
     workload: Workload
     max_load_distance: float | None = 10.0
@@ -106,6 +115,7 @@ class CollocatedAllocation(Problem):
     distance_unit: Literal["percent", "load"] = "percent"
     into_draining: bool = False
     resource_capacity: Mapping[str, ArrayLike] | None = None
+    priorities: str | tuple[str, ...] = ()
     allocation: KeyGroupAllocation = field(init=False, repr=False)
     """The same limits without collocation: what (1), (2), (6), (7) are taken from."""
 
@@ -114,13 +124,14 @@ class CollocatedAllocation(Problem):
         self._put("allocation", KeyGroupAllocation(self.workload, **{name: getattr(self, name) for name in shared}))
         for name in shared:
             self._put(name, getattr(self.allocation, name))
-        self._put("max_load_distance", arrays.real("max_load_distance", self.max_load_distance))
+        self._put("max_load_distance", guards.real("max_load_distance", self.max_load_distance))
         model = LoadModel(self.serialisation, self.deserialisation)
         self._put("serialisation", model.serialisation)
         self._put("deserialisation", model.deserialisation)
         for name, known in (("minimise", ("remote_traffic", "total_load")), ("distance_unit", ("percent", "load"))):
             if getattr(self, name) not in known:
                 raise InputError(f"{name} = {getattr(self, name)!r} must be {known[0]!r} or {known[1]!r}")
+        self._read_priorities()
         if self.workload.traffic is None:
             raise InputError("the workload has no traffic, which collocation is about")
         if model.per_tuple > 0 and "load" in (self.resource_capacity or {}):
@@ -131,9 +142,14 @@ class CollocatedAllocation(Problem):
     # Data of the formulation ------------------------------------------------------------------------------------
 
     @property
+    def own_measure(self) -> str:
+        """What the formulation minimises: `minimise`."""
+        return self.minimise
+
+    @property
     def objective_name(self) -> str:  # type: ignore[override]
         """What the objective measures."""
-        return self.minimise.replace("_", " ")
+        return self.stages[0].replace("_", " ")
 
     @cached_property
     def load_model(self) -> LoadModel:
@@ -143,7 +159,7 @@ class CollocatedAllocation(Problem):
     @cached_property
     def remote_loads(self) -> FloatArray:
         """Y, shape (p,)."""
-        return arrays.frozen(self.load_model.remote_loads(self.workload))
+        return guards.frozen(self.load_model.remote_loads(self.workload))
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -179,16 +195,41 @@ class CollocatedAllocation(Problem):
 
     @property
     def scale(self) -> float:
-        """All traffic between key groups, or all load (1 when there is none)."""
-        return (self.total_traffic if self.minimise == "remote_traffic" else float(self.remote_loads.sum())) or 1.0
+        """All traffic between key groups, or all load (1 when there is none); with priorities, the unit of the first."""
+        return self.unit(self.stages[0])
+
+    def unit(self, measure: str) -> float:
+        """All traffic, load or state for sums of these, the mean with all traffic remote for a distance, 1 for counts."""
+        if measure == "remote_traffic":
+            return self.total_traffic or 1.0
+        total = float(self.remote_loads.sum())
+        units = {"total_load": total, "load_distance": total / self.kept_capacity}
+        return units.get(measure) or self.allocation.unit(measure)
+
+    def limited(self, kept: Mapping[str, float]) -> Self | None:
+        limits: dict[str, Any] = {}
+        for name, most in kept.items():
+            if name == "migrations":
+                limits["max_migrations"] = math.floor(most + 1e-6)
+            elif name == "load_distance" and (self.distance_unit == "load" or self.max_load_distance is None):
+                limits |= {"max_load_distance": most, "distance_unit": "load"}
+            else:
+                return None
+        return replace(self, priorities=(), **limits) if kept else self.plain()
+
+    def tolerance_of(self, objective: float) -> float:
+        return self.tie(self.stages[0], objective)
 
     def canonical(self, assignment: Any) -> np.ndarray:
         return self.allocation.canonical(assignment)
 
     def objective(self, assignment: np.ndarray) -> float:
-        if self.minimise == "remote_traffic":
+        first = self.stages[0]
+        if first == "remote_traffic":
             return metrics.remote_traffic(self.workload, assignment)
-        return self.load_model.total_load(self.workload, assignment)
+        if first == "total_load":
+            return self.load_model.total_load(self.workload, assignment)
+        return self.measured(first, assignment)
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         deviation, mean = self._deviations(assignment)

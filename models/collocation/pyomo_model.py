@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyomo.environ as pyo
@@ -36,6 +36,15 @@ class CollocationPyomo(AllocationPyomo):
     model : pyomo.environ.ConcreteModel
         Variables ``x[k, i]``, and ``z[e, i]`` for the pairs and nodes where both ends are open.
     """
+
+    letters: ClassVar[dict[str, str]] = {
+        **AllocationPyomo.letters, "z": "en", "z_first": "en", "z_second": "en", "z_lower": "en",
+    }  # fmt: skip
+
+    @classmethod
+    def of(cls, problem: CollocatedAllocation) -> Self:  # type: ignore[override]
+        """The whole problem."""
+        return cls(problem)
 
     def __init__(
         self,
@@ -129,6 +138,10 @@ class CollocationPyomo(AllocationPyomo):
         together = self.collocated.total_traffic * self.model.together
         self.model.objective = pyo.Objective(expr=self.collocated.value(together))
 
+    def bound(self, proven: float) -> float:
+        """Turn a bound that HiGHS proves into one on the objective: the model's is the problem's own."""
+        return max(0.0, proven)
+
     def node_load(self, i: int) -> pyo.Expression:
         """Load of node i less what its whole pairs save, in units of the mean."""
         remote = self.collocated.remote_loads
@@ -167,6 +180,25 @@ class CollocationPyomo(AllocationPyomo):
         if isinstance(row, int | float) or not any(True for _ in _free(row)):
             return pyo.Constraint.Feasible if pyo.value(row) <= ROUNDING else pyo.Constraint.Infeasible
         return row <= 0
+
+    def measure(self, name: str) -> tuple[Any, float]:
+        """A measure of collocated allocation: an expression, and its unit."""
+        p, m = self.collocated, self.model
+        if name == "remote_traffic":
+            return 1 - m.together, p.unit(name)
+        if name == "total_load":
+            return (self.total_remote - self.cost * m.together) / p.unit(name), p.unit(name)
+        if name != "load_distance":
+            return super().measure(name)
+        if not hasattr(m, "distance"):
+            m.distance = pyo.Var(bounds=(0, 2 * max(1.0, p.kept_capacity / float(self.workload.capacity.min()))))
+            m.distances = pyo.ConstraintList()
+            for i in range(self.workload.nodes):
+                c = float(self.workload.capacity[i])
+                m.distances.add(self.node_load(i) / c - self.mean <= m.distance)
+                if self.workload.kept[i]:
+                    m.distances.add(self.mean - self.node_load(i) / c <= m.distance)
+        return m.distance, self.unit
 
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable that is open the value it has in a known assignment."""

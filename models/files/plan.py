@@ -161,7 +161,7 @@ def _plan_of(record: PlanFile) -> Plan:
 
 
 def _refuse_contradictions(record: PlanFile, plan: Plan) -> None:
-    """What a schema cannot say: lengths that agree, nodes that exist, figures that follow from the moves."""
+    """Check what a schema cannot: lengths agree, nodes exist, figures follow from the moves."""
     made, p, n = plan.made_for, plan.made_for.load.size, plan.capacity.size
     lengths = {
         "workload.state": (made.state.size, p), "workload.current": (made.current.size, p),

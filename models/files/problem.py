@@ -73,7 +73,7 @@ def problem_of(record: Any) -> Problem:
 
 
 def encode(value: Any) -> Any:
-    """A value as JSON; what JSON lacks stands in a mapping whose one word says what it is."""
+    """A value as JSON; kinds that JSON lacks become a mapping with one key, the name of the kind."""
     import scipy.sparse as sp
 
     if value is None or isinstance(value, bool | int | str):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from keyshift.models.arrays import whole
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import (
     DRIVER_ROWS,
@@ -16,6 +15,7 @@ from keyshift.models.files.statistics import (
     windows_of,
 )
 from keyshift.models.files.workload import read_workload
+from keyshift.models.guards import whole
 from keyshift.models.workload import MOST_NODES, Workload
 
 

@@ -250,6 +250,10 @@ def expectation(error: Mapping[str, Any]) -> str:
                 if isinstance(limits[name], float)
                 else f"must be {words} {limits[name]}"
             )
+    if kind == "too_short":
+        return f"must have at least {limits['min_length']} entr{'y' if limits['min_length'] == 1 else 'ies'}"
+    if kind == "string_pattern_mismatch":
+        return f"must match {limits['pattern']}"
     if kind == "literal_error":
         return f"must be {limits['expected']}"
     if kind == "value_error":

@@ -7,18 +7,29 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from keyshift.models.answer import Termination
-from keyshift.models.arrays import frozen
-from keyshift.models.errors import InputError
+from keyshift.models.errors import BoundError, InputError
 from keyshift.models.files.problem import decode, encode, problem_of, problem_record
 from keyshift.models.files.schema import FileFormat, read_file
 from keyshift.models.files.writing import write_text
-from keyshift.models.problem import Violation
-from keyshift.models.solution import Solution, Status
+from keyshift.models.guards import frozen
+from keyshift.models.priorities import Prioritised, Priority, StageBound
+from keyshift.models.problem import Problem, Violation
+from keyshift.models.solution import Solution, Status, priorities_reached
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class StageRecord(BaseModel):
+    """What is proven of one stage: a bound that holds where earlier measures are at most what is given."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    measure: str
+    bound: Finite | None
+    given: dict[str, Finite]
 
 
 class SolutionFile(FileFormat):
@@ -42,6 +53,7 @@ class SolutionFile(FileFormat):
     details: dict[str, Any]
     offered: list[Any] | None
     violations: list[dict[str, Any]]
+    priorities: list[StageRecord] = Field(default_factory=list)
 
 
 def solution_record(solution: Solution) -> dict[str, Any]:
@@ -68,6 +80,7 @@ def solution_record(solution: Solution) -> dict[str, Any]:
         "details": details,
         "offered": None if s.offered is None else s.offered.tolist(),
         "violations": [encode_violation(v) for v in s.violations],
+        "priorities": [{"measure": p.measure, "bound": p.bound, "given": dict(p.given)} for p in s.priorities],
     }
 
 
@@ -105,6 +118,7 @@ def read_solution(path: str | Path) -> Solution:
 def _solution_of(r: SolutionFile) -> Solution:
     problem = problem_of(r.problem)
     assignment, objective, metrics = None, None, dict(r.metrics)
+    reached: tuple[Priority, ...] = ()
     if r.assignment is not None:
         assignment = frozen(problem.canonical(r.assignment))
         report = problem.check(assignment)
@@ -115,6 +129,7 @@ def _solution_of(r: SolutionFile) -> Solution:
         if r.bound is not None and r.bound > report.objective + problem.tolerance:
             raise InputError(f"bound = {r.bound:g} lies above the objective, {report.objective:g}")
         objective, metrics = report.objective, report.metrics
+        reached = _reached(problem, assignment, r)
     elif r.status in ("optimal", "feasible"):
         raise InputError(f"status = {r.status!r} without an assignment")
     offered = None if r.offered is None else frozen(problem.canonical(r.offered))
@@ -122,5 +137,18 @@ def _solution_of(r: SolutionFile) -> Solution:
     details = {name: decode(value) for name, value in r.details.items()}
     return Solution(
         problem, r.method, r.status, r.termination, assignment, objective, r.bound, r.seconds, metrics, r.message,
-        details, offered, broken,
+        details, offered, broken, reached,
     )  # fmt: skip
+
+
+def _reached(problem: Problem, assignment: np.ndarray, r: SolutionFile) -> tuple[Priority, ...]:
+    """The stages of a file, valued anew."""
+    named = tuple(stage.measure for stage in r.priorities)
+    asked = problem.stages if isinstance(problem, Prioritised) and problem.priorities else ()
+    if named not in ((), asked):
+        raise InputError(f"priorities are {', '.join(named)}, the problem's are {', '.join(asked) or 'none'}")
+    try:
+        stages = [StageBound(stage.measure, stage.bound, stage.given) for stage in r.priorities]
+        return priorities_reached(problem, assignment, stages, r.method)
+    except BoundError as error:
+        raise InputError(f"priorities: {error}") from None

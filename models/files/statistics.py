@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics_manifest import FORMAT as FORMAT
 from keyshift.models.files.statistics_manifest import MANIFEST as MANIFEST
@@ -76,7 +76,7 @@ def read_statistics(
     held = sorted((number, run) for number, run in windows_of(manifest).items() if end is None or number <= end)
     if not held:
         raise InputError(f"{source} holds no window" + ("" if end is None else f" up to number {end}"))
-    first, end, last = held[0][0], held[-1][0] if end is None else end, arrays.whole("last", last, least=1)
+    first, end, last = held[0][0], held[-1][0] if end is None else end, guards.whole("last", last, least=1)
     first = first if last is None else max(first, end - last + 1)
     reach = max(operator.get("windows", 1) for operator in manifest["topology"]["operators"])
     needed = [(number, run) for number, run in held if number >= min(first, end - reach + 1)]
@@ -172,7 +172,7 @@ def assemble(
 def _nodes(nodes: int | ArrayLike) -> int:
     """How many nodes there are; `Workload` checks their capacities."""
     if np.ndim(nodes) == 0:
-        return arrays.whole("nodes", nodes, least=1, most=MOST_NODES, optional=False) or 1
+        return guards.whole("nodes", nodes, least=1, most=MOST_NODES, optional=False) or 1
     return int(np.size(nodes))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.parquet_pages import unpacked_bytes
 from keyshift.models.files.schema import size_of
 from keyshift.models.files.writing import reason
 
@@ -30,6 +31,8 @@ MOST_NUMBERS = 2**25
 
 MOST_BYTES = 2**30
 """Bytes that one table may take, uncompressed."""
+UNSUSPICIOUS = 2**27
+"""Up to so many bytes a footer may err: some writers count the bytes packed."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +127,16 @@ def _expect_size(file: Path, found: int, rows: int | None, most: int) -> None:
 
 
 def _expect_bytes(file: Path, about: Any) -> None:
-    """Refuse a table that unpacks to more than `MOST_BYTES`.
+    """Refuse a table that unpacks to more than `MOST_BYTES`, or to more than it declares.
 
     By row group: pyarrow's `ColumnChunkMetaData` ends the whole process where a flipped bit spoils a column's statistics.
     """
     total = sum(max(0, about.row_group(group).total_byte_size) for group in range(about.num_row_groups))
     if total > MOST_BYTES:
         raise InputError(f"{file} unpacks to {total:,} bytes; at most {MOST_BYTES:,} are read")
+    pages = sum(unpacked_bytes(file))
+    if pages > max(UNSUSPICIOUS, 2 * total):
+        raise InputError(f"{file} declares {total:,} bytes, but unpacks to {pages:,}: it is damaged, or made to harm")
 
 
 def _chosen(file: Path, types: pa.Schema, columns: Columns) -> dict[str, Kind]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -35,15 +36,35 @@ def write_file(file: str | Path, fill: Callable[[BinaryIO], object]) -> Path:
     InputError
         With the operating system's reason - a full disk, a folder without permission; what was there before stays.
     """
+
+    def filled(scratch: Path) -> None:
+        with scratch.open("wb") as stream:
+            fill(stream)
+
+    return write_by_name(file, filled, ".part")
+
+
+def write_by_name(file: str | Path, fill: Callable[[Path], object], suffix: str = "") -> Path:
+    """Like `write_file`, for libraries that open a file themselves.
+
+    Parameters
+    ----------
+    file : str or Path
+    fill : callable
+        Gets the path of an empty file.
+    suffix : str, optional
+        The end of that file's name; default: that of the target.
+    """
     target = Path(file)
     scratch: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}-", suffix=".part", dir=target.absolute().parent)
+        handle, name = tempfile.mkstemp(
+            prefix=f".{target.name}-", suffix=suffix or target.suffix, dir=target.absolute().parent
+        )
+        os.close(handle)
         scratch = Path(name)
-        with os.fdopen(handle, "wb") as stream:
-            fill(stream)
-            stream.flush()
-            os.fsync(stream.fileno())
+        fill(scratch)
+        _flush(scratch)
         scratch.chmod(_mode(target))
         scratch.replace(target)
     except OSError as error:
@@ -51,6 +72,28 @@ def write_file(file: str | Path, fill: Callable[[BinaryIO], object]) -> Path:
     finally:
         if scratch is not None:
             scratch.unlink(missing_ok=True)
+    return target
+
+
+def _flush(file: Path) -> None:
+    """Wait until a file is on the disk."""
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def expect_place(file: str | Path) -> Path:
+    """Raise `InputError` where a file plainly cannot be written: asked before the work, not after it."""
+    target = Path(file)
+    folder = target.absolute().parent
+    if target.is_dir():
+        raise InputError(f"{target} cannot be written ({os.strerror(errno.EISDIR)})")
+    if not folder.is_dir():
+        raise InputError(f"{target} cannot be written (there is no folder {folder})")
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"{target} cannot be written ({os.strerror(errno.EACCES)})")
     return target
 
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.intervals.pyomo_model import open_nodes, steps_of
+from keyshift.models.integers import Scaled, scaled
+from keyshift.models.intervals.labels import open_nodes
+from keyshift.models.intervals.pyomo_model import steps_of
 from keyshift.models.intervals.sequence.problem import MigrationSequence
 from keyshift.models.intervals.step.problem import IntervalMigration
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import FloatArray, IntArray
 
 LARGEST = 2**60
+BITS = 40
+"""All the state together stays below 2**BITS whole units."""
+
+
+def whole_state(state: FloatArray) -> Scaled:
+    """State in whole units, rounded down where it must be: the least whole state moved is a lower bound as it stands."""
+    return scaled(state, BITS, rounding="down", decimals=False).coarsest()
 
 
 class IntervalCpSat:
@@ -22,8 +32,8 @@ class IntervalCpSat:
     Parameters
     ----------
     problem : IntervalMigration or MigrationSequence
-    state : ndarray of int64, shape (m,)
-        State of the tasks in whole units.
+    state : Scaled, optional
+        State of the tasks in whole units, where these are not to be `whole_state` of the workload's.
     tick : callable, optional
         Called in every long loop; what it raises leaves the model unfinished.
 
@@ -35,13 +45,14 @@ class IntervalCpSat:
     def __init__(
         self,
         problem: IntervalMigration | MigrationSequence,
-        state: IntArray,
+        state: Scaled | None = None,
         tick: Callable[[], None] = lambda: None,
     ) -> None:
         self.problem = problem
         self.tick = tick
         self.workload = problem.workload
-        self.state = state.tolist()
+        self.whole = whole_state(problem.workload.state) if state is None else state
+        self.state = self.whole.values.tolist()
         self.tasks = range(problem.workload.key_groups)
         self.steps = steps_of(problem)
         self.nodes = open_nodes(problem)
@@ -57,16 +68,16 @@ class IntervalCpSat:
     def variables(self) -> None:
         """x, b, v; (5) is imposed by leaving draining nodes out."""
         places = [(t, i, k) for t in range(len(self.steps)) for i in self.nodes for k in self.tasks]
-        self.x = {p: self.model.new_bool_var(f"x{p}") for p in places}
-        self.b = {p: self.model.new_bool_var(f"b{p}") for p in places}
-        self.v = {(t, k): self.model.new_bool_var(f"v{t, k}") for t in range(len(self.steps)) for k in self.tasks}
+        self.x = {(t, i, k): self.model.new_bool_var(f"x[t{t},n{i},k{k}]") for t, i, k in places}
+        self.b = {(t, i, k): self.model.new_bool_var(f"b[t{t},n{i},k{k}]") for t, i, k in places}
+        self.v = {(t, k): self.model.new_bool_var(f"v[t{t},k{k}]") for t in range(len(self.steps)) for k in self.tasks}
 
     def one_node_each(self) -> None:
         """(1) Every task runs on exactly one node."""
         for t in range(len(self.steps)):
             for k in self.tasks:
                 self.tick()
-                self.model.add_exactly_one(self.x[t, i, k] for i in self.nodes)
+                self.model.add_exactly_one(self.x[t, i, k] for i in self.nodes).with_name(f"one_node[t{t},k{k}]")
 
     def one_interval_each(self) -> None:
         """(2) A node's tasks begin at most once."""
@@ -88,7 +99,8 @@ class IntervalCpSat:
             if (total := self.problem.prefix.total) <= LARGEST:
                 load = np.diff(np.asarray(sums)).tolist()
                 for i in self.nodes:
-                    self.model.add(sum(load[k] * self.x[t, i, k] for k in self.tasks) <= min(limit, total))
+                    row = sum(load[k] * self.x[t, i, k] for k in self.tasks) <= min(limit, total)
+                    self.model.add(row).with_name(f"load_limit[t{t},n{i}]")
                 continue
             for end, start in enumerate(self.problem.prefix.starts(limit).tolist()):
                 for i in self.nodes if start > 0 else ():
@@ -97,7 +109,8 @@ class IntervalCpSat:
     def node_counts(self) -> None:
         """(4) At most so many nodes carry tasks."""
         for t, (nodes_after, _) in enumerate(self.steps):
-            self.model.add(sum(self.b[t, i, k] for i in self.nodes for k in self.tasks) <= nodes_after)
+            row = sum(self.b[t, i, k] for i in self.nodes for k in self.tasks) <= nodes_after
+            self.model.add(row).with_name(f"nodes_after[t{t}]")
 
     def moves(self) -> None:
         """(6) A task moves when it leaves its node; before the first step, x is the assignment of now."""
@@ -113,6 +126,7 @@ class IntervalCpSat:
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""
+        self.model.clear_hints()
         rows = np.atleast_2d(assignment)
         for (t, i, k), x in self.x.items():
             self.model.add_hint(x, int(rows[t, k] == i))
@@ -124,6 +138,10 @@ class IntervalCpSat:
             if value(x):  # type: ignore[operator]
                 rows[t, k] = i
         return rows if isinstance(self.problem, MigrationSequence) else rows[0]
+
+    def bound(self, proven: float) -> float:
+        """Turn a bound on the whole state into one on the state moved."""
+        return self.whole.lower(max(0, math.ceil(proven)))
 
 
 class FreeCpSat(IntervalCpSat):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 import pyomo.environ as pyo
 
+from keyshift.models.intervals.labels import open_nodes
 from keyshift.models.intervals.sequence.problem import MigrationSequence
 from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.workload import FloatArray, IntArray
@@ -17,12 +20,6 @@ def steps_of(problem: IntervalMigration | MigrationSequence) -> list[tuple[int, 
     if isinstance(problem, MigrationSequence):
         return [(n, problem.limit(n)) for n in problem.counts]
     return [(problem.nodes_after, problem.limit)]
-
-
-def open_nodes(problem: IntervalMigration | MigrationSequence) -> list[int]:
-    """(5) The node numbers that may carry tasks: all but the draining ones."""
-    w = problem.workload
-    return [i for i in range(problem.node_numbers) if i >= w.nodes or not w.draining[i]]
 
 
 class IntervalPyomo:
@@ -41,6 +38,10 @@ class IntervalPyomo:
     model : pyomo.environ.ConcreteModel
         Variables ``x[t, i, k]``, ``b[t, i, k]``, and ``v[t, k]``: task k moves in step t.
     """
+
+    letters: ClassVar[dict[str, str]] = {
+        "x": "tnk", "b": "tnk", "v": "tk", "one_node": "tk", "begin": "tnk", "one_interval": "tn", "nodes_after": "t",
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -143,6 +144,10 @@ class IntervalPyomo:
             m.b[t, i, k].value = int(rows[t, k] == i and (k == 0 or rows[t, k - 1] != i))
         for (t, k), v in m.v.items():
             v.value = int(rows[t, k] != before[t, k])
+
+    def bound(self, proven: float) -> float | None:
+        """Turn a bound that HiGHS proves into one on the state moved."""
+        return max(0.0, proven) if math.isfinite(proven) else None
 
     def assignment(self) -> IntArray:
         """Read the assignment, in the problem's shape: for each task its node of largest x."""

@@ -47,23 +47,29 @@ class MCLBCpSat:
 
     def variables(self) -> None:
         """x and the integer loads; (4) leaves draining nodes out altogether."""
-        (p, windows), n = self.load.shape, self.core.nodes
-        self.x = {(k, i): self.model.new_bool_var(f"x[{k},{i}]") for k in range(p) for i in range(n)}
+        (p, windows), n, names = self.load.shape, self.core.nodes, self.core.names.tolist()
+        self.x = {(k, i): self.model.new_bool_var(f"x[k{k},n{names[i]}]") for k in range(p) for i in range(n)}
         total = self.load.sum(axis=0).tolist()
         self.node_load = {
-            (t, i): self.model.new_int_var(0, total[t], f"L[{t},{i}]") for t in range(windows) for i in range(n)
+            (t, i): self.model.new_int_var(0, total[t], f"L[t{t},n{names[i]}]")
+            for t in range(windows)
+            for i in range(n)
         }
-        self.square = {(t, i): self.model.new_int_var(0, total[t] ** 2, f"L2[{t},{i}]") for t, i in self.node_load}
+        self.square = {
+            (t, i): self.model.new_int_var(0, total[t] ** 2, f"L2[t{t},n{names[i]}]") for t, i in self.node_load
+        }
 
     def one_node_each(self) -> None:
         """(1) Every key group runs on exactly one node."""
         for k in range(self.load.shape[0]):
-            self.model.add_exactly_one(self.x[k, i] for i in range(self.core.nodes))
+            self.model.add_exactly_one(self.x[k, i] for i in range(self.core.nodes)).with_name(f"one_node[k{k}]")
 
     def loads(self) -> None:
         """(2) The load of every node in every window; together they are the window's total."""
+        names = self.core.names.tolist()
         for (t, i), load in self.node_load.items():
-            self.model.add(load == sum(int(y) * self.x[k, i] for k, y in enumerate(self.load[:, t]) if y > 0))
+            row = load == sum(int(y) * self.x[k, i] for k, y in enumerate(self.load[:, t]) if y > 0)
+            self.model.add(row).with_name(f"load[t{t},n{names[i]}]")
         for t, total in enumerate(self.load.sum(axis=0).tolist()):
             self.model.add(sum(self.node_load[t, i] for i in range(self.core.nodes)) == total)
 
@@ -82,11 +88,11 @@ class MCLBCpSat:
         if core.limit.binds:
             cost, most = core.limit.whole()
             moved = [int(cost[k]) * (1 - self.x[k, int(core.current[k])]) for k in np.flatnonzero(cost).tolist()]
-            self.model.add(sum(moved) <= most)
+            self.model.add(sum(moved) <= most).with_name("budget")
 
     def forbid(self, assignment: IntArray) -> bool:
-        """Cut off an assignment to 0..n-1 that exceeds the budget, and others by the same cause; whether it does."""
-        cover = self.core.cover(assignment)
+        """Cut off an assignment that exceeds the budget, and others by the same cause; whether it does."""
+        cover = self.core.cover(self.core.lower(assignment))
         if cover is None:
             return False
         self.model.add_bool_or(self.x[int(k), int(self.core.current[k])] for k in cover)
@@ -100,19 +106,19 @@ class MCLBCpSat:
                 self.model.add(self.x[k, i] <= sum(self.x[other, before] for other in self.order[:r]))
 
     def set_start(self, assignment: IntArray) -> None:
-        """Hint a known assignment to 0..n-1."""
+        """Hint a known assignment."""
         self.model.clear_hints()
-        known = in_order(assignment, self.order, self.core.interchangeable)
+        known = in_order(self.core.lower(assignment), self.order, self.core.interchangeable)
         for (k, i), x in self.x.items():
             self.model.add_hint(x, int(known[k] == i))
 
     def assignment(self, value: object) -> IntArray:
-        """Read the assignment to 0..n-1 through ``value``, a function from a variable to its value."""
+        """Read the assignment through ``value``, a function from a variable to its value."""
         chosen = np.zeros(self.load.shape[0], dtype=np.int64)
         for (k, i), x in self.x.items():
             if value(x):  # type: ignore[operator]
                 chosen[k] = i
-        return chosen
+        return self.core.lift(chosen)
 
     def bound(self, integer_bound: float) -> float:
         """Turn a bound on the sum of squared integer loads into a safe one on the imbalance.

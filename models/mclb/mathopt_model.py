@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from ortools.math_opt.python import mathopt
 
+from keyshift.models.doubts import SCIP_DOUBT
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.mclb.pyomo_model import in_order
 from keyshift.models.workload import IntArray
@@ -40,11 +41,13 @@ class MCLBMathOpt:
 
     def variables(self) -> None:
         """x and d; (4) leaves draining nodes out altogether."""
-        (p, windows), n = self.load.shape, self.core.nodes
+        (p, windows), n, names = self.load.shape, self.core.nodes, self.core.names.tolist()
         total = self.load.sum(axis=0)
-        self.x = {(k, i): self.model.add_binary_variable(name=f"x[{k},{i}]") for k in range(p) for i in range(n)}
+        self.x = {
+            (k, i): self.model.add_binary_variable(name=f"x[k{k},n{names[i]}]") for k in range(p) for i in range(n)
+        }
         self.d = {
-            (t, i): self.model.add_variable(lb=-total[t] / n, ub=total[t] * (1 - 1 / n), name=f"d[{t},{i}]")
+            (t, i): self.model.add_variable(lb=-total[t] / n, ub=total[t] * (1 - 1 / n), name=f"d[t{t},n{names[i]}]")
             for t in range(windows)
             for i in range(n)
         }
@@ -53,15 +56,16 @@ class MCLBMathOpt:
         """(1) Every key group runs on exactly one node."""
         for k in range(self.load.shape[0]):
             self.model.add_linear_constraint(
-                mathopt.fast_sum(self.x[k, i] for i in range(self.core.nodes)) == 1, name=f"one_node[{k}]"
+                mathopt.fast_sum(self.x[k, i] for i in range(self.core.nodes)) == 1, name=f"one_node[k{k}]"
             )
 
     def deviations(self) -> None:
         """(2) A node's load, less the mean of the window."""
+        names = self.core.names.tolist()
         mean = self.load.sum(axis=0) / self.core.nodes
         for (t, i), d in self.d.items():
             load = mathopt.fast_sum(float(y) * self.x[k, i] for k, y in enumerate(self.load[:, t]) if y > 0)
-            self.model.add_linear_constraint(load - d == float(mean[t]), name=f"deviation[{t},{i}]")
+            self.model.add_linear_constraint(load - d == float(mean[t]), name=f"deviation[t{t},n{names[i]}]")
 
     def state_budget(self) -> None:
         """(3) No more state moves than allowed, in shares of the budget; what exceeds it by itself stays."""
@@ -77,8 +81,8 @@ class MCLBMathOpt:
             self.model.add_linear_constraint(moved <= 1.0, name="budget")
 
     def forbid(self, assignment: IntArray) -> bool:
-        """Cut off an assignment to 0..n-1 that exceeds the budget, and others by the same cause; whether it does."""
-        cover = self.core.cover(assignment)
+        """Cut off an assignment that exceeds the budget, and others by the same cause; whether it does."""
+        cover = self.core.cover(self.core.lower(assignment))
         if cover is None:
             return False
         stay = mathopt.fast_sum(self.x[int(k), int(self.core.current[k])] for k in cover)
@@ -87,19 +91,23 @@ class MCLBMathOpt:
 
     def first_come_first_node(self) -> None:
         """(5) A key group opens an interchangeable node only when a larger one has opened the one before."""
-        alike = np.flatnonzero(self.core.interchangeable).tolist()
+        alike, names = np.flatnonzero(self.core.interchangeable).tolist(), self.core.names.tolist()
         for r, k in enumerate(self.order):
             for i, before in zip(alike[1:], alike, strict=False):
                 opened = mathopt.fast_sum(self.x[other, before] for other in self.order[:r])
-                self.model.add_linear_constraint(self.x[k, i] <= opened, name=f"symmetry[{k},{i}]")
+                self.model.add_linear_constraint(self.x[k, i] <= opened, name=f"symmetry[k{k},n{names[i]}]")
 
     def hint(self, assignment: IntArray) -> mathopt.SolutionHint:
-        """A known assignment to 0..n-1 as a warm start."""
-        known = in_order(assignment, self.order, self.core.interchangeable)
+        """A known assignment as a warm start."""
+        known = in_order(self.core.lower(assignment), self.order, self.core.interchangeable)
         values = {x: float(known[k] == i) for (k, i), x in self.x.items()}
         return mathopt.SolutionHint(variable_values=values)
 
     def assignment(self, values: Mapping[mathopt.Variable, float]) -> IntArray:
-        """Read the assignment to 0..n-1 from a solution's values."""
+        """Read the assignment from a solution's values."""
         p, n = self.load.shape[0], self.core.nodes
-        return np.array([[values[self.x[k, i]] for i in range(n)] for k in range(p)]).argmax(axis=1)
+        return self.core.lift(np.array([[values[self.x[k, i]] for i in range(n)] for k in range(p)]).argmax(axis=1))
+
+    def bound(self, proven: float) -> float:
+        """Turn a bound that SCIP proves into one on the imbalance, less what its tolerances amount to."""
+        return max(0.0, proven - SCIP_DOUBT) * self.problem.scale if np.isfinite(proven) else 0.0

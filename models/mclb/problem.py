@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
-from keyshift.models import arrays, metrics
+from keyshift.models import guards, metrics
 from keyshift.models.errors import InputError
 from keyshift.models.knapsack import Knapsack
 from keyshift.models.problem import Problem, Violation, read_assignment
@@ -78,7 +77,7 @@ class MCLB(Problem):
 
     def __post_init__(self) -> None:
         self._require_workload()
-        self._put("max_state_moved", arrays.real("max_state_moved", self.max_state_moved))
+        self._put("max_state_moved", guards.real("max_state_moved", self.max_state_moved))
         capacity = self.workload.capacity
         if (capacity != capacity[0]).any():
             i = int(np.argmax(capacity != capacity[0]))
@@ -142,7 +141,7 @@ class MCLB(Problem):
         ]
 
     def conflicts(self) -> list[str]:
-        """Emptying the draining nodes moves state: more than the budget cannot be."""
+        """The conflict where emptying the draining nodes moves more state than the budget allows."""
         forced = self.core.forced
         if self.max_state_moved is None or forced <= self.max_state_moved * (1 + SLACK):
             return []
@@ -187,7 +186,7 @@ class Core:
 
     @classmethod
     def of(cls, problem: MCLB) -> Core:
-        """Read it off a problem."""
+        """Build it from a problem."""
         w = problem.workload
         names = np.flatnonzero(w.kept)
         number = np.full(w.nodes, -1, dtype=np.int64)
@@ -211,7 +210,7 @@ class Core:
         return self.budget < float(self.state.sum())
 
     def cover(self, assignment: IntArray) -> IntArray | None:
-        """Key groups that exceed the budget between them; None where the assignment keeps it."""
+        """The key groups that exceed the budget together; None where the assignment keeps it."""
         if self.moved(assignment) <= self.budget:
             return None
         return self.limit.cover(np.flatnonzero((assignment != self.current) & (self.state > 0)))
@@ -237,6 +236,8 @@ class Core:
 
     def relabelled(self, assignment: IntArray) -> IntArray:
         """The same groups on the nodes where they move least state (an assignment problem, O(n^3))."""
+        from scipy.optimize import linear_sum_assignment  # half a second: not before it is needed
+
         staying = np.zeros((self.nodes, self.nodes))
         known = self.current >= 0
         np.add.at(staying, (assignment[known], self.current[known]), self.state[known])

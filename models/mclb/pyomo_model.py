@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pyomo.environ as pyo
 
@@ -27,6 +29,8 @@ class MCLBPyomo:
     model : pyomo.environ.ConcreteModel
         Variables ``x[k, i]`` over kept nodes 0..n-1 (`Core`), ``d[t, i]`` and, when linear, ``e[t, i]``.
     """
+
+    letters: ClassVar[dict[str, str]] = {"one_node": "k"}
 
     def __init__(self, problem: MCLB, linear: bool = False) -> None:
         self.problem, self.core, self.linear = problem, problem.core, linear
@@ -80,8 +84,8 @@ class MCLBPyomo:
             m.budget = pyo.Constraint(expr=moved <= core.limit.most)
 
     def forbid(self, assignment: IntArray) -> bool:
-        """Cut off an assignment to 0..n-1 that exceeds the budget, and others by the same cause; whether it does."""
-        cover = self.core.cover(assignment)
+        """Cut off an assignment that exceeds the budget, and others by the same cause; whether it does."""
+        cover = self.core.cover(self.core.lower(assignment))
         if cover is None:
             return False
         stay = [self.model.x[int(k), int(self.core.current[k])] for k in cover]
@@ -124,8 +128,8 @@ class MCLBPyomo:
         return in_order(assignment, self.order, self.core.interchangeable)
 
     def set_start(self, assignment: IntArray) -> None:
-        """Give every variable its value in a known assignment to 0..n-1."""
-        assignment = self.in_order(assignment)
+        """Give every variable its value in a known assignment."""
+        assignment = self.in_order(self.core.lower(assignment))
         for (k, i), x in self.model.x.items():
             if not x.fixed:
                 x.value = int(assignment[k] == i)
@@ -136,10 +140,20 @@ class MCLBPyomo:
                 self.model.e[t, i].set_value(value**2, skip_validation=True)
 
     def assignment(self) -> IntArray:
-        """Read the assignment to 0..n-1 from the variables' values."""
+        """Read the assignment from the variables' values."""
         p, n = self.load.shape[0], self.core.nodes
         values = np.array([[self.model.x[k, i].value for i in range(n)] for k in range(p)], dtype=float)
-        return values.argmax(axis=1)
+        return self.core.lift(values.argmax(axis=1))
+
+    def label(self, name: str, index: tuple[int, ...]) -> str | None:
+        """Say which node of the workload a variable or a row is about."""
+        if name not in ("x", "d", "e", "deviation"):
+            return None
+        return f"{'k' if name == 'x' else 't'}{index[0]},n{self.core.names[index[1]]}"
+
+    def bound(self, proven: float) -> float:
+        """Turn a bound that a solver proves into one on the imbalance."""
+        return max(0.0, proven) * self.problem.scale
 
 
 def in_order(assignment: IntArray, order: list[int], alike: np.ndarray) -> IntArray:

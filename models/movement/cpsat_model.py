@@ -33,8 +33,8 @@ class MovementCpSat:
         self.problem, self.limits = problem, LoadLimits(problem, most)
         self.nodes, self.key_groups = self.limits.nodes, self.limits.key_groups
         self.model = cp_model.CpModel()
-        self.x = {(k, i): self.model.new_bool_var(f"x[{k},{i}]") for k in self.key_groups for i in self.nodes}
-        self.z = {i: self.model.new_bool_var(f"z[{i}]") for i in self.nodes}
+        self.x = {(k, i): self.model.new_bool_var(f"x[k{k},n{i}]") for k in self.key_groups for i in self.nodes}
+        self.z = {i: self.model.new_bool_var(f"z[n{i}]") for i in self.nodes}
         self.state = scaled(self.limits.state)
         self.one_node_each()
         self.load_limits()
@@ -46,28 +46,29 @@ class MovementCpSat:
     def one_node_each(self) -> None:
         """(1) Every key group runs on exactly one node."""
         for k in self.key_groups:
-            self.model.add_exactly_one(self.x[k, i] for i in self.nodes)
+            self.model.add_exactly_one(self.x[k, i] for i in self.nodes).with_name(f"one_node[k{k}]")
 
     def load_limits(self) -> None:
         """(2) A node in use carries between v and u, give or take what the check allows."""
-        for above, low in zip(self.limits.above, self.limits.low, strict=True):
+        for t, (above, low) in enumerate(zip(self.limits.above, self.limits.low, strict=True)):
             if above.binds:
                 weights, most = above.whole()
                 for i in self.nodes:
-                    self.model.add(self._load(weights, i) <= most * self.z[i])
+                    self.model.add(self._load(weights, i) <= most * self.z[i]).with_name(f"upper_load[t{t},n{i}]")
             if self.limits.least > 0:
                 made = scaled(low)
                 doubt = Fraction(made.error) * len(self.key_groups)
                 least = max(0, math.ceil((Fraction(self.limits.least) - doubt) * made.scale))
                 for i in self.nodes:
-                    self.model.add(self._load(made.values, i) >= least * self.z[i])
+                    row = self._load(made.values, i) >= least * self.z[i]
+                    self.model.add(row).with_name(f"lower_load[t{t},n{i}]")
 
     def _load(self, weights: IntArray, i: int) -> cp_model.LinearExprT:
         return sum(int(y) * self.x[k, i] for k, y in enumerate(weights) if y > 0)
 
     def node_count(self) -> None:
         """(3) As many nodes as wanted are in use."""
-        self.model.add(sum(self.z.values()) == self.problem.nodes_after)
+        self.model.add(sum(self.z.values()) == self.problem.nodes_after).with_name("count")
 
     def only_in_use(self) -> None:
         """(4) A node that is not in use runs nothing; where v is above 0, one that is runs something."""

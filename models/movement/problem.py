@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from keyshift.models import arrays, metrics
+from keyshift.models import guards, metrics
 from keyshift.models.errors import InputError
 from keyshift.models.problem import MovesState, Violation, read_assignment
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
@@ -77,12 +77,12 @@ class MovementWithinLimits(MovesState):
             raise InputError("nodes must have equal capacities: the limits are the same for every node")
         if self.windows not in ("last", "all"):
             raise InputError(f"windows = {self.windows!r} must be 'last' or 'all'")
-        low, high = arrays.real("lower", self.lower, optional=False), arrays.real("upper", self.upper, optional=False)
+        low, high = guards.real("lower", self.lower, optional=False), guards.real("upper", self.upper, optional=False)
         if low is None or high is None or low >= high:
             raise InputError(f"lower = {low} must be below upper = {high}")
         self._put("lower", low)
         self._put("upper", high)
-        wanted = arrays.whole("nodes_after", self.nodes_after, optional=False)
+        wanted = guards.whole("nodes_after", self.nodes_after, optional=False)
         self._put("nodes_after", wanted or nodes_for(float(self.workload.last_load.sum()), low, high))
 
     # Data of the formulation ------------------------------------------------------------------------------------

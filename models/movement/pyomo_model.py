@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 import pyomo.environ as pyo
@@ -27,6 +28,10 @@ class MovementPyomo:
         Variables ``x[k, i]`` and ``z[i]`` for the nodes that (5) leaves open.
     """
 
+    letters: ClassVar[dict[str, str]] = {
+        "x": "kn", "z": "n", "one_node": "k", "upper_load": "tn", "lower_load": "tn", "in_use": "kn", "not_empty": "n",
+    }  # fmt: skip
+
     def __init__(self, problem: MovementWithinLimits, most: float = math.inf) -> None:
         self.problem, self.limits = problem, LoadLimits(problem, most)
         self.nodes, self.key_groups = self.limits.nodes, self.limits.key_groups
@@ -47,15 +52,14 @@ class MovementPyomo:
     def load_limits(self) -> None:
         """(2) A node in use carries between v and u: rows in units of u, and of v."""
         m, limits = self.model, self.limits
-        m.limits = pyo.ConstraintList()
-        for above, low in zip(limits.above, limits.low, strict=True):
-            for i in self.nodes:
-                if above.binds:
-                    shares = above.shares().tolist()
-                    m.limits.add(pyo.quicksum(y * m.x[k, i] for k, y in enumerate(shares) if y > 0) <= m.z[i])
-                if limits.least > 0:
-                    shares = (low / limits.least).tolist()
-                    m.limits.add(pyo.quicksum(y * m.x[k, i] for k, y in enumerate(shares) if y > 0) >= m.z[i])
+        most = {t: above.shares().tolist() for t, above in enumerate(limits.above) if above.binds}
+        least = {t: (low / limits.least).tolist() for t, low in enumerate(limits.low) if limits.least > 0}
+
+        def load(shares: list[float], i: int) -> pyo.Expression:
+            return pyo.quicksum(y * m.x[k, i] for k, y in enumerate(shares) if y > 0)
+
+        m.upper_load = pyo.Constraint(list(most), self.nodes, rule=lambda m, t, i: load(most[t], i) <= m.z[i])
+        m.lower_load = pyo.Constraint(list(least), self.nodes, rule=lambda m, t, i: load(least[t], i) >= m.z[i])
 
     def node_count(self) -> None:
         """(3) As many nodes as wanted are in use."""
@@ -99,6 +103,10 @@ class MovementPyomo:
             x.value = int(assignment[k] == i)
         for i, z in self.model.z.items():
             z.value = int(i in used or i in spare)
+
+    def bound(self, proven: float) -> float:
+        """Turn a bound that HiGHS proves into one on the state moved: the model's objective is the problem's own."""
+        return max(0.0, proven)
 
     def assignment(self) -> IntArray:
         """Read the assignment from the variables' values."""

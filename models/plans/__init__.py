@@ -1,4 +1,4 @@
-"""Plans: what an operator carries out, when each key group moves, and the check of everything on the way."""
+"""Plans: which key group moves when, for an operator to carry out, and the check of everything on the way."""
 
 from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.plan import Plan

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from keyshift.models.arrays import frozen
 from keyshift.models.files.writing import write_text
+from keyshift.models.guards import frozen
 from keyshift.models.plans.checking import check_plan
 from keyshift.models.plans.difference import PlanDifference, difference
 from keyshift.models.plans.made_for import MadeFor

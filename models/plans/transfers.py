@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keyshift.models.arrays import frozen
 from keyshift.models.errors import InputError
+from keyshift.models.guards import frozen
 from keyshift.models.problem import Violation
 from keyshift.models.workload import FloatArray, IntArray
 

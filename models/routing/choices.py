@@ -52,6 +52,12 @@ class Choices:
         return cls.of(problem, keys, np.repeat(np.arange(keys.size), kept.size), np.tile(kept, keys.size))
 
     @property
+    def state_unit(self) -> float:
+        """A unit near the smallest state, so that solvers do not take it for zero; otherwise all the state."""
+        positive, scale = self.keys.state[self.keys.state > 0], self.problem.scale
+        return float(positive.min()) if positive.size and scale < 1e9 * positive.min() else scale
+
+    @property
     def moves(self) -> np.ndarray:
         """Whether a pair is a migration, by pair."""
         return np.asarray(self.node != self.keys.current[self.record])
@@ -79,7 +85,7 @@ class Choices:
         return self.keys.state[self.fixed[moved]] * self.fixed_units[moved]
 
     def units(self, assignment: IntArray) -> IntArray | None:
-        """How an assignment fills the pairs; None if it does not keep to them."""
+        """Units on each pair under an assignment; None if it uses other pairs."""
         n = self.problem.workload.nodes
         of_key = np.repeat(np.arange(self.keys.size), self.keys.count)
         cell = of_key * n + assignment[self.keys.members]
@@ -90,7 +96,7 @@ class Choices:
         return units if units.sum() + fixed == assignment.size else None
 
     def assignment(self, units: IntArray) -> IntArray:
-        """The assignment that some units on each pair stand for, shape (p,)."""
+        """The assignment that belongs to the units on each pair, shape (p,)."""
         return self.keys.expand(
             np.concatenate([self.record, self.fixed]),
             np.concatenate([self.node, self.fixed_node]),

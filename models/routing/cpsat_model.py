@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from ortools.sat.python import cp_model
 
 from keyshift.models.integers import Scaled, capped, scaled
 from keyshift.models.routing.choices import Choices
+from keyshift.models.routing.problem import MixedRouting
+from keyshift.models.stages import CpSatStages, WholeMeasure
 from keyshift.models.workload import FloatArray, IntArray
 
 BITS = 50
 """Loads and states are scaled to integers whose sums stay below 2**BITS."""
 
 
-class RoutingCpSat:
+class RoutingCpSat(CpSatStages):
     """Problem (3) of [Fang2016] in whole numbers of keys alike, one method for each family of constraints.
 
     Loads and states become integers (`keyshift.models.integers`). Where that rounds, (2) and (3) are widened by
@@ -35,6 +37,11 @@ class RoutingCpSat:
     ----------
     model : ortools.sat.python.cp_model.CpModel
     """
+
+    @classmethod
+    def of(cls, problem: MixedRouting) -> Self:
+        """The whole problem, every record open to every kept node."""
+        return cls(Choices.all(problem))
 
     def __init__(self, choices: Choices, most: float = math.inf) -> None:
         self.choices, self.problem = choices, choices.problem
@@ -61,14 +68,15 @@ class RoutingCpSat:
     def variables(self) -> None:
         """x for the open pairs; (5) is imposed by leaving out draining nodes."""
         most = self.choices.keys.count[self.choices.record].tolist()
-        self.x = [self.model.new_int_var(0, m, f"x[{j}]") for j, m in enumerate(most)]
+        pairs = zip(most, self.choices.record.tolist(), self.choices.node.tolist(), strict=True)
+        self.x = [self.model.new_int_var(0, m, f"x[r{r},n{d}]") for m, r, d in pairs]
 
     def every_key_somewhere(self) -> None:
         """(1) All keys of a record go somewhere."""
         records, first = np.unique(self.choices.record, return_index=True)
         ends = np.append(first, len(self.x))[1:]
         for t, start, end in zip(records, first, ends, strict=True):
-            self.model.add(sum(self.x[start:end]) == int(self.choices.keys.count[t]))
+            self.model.add(sum(self.x[start:end]) == int(self.choices.keys.count[t])).with_name(f"somewhere[r{t}]")
 
     def node_load(self, d: int) -> cp_model.LinearExprT:
         """Scaled load of node d."""
@@ -85,32 +93,43 @@ class RoutingCpSat:
             limit = Fraction(float(self.problem.upper[d] + self.problem.slack)) * self.load.scale
             most = math.floor(limit + self.load_error)
             if most < everything:  # a limit beyond all load binds nobody, and might not fit a word
-                self.model.add(self.node_load(int(d)) <= most)
+                self.model.add(self.node_load(int(d)) <= most).with_name(f"upper_load[n{d}]")
 
     def lower_loads(self) -> None:
         """(3) No kept node carries less than (1 - theta_max) times the mean, with sides "both"."""
         for d in np.flatnonzero(self.problem.lower > self.problem.slack):
             least = Fraction(float(self.problem.lower[d] - self.problem.slack)) * self.load.scale
-            self.model.add(self.node_load(int(d)) >= math.ceil(least - self.load_error))
+            row = self.node_load(int(d)) >= math.ceil(least - self.load_error)
+            self.model.add(row).with_name(f"lower_load[n{d}]")
 
     def table_size(self) -> None:
         """(4) The table has no more entries than allowed."""
         entries = [self.x[j] for j in np.flatnonzero(self.choices.excepts)]
-        self.model.add(sum(entries) <= self.problem.table_limit - self.choices.fixed_entries)
+        room = self.problem.table_limit - self.choices.fixed_entries
+        self.model.add(sum(entries) <= room).with_name("table")
 
     def state_moved(self) -> None:
         """The objective: state of the keys that change node."""
-        state = self.state.values[self.choices.record].tolist()
-        moves = np.flatnonzero(self.choices.moves).tolist()
+        self.minimise("state_moved")
+
+    def measure(self, name: str) -> WholeMeasure:
+        """A measure of mixed routing in whole numbers."""
+        if name == "table_size":
+            entries = sum(self.x[j] for j in np.flatnonzero(self.choices.excepts).tolist())
+            return WholeMeasure.count(entries + self.choices.fixed_entries)
+        state, moves = self.state.values[self.choices.record].tolist(), np.flatnonzero(self.choices.moves).tolist()
         fixed = self.choices.fixed
         gone = self.choices.fixed_node != self.choices.keys.current[fixed]
         base = int((self.state.values[fixed] * self.choices.fixed_units)[gone].sum())
-        self.model.minimize(
-            cp_model.LinearExpr.weighted_sum([self.x[j] for j in moves], [state[j] for j in moves]) + base
-        )
+        whole = cp_model.LinearExpr.weighted_sum([self.x[j] for j in moves], [state[j] for j in moves]) + base
+        return WholeMeasure(
+            whole, lambda most: math.floor(Fraction(most) * (1 + Fraction(1, 10**13)) * self.state.scale + self.state_error),
+            self.bound,
+        )  # fmt: skip
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment, if that keeps to the choices."""
+        self.model.clear_hints()
         units = self.choices.units(assignment)
         if units is not None:
             for x, value in zip(self.x, units.tolist(), strict=True):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from keyshift.models import arrays, metrics
+from keyshift.models import guards, metrics
 from keyshift.models.errors import InputError
-from keyshift.models.problem import MovesState, Violation, read_assignment
+from keyshift.models.priorities import TIE, Prioritised
+from keyshift.models.problem import Violation, read_assignment
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 SLACK = 1e-9
@@ -17,7 +20,7 @@ SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class MixedRouting(MovesState):
+class MixedRouting(Prioritised):
     r"""Rebalance keys routed by a hash plus a bounded table of exceptions, moving the least state.
 
     Sets and data: keys k, nodes d, of which some may drain; load :math:`c(k)` (last window), state
@@ -38,7 +41,7 @@ class MixedRouting(MovesState):
         (4) \quad & \sum_t \sum_{d \ne h_t} x_{td} \le A_{max}                 && \text{the table's size} \\
         (5) \quad & x_{td} = 0                                                 && \text{for every draining node } d
 
-    `objective` is the state moved, in the unit of `workload.state`.
+    `objective` is the state moved, in the unit of `workload.state`, unless `priorities` puts the table's size first.
 
     Parameters
     ----------
@@ -51,6 +54,9 @@ class MixedRouting(MovesState):
         Entries that the routing table may have, :math:`A_{max}`; None is no limit.
     sides : {"upper", "both"}, default "upper"
         Whether :math:`\theta` counts only nodes above the mean, or those below it too.
+    priorities : sequence of str, optional
+        What to minimise, the most important first, each among the answers that are best in those before:
+        "state_moved", "table_size". By default the state moved alone.
 
     Raises
     ------
@@ -69,21 +75,23 @@ class MixedRouting(MovesState):
     """
 
     name: ClassVar[str] = "mixed-routing"
-    objective_name: ClassVar[str] = "state moved"
+    measures: ClassVar[tuple[str, ...]] = ("state_moved", "table_size")
 
     workload: Workload
     theta_max: float = 0.08
     max_table_size: int | None = None
     sides: Literal["upper", "both"] = "upper"
+    priorities: str | tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._require_workload()
         if self.workload.home is None:
             raise InputError("the workload has no home: mixed routing needs the node that each key hashes to")
-        self._put("theta_max", arrays.real("theta_max", self.theta_max, optional=False))
-        self._put("max_table_size", arrays.whole("max_table_size", self.max_table_size))
+        self._put("theta_max", guards.real("theta_max", self.theta_max, optional=False))
+        self._put("max_table_size", guards.whole("max_table_size", self.max_table_size))
         if self.sides not in ("upper", "both"):
             raise InputError(f"sides = {self.sides!r} must be 'upper' or 'both'")
+        self._read_priorities()
 
     # Data of the formulation ------------------------------------------------------------------------------------
 
@@ -123,14 +131,43 @@ class MixedRouting(MovesState):
 
     # What every problem answers ---------------------------------------------------------------------------------
 
+    @property
+    def objective_name(self) -> str:  # type: ignore[override]
+        """What the objective measures."""
+        return self.stages[0].replace("_", " ")
+
+    @property
+    def scale(self) -> float:
+        """All the state (1 when there is none); 1 where the table's size comes first."""
+        return self.unit(self.stages[0])
+
+    def unit(self, measure: str) -> float:
+        """All the state for what moves, 1 for entries of the table."""
+        return (float(self.workload.state.sum()) if measure == "state_moved" else 0.0) or 1.0
+
     def tolerance_of(self, objective: float) -> float:
         """A millionth of the objective: of what moves, not of all there is."""
-        return 1e-6 * objective
+        return self.tie(self.stages[0], objective)
+
+    def limited(self, kept: Mapping[str, float]) -> Self | None:
+        if set(kept) - {"table_size"}:
+            return None
+        most = math.floor(kept.get("table_size", self.table_limit) + 1e-6)
+        return replace(self, priorities=(), max_table_size=most) if kept else self.plain()
+
+    def tie(self, measure: str, value: float) -> float:
+        """A millionth of the state that moves, not of all there is; a millionth of an entry."""
+        return TIE * (value if measure == "state_moved" else 1.0)
 
     def canonical(self, assignment: Any) -> np.ndarray:
         return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
 
     def objective(self, assignment: np.ndarray) -> float:
+        return self.measured(self.stages[0], assignment)
+
+    def measured(self, measure: str, assignment: np.ndarray) -> float:
+        if measure == "table_size":
+            return float(metrics.table_size(self.workload, assignment))
         return metrics.state_moved(self.workload, assignment)
 
     def theta(self, assignment: np.ndarray) -> float:
@@ -148,7 +185,8 @@ class MixedRouting(MovesState):
             **metrics.summary(self.workload, assignment),
             "theta": self.theta(assignment),
             "skewness": float(loads.max() / mean) if mean else 1.0,  # max L(d) / mean, sec. V
-            "migration_share": self.objective(assignment) / self.scale,  # migration cost as the figures give it
+            "migration_share": metrics.state_moved(self.workload, assignment)
+            / self.unit("state_moved"),  # migration cost as the figures give it
         }
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyomo.environ as pyo
@@ -10,10 +11,12 @@ import pyomo.environ as pyo
 from keyshift.models import metrics
 from keyshift.models.integers import capped
 from keyshift.models.routing.choices import Choices
+from keyshift.models.routing.problem import MixedRouting
+from keyshift.models.stages import PyomoStages
 from keyshift.models.workload import IntArray
 
 
-class RoutingPyomo:
+class RoutingPyomo(PyomoStages):
     """Problem (3) of [Fang2016] in whole numbers of keys alike, one method for each family of constraints.
 
     Loads are in units of the mean node load, states in `state_unit`, so that a solver's tolerances mean the same
@@ -33,6 +36,14 @@ class RoutingPyomo:
     model : pyomo.environ.ConcreteModel
         Variables ``x[j]``, the keys on pair j of `choices`.
     """
+
+    letters: ClassVar[dict[str, str]] = {"upper_load": "n", "lower_load": "n"}
+
+    @classmethod
+    def of(cls, problem: MixedRouting) -> Self:
+        """The whole problem, every record open to every kept node."""
+        choices = Choices.all(problem)
+        return cls(choices, choices.state_unit)
 
     def __init__(self, choices: Choices, state_unit: float = 1.0, most: float = math.inf) -> None:
         self.choices, self.problem = choices, choices.problem
@@ -61,15 +72,14 @@ class RoutingPyomo:
 
     def state_moved(self) -> None:
         """The objective: state of the keys that change node."""
-        m, fixed = self.model, self.fixed_state
-        moves = np.flatnonzero(self.choices.moves).tolist()
-        m.objective = pyo.Objective(expr=pyo.quicksum(self.state[j] * m.x[j] for j in moves) + fixed)
+        self.minimise("state_moved")
 
     def every_key_somewhere(self) -> None:
         """(1) All keys of a record go somewhere."""
         records, first = np.unique(self.choices.record, return_index=True)
         ends = np.append(first, self.choices.record.size).tolist()
         count = self.choices.keys.count[records].tolist()
+        self.records = records.tolist()
         self.model.somewhere = pyo.Constraint(
             range(records.size), rule=lambda m, t: sum(m.x[j] for j in range(ends[t], ends[t + 1])) == count[t]
         )
@@ -109,12 +119,30 @@ class RoutingPyomo:
         if self.choices.keys.count[np.unique(self.choices.record[pairs])].sum() > room:
             self.model.table = pyo.Constraint(expr=pyo.quicksum(self.model.x[j] for j in pairs.tolist()) <= room)
 
+    def measure(self, name: str) -> tuple[Any, float]:
+        """A measure of mixed routing: an expression, and its unit."""
+        m, choices = self.model, self.choices
+        if name == "table_size":
+            return pyo.quicksum(m.x[j] for j in np.flatnonzero(choices.excepts).tolist()) + choices.fixed_entries, 1.0
+        moves = np.flatnonzero(choices.moves).tolist()
+        return pyo.quicksum(self.state[j] * m.x[j] for j in moves) + self.fixed_state, self.state_unit
+
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable the value it has in a known assignment, if that keeps to the choices."""
         units = self.choices.units(assignment)
         if units is not None:
             for j, x in self.model.x.items():
                 x.value = int(units[j])
+
+    def label(self, name: str, index: tuple[int, ...]) -> str | None:
+        """Say which record, and which node, a variable or a row is about; keys alike are one record, r0 the first."""
+        if name == "x":
+            return f"r{self.choices.record[index[0]]},n{self.choices.node[index[0]]}"
+        return f"r{self.records[index[0]]}" if name == "somewhere" else None
+
+    def bound(self, proven: float) -> float:
+        """Turn a bound that HiGHS proves into one on the state moved."""
+        return max(0.0, proven * self.state_unit)
 
     def assignment(self) -> IntArray:
         """Read the assignment from the variables' values."""

@@ -1,4 +1,4 @@
-"""The routing table as an artefact: what an engine loads to route a key."""
+"""The routing table that an engine loads to route a key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.problem import read_assignment
 from keyshift.models.workload import IntArray, Workload
@@ -66,11 +66,11 @@ class RoutingTable:
     """
 
     def __init__(self, keys: ArrayLike, nodes: ArrayLike) -> None:
-        given = arrays.indices("keys", keys, length=np.size(keys), what="key")
-        node = arrays.indices("nodes", nodes, length=given.size, what="node")
+        given = guards.indices("keys", keys, length=np.size(keys), what="key")
+        node = guards.indices("nodes", nodes, length=given.size, what="node")
         order = np.argsort(given, kind="stable")
-        self.keys = arrays.frozen(given[order])
-        self.nodes = arrays.frozen(node[order])
+        self.keys = guards.frozen(given[order])
+        self.nodes = guards.frozen(node[order])
         if (twice := np.flatnonzero(self.keys[1:] == self.keys[:-1])).size:
             raise InputError(f"keys names key {self.keys[twice[0]]} twice")
 

@@ -1,12 +1,15 @@
-"""What is alike, counted together: the aggregation that makes a million keys a small problem."""
+"""Like items counted together: the aggregation that makes a million keys a small problem."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from keyshift.models.integers import scaled
 from keyshift.models.splitting import kernels
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.key_index import KeyIndex
@@ -46,6 +49,10 @@ def candidate_sets(
     return np.where(options == workers, -1, options), number.reshape(-1)
 
 
+NEGLIGIBLE = 1e-10
+"""A group that fills at most this share of a unit is left out: that only relaxes a model, and keeps it in one scale."""
+
+
 @dataclass(frozen=True, eq=False)
 class Groups:
     """Groups of like items, with the same candidates and weight, on workers of some speeds.
@@ -81,6 +88,39 @@ class Groups:
         """Which groups have all their candidates among some workers (a mask), shape (groups,) bool."""
         return np.asarray((workers[self.options] | (self.options < 0)).all(axis=1))
 
+    @property
+    def heaviest_load(self) -> float:
+        """What one item makes of the fastest of its candidates at least, whichever item is worst off."""
+        fastest = np.where(self.options >= 0, self.speeds[self.options], 0.0).max(axis=1)
+        return float((self.weight / fastest).max(initial=0.0))
+
+    def next_possible_load(self, bound: float) -> float:
+        """The bound, rounded up to a load that can occur: on some worker, a multiple of what divides all weights.
+
+        Weights that are decimals and not quite multiples of one are taken as such, less what that can make of all items.
+        """
+        weights = scaled(np.unique(self.weight), bits=52).coarsest()
+        doubt = 0 if weights.exact else Fraction(weights.error) * int(self.count.sum())
+        if weights.total == 0 or 4 * doubt * weights.scale > 1 or not math.isfinite(bound):
+            return bound
+        possible = []
+        for speed in np.unique(self.speeds):
+            whole = math.ceil((Fraction(bound) * Fraction(float(speed)) - doubt) * weights.scale)
+            possible.append((whole / weights.scale - doubt) / Fraction(float(speed)))
+        return max(bound, float(min(possible)))
+
+    def filled(self, unit: float) -> FloatArray:
+        """Units of load that an item of each group adds at each of its options, 0 where that is next to nothing."""
+        made = np.where(self.options >= 0, self.weight[:, None] / self.speeds[self.options] / unit, 0.0)
+        made[made * self.count[:, None] < NEGLIGIBLE] = 0.0
+        return np.asarray(made)
+
+    def dealt(self) -> IntArray:
+        """Numbers of items where each group is dealt out to its options in turn: a feasible share."""
+        places = (self.options >= 0).sum(axis=1)
+        rest = np.arange(self.options.shape[1]) < (self.count % places)[:, None]
+        return np.where(self.options >= 0, (self.count // places)[:, None] + rest, 0)
+
     def loads(self, share: np.ndarray) -> FloatArray:
         """Load of each worker under numbers of items, per unit of speed, shape (W,)."""
         group, at = self.pairs
@@ -106,6 +146,11 @@ class Items(Groups):
     _group_of_key: IntArray
     _weights: FloatArray
     _code: IntArray
+
+    @classmethod
+    def of(cls, problem: KeySplitting) -> Items:
+        """What is placed: messages, or whole keys where keys must stay in one place."""
+        return cls.of_keys(problem) if problem.one_place else cls.of_messages(problem)
 
     @classmethod
     def of_messages(cls, problem: KeySplitting) -> Items:
@@ -163,6 +208,12 @@ class Items(Groups):
                 made[where] = place_of[self._index.find(keys)]
             else:
                 kernels.spread(self._groups(keys, weights), self.options, share, given, seen, made[where])
+        return made
+
+    def completed(self, share: IntArray) -> IntArray:
+        """Rounded numbers of items; what a group lacks, or has too many of, is corrected where it has most."""
+        made = share.copy()
+        made[np.arange(len(made)), made.argmax(axis=1)] += self.count - made.sum(axis=1)
         return made
 
     def share(self, assignment: np.ndarray) -> IntArray:

@@ -54,7 +54,7 @@ def grown(array: np.ndarray, size: int, fill: int = 0) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What became of a stream under an assignment.
+    """Loads, counters and imbalances of a stream under an assignment.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Problem, Violation
 from keyshift.models.splitting.histogram import Histogram
@@ -108,19 +108,19 @@ class KeySplitting(Problem):
     def __post_init__(self) -> None:
         self._put("speeds", read_speeds(self.workers))
         self._put("workers", self.speeds.size)
-        self._put("choices", arrays.whole("choices", self.choices, least=1))
+        self._put("choices", guards.whole("choices", self.choices, least=1))
         if self.choices is not None and self.choices > MOST_CHOICES:
             raise InputError(f"choices = {self.choices} must be at most {MOST_CHOICES}; None opens every worker")
-        self._put("sources", arrays.whole("sources", self.sources, least=1, optional=False))
-        self._put("hash_seed", arrays.whole("hash_seed", self.hash_seed, optional=False))
+        self._put("sources", guards.whole("sources", self.sources, least=1, optional=False))
+        self._put("hash_seed", guards.whole("hash_seed", self.hash_seed, optional=False))
         if self.hash_seed >= 2**32 - MOST_CHOICES:
             raise InputError(f"hash_seed = {self.hash_seed} must be below 2^32 - {MOST_CHOICES}")
-        self._put("aggregation_period", arrays.whole("aggregation_period", self.aggregation_period, least=1))
+        self._put("aggregation_period", guards.whole("aggregation_period", self.aggregation_period, least=1))
         if self.feed not in ("shuffle", "key"):
             raise InputError(f"feed = {self.feed!r} must be 'shuffle' or 'key'")
         self._put("stream", Stream.of(self.stream, None if isinstance(self.stream, Stream) else self.column))
         if self.weights is not None:
-            self._put("weights", arrays.non_negative("weights", self.weights, length=self.messages, of="messages"))
+            self._put("weights", guards.non_negative("weights", self.weights, length=self.messages, of="messages"))
             if not np.isfinite(self.total_weight):
                 raise InputError("weights sum to more than a float can hold")
         if self.source_keys is not None:
@@ -289,7 +289,8 @@ class KeyPlacement(KeySplitting):
     .. math:: (4) \quad x_{ti} = x_{ui} \quad \text{for all messages t, u of the same key and every i,}
 
     which makes it makespan scheduling with restricted assignment: what PoTC, and hashing with rebalancing, race
-    against. Keys of equal weight with the same candidates are alike, and counted together.
+    against. Keys of equal weight with the same candidates are alike, and counted together. The parameters are those of
+    `KeySplitting`.
 
     Notes
     -----
@@ -333,9 +334,9 @@ def _lines(path: Path) -> Iterator[list[str]]:
 def read_speeds(workers: int | ArrayLike) -> FloatArray:
     """Speeds from a number of workers (all 1) or from an array of speeds (all > 0)."""
     if np.ndim(workers) == 0:
-        number = arrays.whole("workers", workers, least=1, optional=False) or 1
-        return arrays.frozen(np.ones(number))
-    speeds = arrays.non_negative("workers", workers)
+        number = guards.whole("workers", workers, least=1, optional=False) or 1
+        return guards.frozen(np.ones(number))
+    speeds = guards.non_negative("workers", workers)
     if (speeds == 0).any():
         raise InputError(f"workers[{int(np.argmin(speeds))}] = 0: a speed must be above 0")
     return speeds

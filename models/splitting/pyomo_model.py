@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import pyomo.environ as pyo
@@ -12,11 +13,12 @@ from keyshift.models.integers import scaled
 from keyshift.models.splitting.items import Items
 from keyshift.models.workload import IntArray
 
-NEGLIGIBLE = 1e-10
-"""What a group of items fills of a unit in all, if left out: that only relaxes the model, and keeps it in one scale."""
+if TYPE_CHECKING:
+    from keyshift.models.splitting.problem import KeySplitting
+
 LARGEST_WHOLE = 2.0**20
 ROUNDING = 1e-9
-"""Nothing that keeps a limit in exact arithmetic may fall out by rounding."""
+"""Limits are wider by this much: rounding may exclude nothing that keeps them in exact arithmetic."""
 
 
 class SplittingPyomo:
@@ -41,14 +43,18 @@ class SplittingPyomo:
         What a unit of load is worth.
     """
 
+    letters: ClassVar[dict[str, str]] = {"once": "g", "worker_load": "n"}
+
+    @classmethod
+    def of(cls, problem: KeySplitting) -> Self:
+        """The whole problem; no worker's load exceeds what dealing every group out in turn makes it."""
+        items = Items.of(problem)
+        return cls(items, 0.0, float(items.loads(items.dealt()).max()))
+
     def __init__(self, items: Items, least: float, most: float, tick: Callable[[], None] = lambda: None) -> None:
         self.items, self.tick = items, tick
         self.whole = self._choose_unit(most)
-        # Units of load that an item of the group adds at its candidate.
-        self.filled = np.where(
-            items.options >= 0, items.weight[:, None] / items.problem.speeds[items.options] / self.unit, 0.0
-        )
-        self.filled[self.filled * items.count[:, None] < NEGLIGIBLE] = 0.0
+        self.filled = items.filled(self.unit)
         group, at = items.pairs
         fits = self.filled[group, at] <= most / self.unit * (1 + ROUNDING)
         self.pairs = list(zip(group[fits].tolist(), at[fits].tolist(), strict=True))
@@ -110,6 +116,14 @@ class SplittingPyomo:
             self.model.x[g, at].value = int(share[g, at])
         self.model.largest.set_value(float(self.items.loads(share).max()) / self.unit, skip_validation=True)
 
+    def label(self, name: str, index: tuple[int, ...]) -> str | None:
+        """Say which group of like items, and which worker, a variable is about."""
+        return f"g{index[0]},n{self.items.options[index]}" if name == "x" else None
+
+    def bound(self, proven: float) -> float:
+        """Turn a bound that HiGHS proves into one on the largest load."""
+        return max(0.0, proven * self.unit) if math.isfinite(proven) else 0.0
+
     def assignment(self) -> np.ndarray:
         """Read the worker of each message from the variables' values."""
         return self.items.assignment(self.share())
@@ -119,5 +133,4 @@ class SplittingPyomo:
         made = np.zeros(self.items.options.shape, dtype=np.int64)
         for g, at in self.pairs:
             made[g, at] = round(self.model.x[g, at].value)
-        made[np.arange(len(made)), made.argmax(axis=1)] += self.items.count - made.sum(axis=1)
-        return made
+        return self.items.completed(made)

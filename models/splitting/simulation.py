@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from keyshift.models.arrays import real
+from keyshift.models.guards import real
 from keyshift.models.splitting.key_index import sealed
 from keyshift.models.splitting.outcome import parts
 

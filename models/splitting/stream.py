@@ -10,12 +10,16 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from keyshift.models.arrays import frozen
 from keyshift.models.errors import InputError
+from keyshift.models.files.parquet_pages import unpacked_bytes
+from keyshift.models.guards import frozen
 from keyshift.models.workload import IntArray
 
 CHUNK = 1 << 18
 """Messages handled at a time: enough to hide the cost of a call, few enough to stay in the processor's cache."""
+
+MOST_PAGE = 2**28
+"""Bytes of one page of Parquet, which is unpacked whole; writers make pages of a million."""
 
 
 class Stream:
@@ -161,8 +165,11 @@ def _from_parquet(path: Path, column: str | None) -> Stream:
     try:
         data = ds.dataset(path, format="parquet")
         names = data.schema.names
+        largest = max((page for file in data.files for page in unpacked_bytes(Path(file))), default=0)
     except (OSError, ValueError) as error:
         raise InputError(f"stream = {str(path)!r} cannot be read as Parquet ({error})") from None
+    if largest > MOST_PAGE:
+        raise InputError(f"stream = {str(path)!r} has a page of {largest:,} bytes; at most {MOST_PAGE:,} are unpacked")
     if column is None and len(names) > 1:
         raise InputError(f"stream = {str(path)!r} has the columns {', '.join(names)}: name one as column=")
     name = names[0] if column is None else column
@@ -196,7 +203,7 @@ def _replayable(source: Callable[[], Iterable[Any]]) -> Stream:
 
 
 def _spooled(source: Iterator[Any]) -> Stream:
-    """A stream that is gone once read: its keys go to a temporary file."""
+    """A stream that can be read only once: its keys go to a temporary file."""
     file = tempfile.TemporaryFile(prefix="keyshift-")  # noqa: SIM115 - closed with the stream
     messages = 0
     for part in source:

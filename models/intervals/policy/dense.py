@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from keyshift.models.errors import InputError
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy.problem import MigrationPolicy
 from keyshift.models.workload import FloatArray, IntArray
 
 Cuts = tuple[int, ...]
+MOST_STATED = 200_000
+"""Pairs of partitions, each of them a row or a column."""
+MOST_EVALUATED = 2_000
+"""Partitions up to which a policy's values are worth a dense linear system."""
 
 
 def all_partitions(starts: IntArray, nodes: int) -> Iterator[Cuts]:
@@ -26,6 +33,28 @@ def all_partitions(starts: IntArray, nodes: int) -> Iterator[Cuts]:
                 yield from ((*cuts, start) for cuts in before(start, intervals - 1))
 
     return ((*cuts, tasks) for cuts in before(tasks, nodes))
+
+
+def require_few(pairs: int) -> None:
+    """Refuse to write out more pairs of partitions than a statement can hold.
+
+    Raises
+    ------
+    InputError
+    """
+    if pairs > MOST_STATED:
+        raise InputError(f"{pairs} pairs of partitions are more than the {MOST_STATED} that a statement writes out")
+
+
+def number_of_partitions(starts: IntArray, nodes: int) -> int:
+    """How many partitions `all_partitions` would list, without listing them: O(m n)."""
+    tasks, total = starts.size - 1, 0
+    ways = [1] + [0] * tasks
+    for _ in range(min(nodes, tasks)):
+        sums = [0, *accumulate(ways)]
+        ways = [0, *(sums[x] - sums[int(starts[x])] for x in range(1, tasks + 1))]
+        total += ways[tasks]
+    return total
 
 
 def state_kept(old: Cuts, new: Cuts, state: FloatArray) -> float:
@@ -52,7 +81,6 @@ class DensePolicyModel:
 
     def __init__(self, problem: MigrationPolicy, tick: Callable[[], None] = lambda: None) -> None:
         self.problem = problem
-        self.problem = problem
 
         def costs(before: Cuts, after: int) -> list[float]:
             tick()
@@ -73,6 +101,11 @@ class DensePolicyModel:
             for after in problem.first_row
         }
 
+    @cached_property
+    def number(self) -> dict[int, dict[Cuts, int]]:
+        """The place of each partition in its class."""
+        return {n: {cuts: i for i, cuts in enumerate(p)} for n, p in self.partitions.items()}
+
     @property
     def states(self) -> int:
         """Number of partitions in all classes."""
@@ -91,3 +124,26 @@ class DensePolicyModel:
             )
             for n in self.partitions
         }
+
+
+def evaluated(data: DensePolicyModel, value: dict[int, FloatArray], rounds: int = 20) -> dict[int, FloatArray]:
+    """The values of the policy that is greedy for some values, by a linear system, until it is greedy for its own."""
+    if data.states > MOST_EVALUATED:
+        return value
+    gamma = data.problem.discount
+    first = dict(zip(data.partitions, np.cumsum([0, *(len(p) for p in data.partitions.values())]), strict=False))
+    chosen: list[IntArray] = []
+    for _ in range(rounds):
+        costs, steps, before = np.zeros(data.states), np.zeros((data.states, data.states)), chosen
+        chosen = []
+        for (n, after), cost in data.cost.items():
+            best = (cost + gamma * value[after]).argmin(axis=1)
+            at, chance = np.arange(len(cost)), data.problem.transitions[n][after]
+            costs[first[n] + at] += chance * cost[at, best]
+            steps[first[n] + at, first[after] + best] += chance
+            chosen.append(best)
+        solved = np.linalg.solve(np.eye(data.states) - gamma * steps, costs)
+        value = {n: np.asarray(solved[first[n] : first[n] + len(p)]) for n, p in data.partitions.items()}
+        if before and all((a == b).all() for a, b in zip(before, chosen, strict=True)):
+            break
+    return value

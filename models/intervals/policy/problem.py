@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
 from keyshift.models.intervals.partition import require_intervals
@@ -88,10 +88,10 @@ class MigrationPolicy(MovesState):
         require_intervals(self.workload)
         self._put("transitions", read_transitions(self.transitions))
         self._put("tau", exact_number("tau", self.tau))
-        self._put("discount", arrays.real("discount", self.discount, optional=False))
+        self._put("discount", guards.real("discount", self.discount, optional=False))
         if self.discount >= 1:
             raise InputError(f"discount = {self.discount} must be below 1: undiscounted costs have no end")
-        self._put("nodes_after", arrays.whole("nodes_after", self.nodes_after, least=1))
+        self._put("nodes_after", guards.whole("nodes_after", self.nodes_after, least=1))
         if self.nodes_after is not None and self.nodes_after not in self.transitions:
             raise InputError(f"nodes_after = {self.nodes_after} has no row in transitions")
         if self.nodes_after is None and self.nodes_now not in self.transitions:
@@ -116,7 +116,7 @@ class MigrationPolicy(MovesState):
 
     @cached_property
     def reachable(self) -> Transitions:
-        """The rows of the counts that can come, ascending; the others bind nobody, not even where they fit nowhere."""
+        """The rows of the counts that can come, ascending; the others restrict nothing, feasible or not."""
         found, waiting = set(self.first_row), list(self.first_row)
         while waiting:
             new = set(self.transitions[waiting.pop()]) - found
@@ -138,7 +138,7 @@ class MigrationPolicy(MovesState):
         return IntervalMigration(self.workload, nodes_after, self.tau)
 
     def decision(self, assignment: np.ndarray, nodes_after: int) -> IntArray:
-        """The node of each task after the first step, should the next node count be this."""
+        """The node of each task after the first step, if this is the next node count."""
         if nodes_after not in self.first_row:
             raise InputError(f"nodes_after = {nodes_after} has no probability now")
         return np.asarray(assignment[0, self.counts.index(nodes_after)])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar, Self
 
 import numpy as np
 import pyomo.environ as pyo
 
 from keyshift.models.intervals.policy.dense import DensePolicyModel
+from keyshift.models.intervals.policy.problem import MigrationPolicy
 from keyshift.models.workload import FloatArray
 
 
@@ -25,6 +27,13 @@ class PolicyPyomo:
     model : pyomo.environ.ConcreteModel
         Variables ``V[n, i]`` and ``Q[n, i, n']``, i numbering the partitions of class n.
     """
+
+    letters: ClassVar[dict[str, str]] = {"V": "n-", "Q": "n-n", "expectation": "n-"}
+
+    @classmethod
+    def of(cls, problem: MigrationPolicy) -> Self:
+        """The program of a small problem, all partitions and costs written out."""
+        return cls(DensePolicyModel(problem))
 
     def __init__(self, data: DensePolicyModel, tick: Callable[[], None] = lambda: None) -> None:
         self.tick = tick
@@ -69,6 +78,9 @@ class PolicyPyomo:
             self.tick()
             for j, cost in enumerate((self.data.cost[n, after][i] / self.problem.scale).tolist()):
                 m.decision.add(m.Q[n, i, after] - gamma * m.V[after, j] <= cost)
+
+    def bound(self, proven: float) -> None:
+        """None: a bound on the sum of all values says nothing about the value of the current state alone."""
 
     def values(self) -> dict[int, FloatArray]:
         """Read V, one array for each class."""

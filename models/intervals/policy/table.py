@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from keyshift.models.intervals.policy.problem import MigrationPolicy
 
 NOT_ASKED = -1
-"""Stands in an assignment where a state is never asked for a node count."""
+"""An assignment has this entry where a node count never comes in a state."""
 PRECISION = 1e-13
 """How exactly a policy is valued, as a fraction of all the state."""
 
@@ -37,7 +37,7 @@ class PolicyTable:
         self._value_steps()
 
     def _number_states(self) -> None:
-        """Give every partition that is met a number, in reading order, and find the probabilities of every state."""
+        """Number the partitions in reading order, and find the probabilities of every state."""
         p = self.problem
         column = {n: j for j, n in enumerate(p.counts)}
         self.classes = [p.nodes_now]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 
 Transitions = Mapping[int, Mapping[int, float]]
@@ -51,12 +51,12 @@ def _count(name: str, value: Any) -> int:
         isinstance(number, str) and number.strip().isdecimal() and len(number) < 20
     ):  # JSON and CSV headers know only text
         number = int(number)
-    return arrays.whole(name, number, least=1, optional=False) or 0
+    return guards.whole(name, number, least=1, optional=False) or 0
 
 
 def _row(n: int, row: Mapping[Any, Any]) -> Mapping[int, float]:
     chances = {
-        _count(f"transitions[{n}] key {after!r}", after): arrays.real(f"transitions[{n}][{after}]", p, optional=False)
+        _count(f"transitions[{n}] key {after!r}", after): guards.real(f"transitions[{n}][{after}]", p, optional=False)
         for after, p in row.items()
     }
     total = float(sum(chances.values()))  # type: ignore[arg-type]
@@ -97,9 +97,9 @@ def node_counts(arrivals: Any, least: int, most: int) -> NDArray[np.int64]:
     -------
     ndarray of int, shape (windows,)
     """
-    counts = arrays.non_negative("arrivals", _window_totals(arrivals))
-    arrays.whole("least", least, least=1, optional=False)
-    arrays.whole("most", most, least=least, optional=False)
+    counts = guards.non_negative("arrivals", _window_totals(arrivals))
+    guards.whole("least", least, least=1, optional=False)
+    guards.whole("most", most, least=least, optional=False)
     span = float(counts.max() - counts.min())
     share = (counts - counts.min()) / span if span else np.zeros_like(counts)
     return np.floor(least + share * (most - least) + 0.5).astype(np.int64)
@@ -143,7 +143,7 @@ def transition_matrix(
     if given.ndim != 1 or given.size < 2:
         raise InputError(f"counts has shape {given.shape}: transitions need at least two windows in a row")
     series = [_count(f"counts[{t}]", n) for t, n in enumerate(given.tolist())]
-    smoothing = arrays.real("smoothing", smoothing, optional=False) or 0.0
+    smoothing = guards.real("smoothing", smoothing, optional=False) or 0.0
     known = sorted(set(series))
     seen = {n: {after: smoothing * (not changes_only or after != n) for after in known} for n in known}
     for before, after in pairwise(series):

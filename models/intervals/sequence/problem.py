@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
 from keyshift.models.intervals.partition import broken_rules, interval_metrics, require_intervals
@@ -74,7 +74,7 @@ class MigrationSequence(MovesState):
         if not stated:
             raise InputError(f"node_counts = {self.node_counts!r} must be a sequence of at least one number of nodes")
         given = enumerate(stated)
-        counts = tuple(arrays.whole(f"node_counts[{t}]", n, least=1, optional=False) for t, n in given)
+        counts = tuple(guards.whole(f"node_counts[{t}]", n, least=1, optional=False) for t, n in given)
         self._put("node_counts", counts)
         self._put("tau", exact_number("tau", self.tau))
 
@@ -161,6 +161,6 @@ class MigrationSequence(MovesState):
 
 
 def _number(stated: Any) -> Any:
-    """A plain number where a shell or NumPy hands over something else that means one."""
+    """Turn what a shell or NumPy hands over into a plain number."""
     value = stated.item() if isinstance(stated, np.generic) else stated
     return int(value) if isinstance(value, str) and value.strip().isdecimal() and len(value) < 20 else value

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
 from keyshift.models.intervals.partition import broken_rules, cuts_of, interval_metrics, require_intervals
 from keyshift.models.problem import MovesState, Violation, read_assignment
@@ -71,7 +71,7 @@ class IntervalMigration(MovesState):
     def __post_init__(self) -> None:
         self._require_workload()
         require_intervals(self.workload)
-        nodes_after = arrays.whole("nodes_after", self.nodes_after, least=1, optional=False)
+        nodes_after = guards.whole("nodes_after", self.nodes_after, least=1, optional=False)
         self._put("nodes_after", nodes_after)
         self._put("tau", exact_number("tau", self.tau))
 

@@ -1,0 +1,129 @@
+"""A CP-SAT statement behind the door."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from keyshift.modelling.algebra import MOST_ROWS, folded, summed
+from keyshift.modelling.model import Model, Run
+from keyshift.models import Budget, InputError
+from keyshift.models.files.writing import write_by_name
+from keyshift.solvers import cpsat
+
+
+class CpSatDoor(Model):
+    """`Model` for CP-SAT, which solves its models itself."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".pb", ".txt")
+
+    @property
+    def size(self) -> str:
+        """How many variables and constraints it has, in words."""
+        proto = self.native.proto
+        return f"{len(proto.variables)} variables, {len(proto.constraints)} constraints"
+
+    def _set_start(self, assignment: np.ndarray) -> None:
+        self.statement.set_start(assignment)
+
+    def _relaxed(self) -> Any:
+        raise InputError("CP-SAT knows whole numbers only: the linear relaxation is there for 'pyomo' and 'mathopt'")
+
+    def _write(self, path: Path) -> None:
+        def fill(scratch: Path) -> None:
+            if not self.native.export_to_file(str(scratch)):
+                raise OSError("CP-SAT does not say why")
+
+        write_by_name(path, fill)
+
+    def _fingerprint(self) -> str:
+        plain = self.native.clone()
+        plain.clear_hints()
+        return hashlib.sha256(str(plain.proto).encode()).hexdigest()
+
+    def _run(self, solver: str | None, budget: Budget, seed: int) -> Run:
+        if solver not in (None, "cp-sat"):
+            raise InputError(f"a model of kind {self.kind!r} is solved by cp-sat, not by {solver!r}")
+        result = cpsat.minimise(self.native, budget, seed=seed)
+        self._last = result.solver if result.found else None
+        proven = float(result.bound) if result.termination != "infeasible" else None
+        branches = {"branches": result.solver.num_branches}
+        return Run("cp-sat", result.found, proven, result.termination, True, branches)
+
+    def _take(self, assignment: np.ndarray) -> None:
+        self._taken = assignment
+
+    def _read(self, values: Any) -> np.ndarray:
+        if isinstance(values, dict):
+            known = set(self.names())
+            for name in values:
+                if name not in known:
+                    raise InputError(f"the model has no variable {name}")
+            return np.asarray(self.statement.assignment(lambda x: round(float(values.get(x.name, 0)))))
+        if values is None and (taken := getattr(self, "_taken", None)) is not None:
+            return np.asarray(taken)
+        solver = getattr(self, "_last", None) if values is None else values
+        if solver is None:
+            raise InputError("nobody has solved this model yet: give the CpSolver that did")
+        return np.asarray(self.statement.assignment(solver.value))
+
+    def names(self) -> list[str]:
+        """The names of all variables, as files have them."""
+        return [v.name for v in self.native.proto.variables]
+
+    def algebra(self, every: bool = False) -> str:
+        """The model as a person reads it, in lines of 80 columns; the first rows of each family, or `every` one."""
+        proto = self.native.proto
+        goal = [(float(c), self._name(v)) for v, c in zip(proto.objective.vars, proto.objective.coeffs, strict=True)]
+        lines = ["minimise", *folded("", summed(goal)), "subject to"]
+        families: dict[str, list[list[str]]] = {}
+        for row in proto.constraints:
+            said = self._row(row)
+            families.setdefault(row.name.partition("[")[0] or said.partition("(")[0], []).append(
+                list(folded(f"{row.name}:" if row.name else "", said))
+            )
+        for family in families.values():
+            shown = family if every or len(family) <= MOST_ROWS else family[: MOST_ROWS - 1]
+            lines += [line for row_lines in shown for line in row_lines]
+            if len(shown) < len(family):
+                lines.append(f"  ... and {len(family) - len(shown)} more like these")
+        return "\n".join([*lines, "where", *self._boxes()])
+
+    def _name(self, index: int) -> str:
+        variables = self.native.proto.variables
+        return variables[index].name if index >= 0 else f"not {variables[-index - 1].name}"
+
+    def _row(self, row: Any) -> str:
+        for kind in ("bool_or", "bool_and", "at_most_one", "exactly_one"):
+            if getattr(row, f"has_{kind}")():
+                inside = ", ".join(self._name(i) for i in getattr(row, kind).literals)
+                condition = " and ".join(self._name(i) for i in row.enforcement_literal)
+                return f"{kind}({inside})" + (f" if {condition}" if condition else "")
+        if row.has_linear():
+            terms = zip(row.linear.coeffs, row.linear.vars, strict=True)
+            text = summed([(float(c), self._name(v)) for c, v in terms])
+            domain = list(row.linear.domain)
+            low, high = domain[0], domain[-1]
+            if low == high:
+                return f"{text} = {low}"
+            return (
+                f"{text} <= {high}"
+                if low < -(2**62)
+                else f"{text} >= {low}" + (f" and <= {high}" if high < 2**62 else "")
+            )
+        return " ".join(str(row).split())
+
+    def _boxes(self) -> Iterator[str]:
+        boxes: dict[tuple[str, str], list[str]] = {}
+        for v in self.native.proto.variables:
+            domain = list(v.domain)
+            low, high = domain[0], domain[-1]
+            kind = "0 or 1" if (low, high) == (0, 1) else f"whole, between {low} and {high}"
+            boxes.setdefault((v.name.partition("[")[0], kind), []).append(v.name)
+        for (family, kind), names in boxes.items():
+            first = names[0] if len(names) == 1 else f"{names[0]}, ... ({len(names)} of {family})"
+            yield f"  {first}: {kind}"

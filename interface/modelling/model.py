@@ -1,0 +1,310 @@
+"""What a model behind the door can do, whatever language it is written in."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from keyshift.catalogue.loading import load
+from keyshift.catalogue.statement import Statement
+from keyshift.models import Answer, Budget, InputError, Problem, Solution
+from keyshift.models.answer import Termination
+from keyshift.models.errors import BoundError
+from keyshift.models.guards import real, whole
+from keyshift.solving import MOST_SEED, interruptible, read_start
+
+MOST_CUTS = 200
+"""Of a changed model in whole numbers, answers that break the problem's rules are cut off this often, then offered."""
+WORD = 2.5e-7
+"""This share of the problem's scale is taken off a bound that rests on a solver's word alone."""
+
+
+@dataclass
+class Run:
+    """What a solver made of a model.
+
+    Attributes
+    ----------
+    solver : str
+    found : bool
+        Whether it left values from which an assignment can be read.
+    proven : float or None
+        A bound on the model's objective, which minimises.
+    termination : str
+    safe : bool
+        Whether the bound holds whatever the solver's tolerances; else it is the solver's word.
+    details : dict
+    """
+
+    solver: str
+    found: bool
+    proven: float | None
+    termination: Termination
+    safe: bool = False
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Model(ABC):
+    """A declarative statement of a problem, open for reading, changing, writing and solving.
+
+    `keyshift.model` makes it. Whatever is added to `native` stays in force in `relax`, `write` and `solve`.
+
+    Attributes
+    ----------
+    problem : Problem
+    kind : str
+        One of ``keyshift.statements(problem)``.
+    about : Statement
+        The catalogue's entry: what its variables are, where its numbers are explained.
+    statement : object
+        The statement itself: one method for each family of constraints.
+    native : ConcreteModel, CpModel or mathopt.Model
+        The model in its own language.
+    relaxed : bool
+        Whether whole variables have become continuous.
+    """
+
+    suffixes: ClassVar[tuple[str, ...]]
+
+    def __init__(self, problem: Problem, about: Statement, statement: Any) -> None:
+        self.problem, self.about, self.statement = problem, about, statement
+        self.native: Any = statement.model
+        self.relaxed = False
+        self._known: np.ndarray | None = None
+
+    @property
+    def kind(self) -> str:
+        """The name `keyshift.model` knows it by."""
+        return self.about.kind
+
+    # What a caller does with it ---------------------------------------------------------------------------------
+
+    def start(self, assignment: Any) -> Self:
+        """Give it a warm start: an assignment that keeps the problem's rules, or a `Solution`.
+
+        Returns
+        -------
+        Model
+            Itself.
+
+        Raises
+        ------
+        InputError
+            If the assignment breaks a rule.
+        """
+        self._require_answers("a start")
+        known = read_start(self.problem, assignment)
+        if known is not None:
+            self._set_start(known)
+            self._known = known
+        return self
+
+    def relax(self) -> Self:
+        """The linear relaxation: a copy in which whole variables are continuous, additions included.
+
+        Its `solve` gives a bound and no assignment, and in ``details`` the rows' multipliers (``duals``), the
+        ``reduced_costs`` and the ``values`` of the variables, by their names.
+
+        Raises
+        ------
+        InputError
+            For CP-SAT, which knows whole numbers only.
+        """
+        made = copy.copy(self)
+        made.native = self._relaxed()
+        made.relaxed, made._known = True, None
+        return made
+
+    def write(self, path: str | Path) -> Path:
+        """Write the model to a file, in the format that its ending names.
+
+        Parameters
+        ----------
+        path : str or Path
+            .mps, .lp, .nl (with its .row and .col) for Pyomo and MathOpt; .pb and .txt for CP-SAT.
+
+        Returns
+        -------
+        Path
+        """
+        target = Path(path)
+        if target.suffix not in self.suffixes:
+            raise InputError(f"{target}: a model of kind {self.kind!r} is written as {', '.join(self.suffixes)}")
+        if not target.parent.is_dir():
+            raise InputError(f"{target}: there is no folder {target.parent}")
+        self._write(target)
+        return target
+
+    def solve(self, solver: str | None = None, time_limit: float | None = None, seed: int = 0) -> Solution:
+        """Solve the model as it stands, and answer the problem.
+
+        Parameters
+        ----------
+        solver : str, optional
+            Any that the language finds on this machine: "highs", "scip", "cp-sat", "glop", "pdlp" are there; a name
+            that is not says which are. None takes the one that fits.
+        time_limit : float, optional
+            Seconds.
+        seed : int, default 0
+
+        Returns
+        -------
+        Solution
+            Checked and valued anew, like every answer. ``details["bound_from"]`` says whose word the bound is. Where
+            the model is not the one that the problem states - its numbers are compared with those of a fresh one - no
+            bound is claimed for the problem, so that the status is "feasible" at most; what the solver proved of the
+            changed model is then in ``details["bound_with_additions"]``. An answer that breaks the problem's own rules
+            is in `Solution.offered`, with `Solution.violations`.
+
+        Raises
+        ------
+        InputError
+            For a solver that is not there, or does not take such a model.
+        """
+        limit = real("time_limit", time_limit)
+        budget = Budget(limit)
+        seed = whole("seed", seed, most=MOST_SEED, optional=False) or 0
+        with interruptible(budget.interrupt):
+            stated = self.as_stated()
+            run = self._run(solver, budget, seed)
+            answer = self._answer(run, stated, budget)
+            rounds = 0
+            while self._refused(answer) and (stated or (self.about.language == "cp-sat" and rounds < MOST_CUTS)):
+                rounds += 1
+                if stated:
+                    run = self._again(answer.assignment, run.solver, budget, seed)
+                else:  # whole numbers are widened where they round, with additions too
+                    self.statement.forbid(answer.assignment)
+                    run = self._run(solver, budget, seed)
+                answer = self._answer(run, stated, budget)
+        name = f"model:{self.kind}/{run.solver}" + (" relaxed" if self.relaxed else "")
+        try:
+            return Solution.of(self.problem, name, answer, budget.elapsed)
+        except BoundError:
+            if run.safe:
+                raise
+            answer.bound = None
+            answer.details["bound_from"] = f"{run.solver}'s word, which its own answer disproves: dropped"
+            return Solution.of(self.problem, name, answer, budget.elapsed)
+
+    def as_stated(self) -> bool:
+        """Whether the model still is what the problem states: its numbers are those of one built afresh."""
+        try:
+            return self._fingerprint() == self._fresh()._fingerprint()
+        except InputError:  # what no matrix holds has been added
+            return False
+
+    def assignment(self, values: Any = None) -> np.ndarray:
+        """Read the assignment from a solved model, whichever solver solved it; it is read, not checked: see `keyshift.check`.
+
+        Parameters
+        ----------
+        values : optional
+            None reads what `solve` found last, and in Pyomo the variables' own values. Of CP-SAT, the `CpSolver` that
+            solved `native`; of MathOpt, its `SolveResult`; of any kind, {name: value} as files have it.
+        """
+        self._require_answers("an assignment")
+        return self.problem.canonical(self._read(values))
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The names of all variables, as files have them."""
+
+    @abstractmethod
+    def algebra(self, every: bool = False) -> str:
+        """The model as a person reads it, in lines of 80 columns; the first rows of each family, or `every` one."""
+
+    @property
+    @abstractmethod
+    def size(self) -> str:
+        """How many variables and constraints it has, in words."""
+
+    def __repr__(self) -> str:
+        what = " relaxed" if self.relaxed else ""
+        return f"Model({self.problem.name} in {self.kind}{what}: {self.size}; {self.about.summary.rstrip('.')})"
+
+    # What each language does its own way ------------------------------------------------------------------------
+
+    @abstractmethod
+    def _set_start(self, assignment: np.ndarray) -> None: ...
+    @abstractmethod
+    def _relaxed(self) -> Any: ...
+    @abstractmethod
+    def _write(self, path: Path) -> None: ...
+    @abstractmethod
+    def _run(self, solver: str | None, budget: Budget, seed: int) -> Run: ...
+    @abstractmethod
+    def _read(self, values: Any) -> np.ndarray: ...
+    @abstractmethod
+    def _fingerprint(self) -> str: ...
+
+    # What all share ---------------------------------------------------------------------------------------------
+
+    def _fresh(self) -> Self:
+        """The model that the problem states, built anew."""
+        made = type(self)(self.problem, self.about, self.about.build(self.problem))
+        return made.relax() if self.relaxed else made
+
+    def _again(self, refused: np.ndarray | None, solver: str, budget: Budget, seed: int) -> Run:
+        """Run a fresh model without the assignments that tolerances or rounding let in; the model itself stays."""
+        assert refused is not None
+        self._cuts = [*getattr(self, "_cuts", []), refused]
+        fresh = self._fresh()
+        for assignment in self._cuts:
+            fresh.statement.forbid(assignment)
+        if self._known is not None:
+            fresh._set_start(self._known)
+        run = fresh._run(solver, budget, seed)
+        if run.found:
+            self._take(fresh._read(None))
+        return run
+
+    def _take(self, assignment: np.ndarray) -> None:
+        """Hold an assignment that another model found."""
+        self._set_start(assignment)
+
+    def _refused(self, answer: Answer) -> bool:
+        """Whether tolerances let in what the check refuses, and the statement knows how to go on."""
+        if answer.assignment is None or answer.termination not in ("optimal", "gap"):
+            return False
+        return hasattr(self.statement, "forbid") and bool(self.problem.violations(answer.assignment))
+
+    def _answer(self, run: Run, stated: bool, budget: Budget) -> Answer:
+        details = dict(run.details)
+        bound = None
+        if run.proven is not None and np.isfinite(run.proven) and hasattr(self.statement, "bound"):
+            bound = self.statement.bound(run.proven)
+        if bound is not None and not run.safe:
+            bound -= WORD * self.problem.scale
+        message = "" if stated else "the model was changed: no bound is claimed for the problem"
+        if run.termination == "infeasible":
+            return self._nothing(run, stated, details)
+        if self.about.reader is not None and run.found and not self.relaxed:
+            answer: Answer = load(self.about.reader)(self.statement, budget)
+            answer.message, answer.details = message, {**details, **answer.details, "bound_from": "the values, checked"}
+            return answer
+        if bound is not None:
+            whose = f"{run.solver}, made safe" if run.safe else f"{run.solver}'s word"
+            details |= {"bound_from": whose} if stated else {"bound_with_additions": bound}
+        complete = self.about.exact and not self.relaxed
+        ended: Termination = run.termination
+        if not complete:
+            ended = "completed" if ended == "optimal" else ended
+        found = self._read(None) if run.found and complete else None
+        return Answer(found, bound if stated else None, ended, message, details)
+
+    def _nothing(self, run: Run, stated: bool, details: dict[str, Any]) -> Answer:
+        if stated:
+            said = f"{run.solver} says that no assignment meets all limits"
+            return Answer(None, termination="infeasible", message=said, details=details)
+        said = f"{run.solver} finds the changed model infeasible, which says nothing of the problem"
+        return Answer(None, termination="completed", message=said, details=details)
+
+    def _require_answers(self, what: str) -> None:
+        if self.relaxed or not self.about.exact or self.about.reader is not None:
+            raise InputError(f"a model of kind {self.kind!r}{' relaxed' * self.relaxed} has no variables for {what}")

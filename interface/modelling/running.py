@@ -1,0 +1,95 @@
+"""A program run by HiGHS, or handed to a solver of OR-Tools: what the Pyomo and the MathOpt door share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from ortools.math_opt.python import mathopt
+
+from keyshift.modelling.model import Run
+from keyshift.modelling.program import NamedProgram
+from keyshift.models import Budget
+from keyshift.solvers import highs
+from keyshift.solvers import mathopt as by_mathopt
+from keyshift.solvers.safe_bounds import dual_bound
+
+
+def by_highs(
+    program: NamedProgram, budget: Budget, seed: int, start: np.ndarray | None
+) -> tuple[Run, np.ndarray | None]:
+    """HiGHS as all of keyshift runs it: in units that suit its tolerances, its bound made safe."""
+    linear = program.linear
+    if not program.columns:  # nothing is left to decide, and HiGHS does not begin
+        return Run("highs", True, linear.offset, "optimal", True), np.zeros(0)
+    result = highs.minimise(linear, budget, seed=seed, start=start, relax=not program.whole)
+    details: dict[str, Any] = {"nodes": result.nodes} if program.whole else {}
+    proven = result.bound if math.isfinite(result.bound) else None
+    if not program.whole and result.row_duals is not None:
+        proven = dual_bound(linear, result.row_duals)
+        details |= _marginals(program, result.values, result.row_duals)
+    return Run("highs", result.values is not None, proven, result.termination, True, details), result.values
+
+
+def from_solver(
+    program: NamedProgram, solver: str, budget: Budget, result: mathopt.SolveResult | None, values: np.ndarray | None
+) -> Run:
+    """What a solver of OR-Tools says; for a linear program, its multipliers give a bound that does not rest on its word."""
+    if result is None:
+        return Run(solver, False, None, budget.why)
+    proven: float | None = result.termination.objective_bounds.dual_bound
+    details: dict[str, Any] = {}
+    safe = not program.whole and not program.squares and bool(result.solutions) and result.has_dual_feasible_solution()
+    if safe:
+        duals = np.array(list(result.dual_values().values()), dtype=float)
+        proven = dual_bound(program.linear, duals)
+        details |= _marginals(program, values, duals)
+    if not program.whole and program.squares and values is not None:
+        below = _below_squares(program, values, budget)
+        proven, safe = (proven, False) if below is None else (below, True)
+        details["values"] = program.values(values)
+    ended = by_mathopt.ended(result, budget)
+    return Run(solver, values is not None, proven, ended, safe, details)
+
+
+def _below_squares(program: NamedProgram, at: np.ndarray, budget: Budget) -> float | None:
+    """A bound on a program of squares from any point: its tangent there lies below, and is linear."""
+    if any(a != b or factor < 0 for (a, b), factor in program.squares.items()):
+        return None
+    cost, offset = program.linear.cost.copy(), program.linear.offset
+    for (j, _), factor in program.squares.items():
+        cost[j] += 2 * factor * at[j]
+        offset -= factor * float(at[j]) ** 2
+    tangent = replace(program.linear, cost=cost, offset=offset)
+    bound, _ = highs.relaxation_bound(tangent, budget)
+    return bound
+
+
+def to_mathopt(program: NamedProgram) -> tuple[mathopt.Model, list[mathopt.Variable]]:
+    """The same program as a MathOpt model, and its variables column by column."""
+    p = program.linear
+    model = mathopt.Model(name=program.name)
+    boxes = zip(p.column_lower.tolist(), p.column_upper.tolist(), p.integer.tolist(), strict=True)
+    columns = [model.add_variable(lb=low, ub=high, is_integer=whole) for low, high, whole in boxes]
+    matrix = sp.csr_array(p.matrix)
+    ends, at, factors = matrix.indptr.tolist(), matrix.indices.tolist(), matrix.data.tolist()
+    for r, (low, high) in enumerate(zip(p.row_lower.tolist(), p.row_upper.tolist(), strict=True)):
+        row = model.add_linear_constraint(lb=low, ub=high)
+        for e in range(ends[r], ends[r + 1]):
+            row.set_coefficient(columns[at[e]], factors[e])
+    model.objective.offset = p.offset
+    for column, cost in zip(columns, p.cost.tolist(), strict=True):
+        model.objective.set_linear_coefficient(column, cost)
+    for (a, b), factor in program.squares.items():
+        model.objective.set_quadratic_coefficient(columns[a], columns[b], factor)
+    return model, columns
+
+
+def _marginals(program: NamedProgram, values: np.ndarray | None, duals: np.ndarray) -> dict[str, Any]:
+    """Values, multipliers and reduced costs, by name."""
+    reduced = program.linear.cost - sp.csr_array(program.linear.matrix).T @ duals
+    made: dict[str, Any] = {"duals": program.multipliers(duals), "reduced_costs": program.values(reduced)}
+    return made if values is None else {**made, "values": program.values(values)}

@@ -1,0 +1,72 @@
+"""Step 4 of ALBIC ([Madsen2016], Algorithm 2): the allocation program under demands, for its statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.problem import Violation
+from keyshift.models.workload import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class StepFour:
+    r"""Balance, while sets of key groups move as one and a pair comes together.
+
+    To (1)-(7) of `KeyGroupAllocation`, with its objective and its numbers of :math:`x_{ki}`, come, for the sets
+    :math:`P_1, P_2, \dots` of step 2 and for the pair of step 3 with the sets that its ends belong to, M, and its
+    node j:
+
+    .. math::
+
+        (12) \quad & x_{ki} = x_{li}    && \text{for neighbours } k, l \text{ in a set, and every } i \\
+        (13) \quad & x_{ki} = 0         && \text{for every } k \in M \text{ and } i \ne j
+
+    The usual way is to contract every set to one key group of all its load and cost, and to take what the pair needs
+    off the limit (`keyshift.heuristics.collocation.albic`). Both have the same plans where there is one limit on
+    migrations, on their cost or on their number; with both, a contracted set weighs what it takes of the tighter one,
+    and this statement keeps each limit for itself.
+
+    Attributes
+    ----------
+    allocation : KeyGroupAllocation
+        The workload as measured, and the limits.
+    sets : tuple of ndarray of int
+        Key groups that move as one; disjoint.
+    members : ndarray of int
+        M; empty where no pair is demanded.
+    node : int
+        j.
+    """
+
+    allocation: KeyGroupAllocation
+    sets: tuple[IntArray, ...] = ()
+    members: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    node: int = -1
+
+    def neighbours(self) -> Iterator[tuple[int, int]]:
+        """The pairs of (12)."""
+        for members in self.sets:
+            yield from pairwise(np.sort(members).tolist())
+
+    def violations(self, assignment: IntArray) -> list[Violation]:
+        """What an assignment breaks, of the limits, of the sets and of the pair."""
+        return [*self.allocation.violations(assignment), *self._torn_sets(assignment), *self._missed_demand(assignment)]
+
+    def _torn_sets(self, assignment: IntArray) -> list[Violation]:  # (12)
+        return [
+            Violation("sets", f"key groups {k} and {other} of one set are on two nodes", k)
+            for k, other in self.neighbours()
+            if assignment[k] != assignment[other]
+        ]
+
+    def _missed_demand(self, assignment: IntArray) -> list[Violation]:  # (13)
+        return [
+            Violation("pair", f"key group {k} is on node {assignment[k]}, it should be on node {self.node}", k)
+            for k in self.members.tolist()
+            if assignment[k] != self.node
+        ]

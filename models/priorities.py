@@ -1,0 +1,174 @@
+"""Priorities: several measures of an assignment, each minimised among the assignments that are best in those before."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from keyshift.models.errors import InputError
+from keyshift.models.problem import Problem, Violation
+
+TIE = 1e-6
+"""Two values of a measure are the same when they differ by so much of its unit."""
+WITHIN = 0.9
+"""A proven stage lets later ones use so much of the tolerance, so that what they find is still optimal in it."""
+ROUNDING = 0.05
+"""Share of the tolerance by which the rounding of sums may exceed what is kept."""
+
+
+class Prioritised(Problem):
+    r"""A problem whose answer may be the best in several measures, one after another.
+
+    With ``priorities = (f1, f2, ...)`` the answer is the lexicographic minimum: of least :math:`f_1`; among those
+    of least :math:`f_2`; and so on. Two values that are closer than `tie` are the same.
+
+    A subclass names its `measures`, which are metrics of its own, and its `own_measure`, which its formulation minimises.
+    """
+
+    measures: ClassVar[tuple[str, ...]]
+    """The metrics that `priorities` may name."""
+
+    priorities: str | tuple[str, ...]
+
+    @property
+    def own_measure(self) -> str:
+        """The measure that the formulation minimises."""
+        return self.measures[0]
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The measures in the order in which they are minimised; the first is the objective."""
+        return tuple(self.priorities) or (self.own_measure,)
+
+    def plain(self) -> Self:
+        """The same problem with nothing but its own objective."""
+        return replace(self, priorities=()) if self.priorities else self  # type: ignore[type-var]
+
+    def _read_priorities(self) -> None:
+        """Read the field `priorities`, or raise `InputError`."""
+        given: Any = self.priorities
+        names = given.replace(",", " ").split() if isinstance(given, str) else given
+        known = ", ".join(self.measures)
+        if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
+            raise InputError(f"priorities = {given!r} must be names of measures, the first the most important: {known}")
+        names = tuple(names)
+        for place, name in enumerate(names):
+            if name not in self.measures:
+                raise InputError(f"priorities[{place}] = {name!r}: {self.name} has the measures {known}")
+            if name in names[:place]:
+                raise InputError(f"priorities names {name!r} twice")
+        self._put("priorities", names)
+
+    def limited(self, kept: Mapping[str, float]) -> Self | None:
+        """The problem with measures kept by limits of its own; None where it has no such limits."""
+        return None if kept else self.plain()
+
+    @abstractmethod
+    def unit(self, measure: str) -> float:
+        """The size of one natural unit of a measure, > 0."""
+
+    def tie(self, measure: str, value: float) -> float:
+        """How far apart two values of a measure may be, one of them given, and still be the same."""
+        return TIE * self.unit(measure)
+
+    def measured(self, measure: str, assignment: np.ndarray) -> float:
+        """A measure of a canonical assignment."""
+        return float(self.metrics(assignment)[measure])
+
+    def rank(self, assignment: np.ndarray) -> tuple[float, ...]:
+        """The measures of a canonical assignment in the order of the priorities."""
+        return tuple(self.measured(name, assignment) for name in self.stages)
+
+
+class StageBound(NamedTuple):
+    """What a method proves about one stage."""
+
+    measure: str
+    bound: float | None
+    kept: Mapping[str, float]
+
+
+class Priority(NamedTuple):
+    """One stage of an answer to a problem with priorities.
+
+    Attributes
+    ----------
+    measure : str
+    value : float
+        Of the answer, computed from its assignment.
+    bound : float or None
+        No assignment that stays within `given` has less.
+    proven : bool
+        Whether value and bound are the same, within the problem's tolerance for the measure.
+    given : dict of str to float
+        What the earlier measures may at most be for the bound to hold: where an earlier stage is not proven, better
+        values of it may leave less - or more - to this one.
+    """
+
+    measure: str
+    value: float
+    bound: float | None
+    proven: bool
+    given: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Stage(Problem):
+    """One stage: a measure to minimise, with the earlier ones kept.
+
+    Parameters
+    ----------
+    problem : Prioritised
+        Without priorities.
+    measure : str
+    kept : mapping of str to float
+        The most that each earlier measure may be.
+    """
+
+    name: ClassVar[str] = "stage"
+
+    problem: Prioritised
+    measure: str
+    kept: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def objective_name(self) -> str:  # type: ignore[override]
+        """What the objective measures."""
+        return self.measure.replace("_", " ")
+
+    @property
+    def scale(self) -> float:
+        return self.problem.unit(self.measure)
+
+    def tolerance_of(self, objective: float) -> float:
+        """What counts as a tie."""
+        return self.problem.tie(self.measure, objective)
+
+    def canonical(self, assignment: Any) -> np.ndarray:
+        return self.problem.canonical(assignment)
+
+    def objective(self, assignment: np.ndarray) -> float:
+        return self.problem.measured(self.measure, assignment)
+
+    def metrics(self, assignment: np.ndarray) -> dict[str, float]:
+        return self.problem.metrics(assignment)
+
+    def violations(self, assignment: np.ndarray) -> list[Violation]:
+        return [*self.problem.violations(assignment), *self._given_up(assignment)]
+
+    def _given_up(self, assignment: np.ndarray) -> list[Violation]:
+        figures = {name: self.problem.measured(name, assignment) for name in self.kept}
+        return [
+            Violation(name, f"{name} is {figures[name]:g}, an earlier stage has {most:g}", amount=figures[name] - most)
+            for name, most in self.kept.items()
+            if figures[name] > most + ROUNDING * self.problem.tie(name, most)
+        ]
+
+    def most(self, value: float, bound: float | None) -> float:
+        """What later stages may make of this one that ended at a value: all that is as good, if it is proven."""
+        tie = self.tolerance_of(value)
+        return value if bound is None or value - bound > tie else max(value, bound + WITHIN * tie)

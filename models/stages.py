@@ -1,0 +1,122 @@
+"""What the declarative statements of problems with priorities share: minimise one measure, keep others."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from keyshift.models.integers import Scaled, scaled
+from keyshift.models.priorities import ROUNDING, Stage
+from keyshift.models.workload import FloatArray, IntArray
+
+WIDE = 1e-8
+"""Of a measure's unit: so much wider a Pyomo model keeps it, since solvers keep rows within tolerances."""
+FLOATS = 1e-12
+"""Of a measure's unit: more than the float sums of the check are wrong by."""
+
+
+class PyomoStages(ABC):
+    """A Pyomo statement whose objective can be any measure of its problem."""
+
+    model: Any
+
+    @abstractmethod
+    def measure(self, name: str) -> tuple[Any, float]:
+        """A measure as an expression of the variables, in units of the number that comes with it."""
+
+    def minimise(self, name: str) -> float:
+        """Make a measure the objective; returns the unit in which the model has it."""
+        import pyomo.environ as pyo
+
+        expression, unit = self.measure(name)
+        self.model.del_component("objective")
+        self.model.objective = pyo.Objective(expr=expression)
+        return unit
+
+    def keep(self, name: str, most: float) -> None:
+        """Add a row: a measure is at most so much."""
+        import pyomo.environ as pyo
+
+        expression, unit = self.measure(name)
+        if not hasattr(self.model, "kept"):
+            self.model.kept = pyo.Constraint(pyo.Any)
+        if not isinstance(expression, int | float):
+            self.model.kept[name] = expression <= most / unit + WIDE
+
+
+@dataclass(frozen=True)
+class WholeMeasure:
+    """A measure in whole numbers.
+
+    Attributes
+    ----------
+    expression
+        Of a CP-SAT model's variables.
+    most : callable
+        The most that the expression can be, if rounded down, for an assignment whose measure is so much.
+    least : callable
+        A float not above the measure of any assignment for which the expression is so much.
+    """
+
+    expression: Any
+    most: Callable[[float], int]
+    least: Callable[[int], float]
+
+    @classmethod
+    def count(cls, expression: Any) -> WholeMeasure:
+        """A measure that is a whole number itself."""
+        return cls(expression, lambda most: math.floor(most + 1e-6), float)
+
+    @classmethod
+    def sum(cls, numbers: Scaled, expression: Any, terms: int, unit: float, rest: float = 0.0) -> WholeMeasure:
+        """`rest` plus a sum of at most so many of scaled numbers, which the expression adds up."""
+        doubt = FLOATS * unit + numbers.error * terms
+
+        def most(value: float) -> int:
+            return math.floor(Fraction(value - rest + doubt) * numbers.scale)
+
+        return cls(expression, most, lambda whole: float(Fraction(whole) / numbers.scale) + rest - doubt)
+
+
+class CpSatStages(ABC):
+    """A CP-SAT statement whose objective can be any measure of its problem."""
+
+    model: Any
+
+    @abstractmethod
+    def measure(self, name: str) -> WholeMeasure:
+        """A measure in whole numbers."""
+
+    def minimise(self, name: str) -> Callable[[int], float]:
+        """Make a measure the objective; returns what turns a bound on it into one on the measure."""
+        made = self.measure(name)
+        self.model.minimize(made.expression)
+        if isinstance(made.expression, int):  # CP-SAT drops an objective that nothing can change
+            value = made.expression
+            return lambda proven: made.least(value)
+        return made.least
+
+    def keep(self, name: str, most: float) -> None:
+        """Add a row: a measure is at most so much."""
+        made = self.measure(name)
+        self.model.add(made.expression <= made.most(most)).with_name(f"kept[{name}]")
+
+
+def state(stage: Stage, statement: Any) -> Any:
+    """Make a statement that of a stage; returns what its `minimise` returns."""
+    for name, most in stage.kept.items():
+        statement.keep(name, most + ROUNDING * stage.problem.tie(name, most))
+    return statement.minimise(stage.measure)
+
+
+def weighed(weights: FloatArray, chosen: list[Any]) -> tuple[Scaled, Any]:
+    """Weights as whole numbers, and the sum of those that are chosen: an expression, 0 or 1 for each."""
+    made = scaled(np.asarray(weights, dtype=float))
+    values: IntArray = made.values
+    return made, sum(int(v) * item for v, item in zip(values, chosen, strict=True) if v)

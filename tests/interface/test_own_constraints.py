@@ -1,0 +1,196 @@
+"""Constraints of one's own: hundreds of random ones, against trying every assignment under the same constraint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+from instances import allocation, collocation
+from least import least
+from ortools.sat.python import cp_model
+
+import keyshift as ks
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A side constraint: as a test of an assignment, and as it is added to a model's variables."""
+
+    kind: str
+    groups: tuple[int, int]
+    node: int
+    most: int
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator, p: int, n: int) -> Rule:
+        kind = str(rng.choice(["apart", "pin", "at most", "implies"]))
+        first, second = rng.choice(p, 2, replace=False).tolist()
+        return cls(kind, (first, second), int(rng.integers(n)), int(rng.integers(0, p)))
+
+    def keeps(self, a: np.ndarray) -> bool:
+        (k, other), i = self.groups, self.node
+        return {
+            "apart": a[k] != a[other],
+            "pin": a[k] == i,
+            "at most": (a == i).sum() <= self.most,
+            "implies": a[k] != i or a[other] == i,
+        }[self.kind]
+
+    def rows(self, x: dict, p: int, n: int):
+        """Terms, and what they must not exceed: x maps the open pairs to variables."""
+        (k, other), i = self.groups, self.node
+
+        def at(k: int, i: int):
+            return x.get((k, i), 0)
+
+        if self.kind == "apart":
+            return [(at(k, j) + at(other, j), 1) for j in range(n)]
+        if self.kind == "pin":
+            return [(sum(at(k, j) for j in range(n) if j != i), 0)]
+        if self.kind == "at most":
+            return [(sum(at(g, i) for g in range(p)), self.most)]
+        return [(at(k, i) - at(other, i), 0)]
+
+
+def added(model: ks.Model, rules: list[Rule], p: int, n: int) -> None:
+    """Put the rules into the native model, by its own means."""
+    if model.kind == "pyomo":
+        x = dict(model.native.x.items())
+        model.native.mine = pyo.ConstraintList()
+        for rule in rules:
+            for terms, most in rule.rows(x, p, n):
+                if not isinstance(terms, int):
+                    model.native.mine.add(terms <= most)
+    else:
+        assert isinstance(model.native, cp_model.CpModel)
+        for rule in rules:
+            for terms, most in rule.rows(model.statement.x, p, n):
+                if not isinstance(terms, int):
+                    model.native.add(terms <= most)
+
+
+def agree(count: int, seed: int) -> dict[str, int]:
+    """Draw instances with one to three rules each, and hold both languages against trying everything."""
+    rng = np.random.default_rng(seed)
+    seen = {"answered": 0, "none": 0, "restricted": 0}
+    for number in range(count):
+        source = collocation if number % 5 == 4 else allocation
+        p, n = 4, int(rng.integers(2, 4))
+        problem = source.random_problem(rng, p, n)
+        if problem.conflicts():
+            continue
+        p, n = problem.workload.key_groups, problem.workload.nodes
+        rules = [Rule.draw(rng, p, n) for _ in range(rng.integers(1, 4))]
+        best = least(problem, lambda a: all(rule.keeps(a) for rule in rules))  # noqa: B023
+        seen["restricted"] += best != least(problem)
+        for kind in ("pyomo", "cp-sat"):
+            model = ks.model(problem, kind)
+            added(model, rules, p, n)
+            solution = model.solve(time_limit=60)
+            changed = not model.as_stated()
+            if best is None:
+                assert solution.assignment is None or not changed, (kind, rules, solution)
+                seen["none"] += 1
+                continue
+            found = solution.assignment
+            assert found is not None, (kind, rules, problem.arguments(), solution)
+            assert all(rule.keeps(found) for rule in rules), (kind, rules, found)
+            assert abs(solution.objective - best) <= problem.tolerance, (kind, rules, solution, best)
+            assert not changed or (solution.status == "feasible" and solution.bound is None)
+            if changed and "bound_with_additions" in solution.details:
+                assert solution.details["bound_with_additions"] <= best + problem.tolerance
+            seen["answered"] += 1
+    return seen
+
+
+def test_own_constraints_stay_in_force():
+    seen = agree(24, seed=3)
+    assert seen["answered"] >= 20
+    assert seen["restricted"] >= 5
+
+
+@pytest.mark.slow
+def test_hundreds_of_own_constraints_stay_in_force():
+    seen = agree(400, seed=4)
+    print(seen)
+    assert seen["answered"] >= 400
+    assert seen["restricted"] >= 100
+
+
+def small() -> ks.KeyGroupAllocation:
+    w = ks.Workload(load=[6, 3, 2, 1], state=[9, 2, 2, 1], current=[0, 0, 0, 1], nodes=2)
+    return ks.KeyGroupAllocation(w, max_migrations=2)
+
+
+def test_a_model_with_nothing_added_is_as_stated():
+    for kind in ("pyomo", "cp-sat"):
+        model = ks.model(small(), kind)
+        assert model.as_stated()
+        model.start([0, 0, 0, 1])
+        assert model.as_stated()
+        assert model.solve().status == "optimal"
+        assert model.as_stated()
+
+
+def test_a_change_that_frees_the_model_claims_nothing_and_is_offered_with_what_it_breaks():
+    model = ks.model(small())
+    model.native.migrations.deactivate()
+    model.native.objective.deactivate()
+    model.native.other = pyo.Objective(expr=sum(x for (_, i), x in model.native.x.items() if i == 0))
+    solution = model.solve()
+    assert not model.as_stated()
+    assert solution.bound is None
+    assert solution.assignment is None
+    assert solution.offered.tolist() == [1, 1, 1, 1]
+    assert solution.violations[0].rule == "max_migrations"
+
+
+def test_a_fixed_variable_is_a_change():
+    model = ks.model(small())
+    model.native.x[0, 1].fix(1)
+    assert not model.as_stated()
+    assert model.solve().assignment[0] == 1
+
+
+def test_what_somebody_else_solved_is_read():
+    model = ks.model(small())
+    pyo.SolverFactory("appsi_highs").solve(model.native)
+    assert ks.check(model.problem, model.assignment()).objective == 0
+    whole = ks.model(small(), "cp-sat")
+    with pytest.raises(ks.InputError, match="nobody has solved"):
+        whole.assignment()
+    solver = cp_model.CpSolver()
+    solver.solve(whole.native)
+    assert ks.check(whole.problem, whole.assignment(solver)).objective == 0
+
+
+def test_a_solver_that_is_not_there_is_one_sentence_with_those_that_are():
+    for name in ("gurobi", "no-such-solver"):
+        with pytest.raises(ks.InputError, match=rf"'{name}' is not on this machine; there are highs, scip, cp-sat"):
+            ks.model(small()).solve(name)
+    with pytest.raises(ks.InputError, match="solved by cp-sat, not by 'highs'"):
+        ks.model(small(), "cp-sat").solve("highs")
+
+
+@pytest.mark.parametrize("solver", ["highs", "scip", "cp-sat", "appsi_highs"])
+def test_every_solver_gives_a_checked_solution(solver):
+    problem = allocation.battery()["unequal nodes"]
+    solution = ks.model(problem).solve(solver)
+    assert solution.objective == pytest.approx(ks.solve(problem).objective)
+    assert solution.details["bound_from"].startswith(solver)
+    assert ("word" in solution.details["bound_from"]) == (solver != "highs")
+
+
+@pytest.mark.parametrize("solver", ["highs", "glop", "pdlp"])
+def test_a_relaxation_says_its_multipliers(solver):
+    w = ks.Workload(load=[6, 3, 2, 1], state=[9, 2, 2, 1], current=[0, 0, 0, 1], nodes=2)
+    relaxed = ks.model(ks.KeyGroupAllocation(w, max_migrations=0)).relax()
+    solution = relaxed.solve(solver)
+    assert solution.bound == pytest.approx(5, abs=1e-3)
+    assert solution.details["duals"]["migrations"] <= 0
+    assert {"d", "x[k0,n1]"} <= set(solution.details["reduced_costs"])
+    assert "safe" in solution.details["bound_from"]
+    with pytest.raises(ks.InputError, match="no variables for an assignment"):
+        relaxed.assignment()
