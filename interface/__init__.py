@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from keyshift.fronts.front import Distance, Front, pareto
     from keyshift.heuristics.splitting.chooser import choose_splitting
     from keyshift.heuristics.splitting.partitioner import Partitioner
+    from keyshift.modelling.answers import read_answer
+    from keyshift.modelling.model import Model
+    from keyshift.modelling.opening import model, statements
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
     from keyshift.models.files.plan import read_plan
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from keyshift.replays.planner import Planner
     from keyshift.replays.scaling import Planned, Scaling, TargetUtilisation
     from keyshift.solving import check, solve
+    from keyshift.studies.drawing import families, family
+    from keyshift.studies.study import Study, StudyProgress, study
 
 from keyshift.version import __version__ as __version__
 
@@ -65,6 +70,7 @@ _LAZY = {
     "MigrationPolicy": "keyshift.models.intervals",
     "MigrationSequence": "keyshift.models.intervals",
     "MixedRouting": "keyshift.models.routing",
+    "Model": "keyshift.modelling.model",
     "MovementWithinLimits": "keyshift.models.mclb",
     "Partitioner": "keyshift.heuristics.splitting.partitioner",
     "Phase": "keyshift.models.plans.phase",
@@ -74,14 +80,20 @@ _LAZY = {
     "Replay": "keyshift.replays.adaptation",
     "RoutingTable": "keyshift.models.routing",
     "Scaling": "keyshift.replays.scaling",
+    "Study": "keyshift.studies.study",
+    "StudyProgress": "keyshift.studies.study",
     "TargetUtilisation": "keyshift.replays.scaling",
     "check": "keyshift.solving",
     "choose_splitting": "keyshift.heuristics.splitting.chooser",
     "compare": "keyshift.comparison",
     "explain": "keyshift.plans.explaining",
+    "families": "keyshift.studies.drawing",
+    "family": "keyshift.studies.drawing",
     "methods": "keyshift.catalogue",
+    "model": "keyshift.modelling.opening",
     "pareto": "keyshift.fronts.front",
     "plan": "keyshift.plans.making",
+    "read_answer": "keyshift.modelling.answers",
     "read_plan": "keyshift.models.files.plan",
     "read_solution": "keyshift.models.files.solution",
     "read_workload": "keyshift.models.files.workload",
@@ -89,6 +101,8 @@ _LAZY = {
     "repair": "keyshift.plans.repairing",
     "replay": "keyshift.replays.adaptation",
     "solve": "keyshift.solving",
+    "statements": "keyshift.modelling.opening",
+    "study": "keyshift.studies.study",
     "write_workload": "keyshift.models.files.workload",
 }
 
@@ -113,6 +127,7 @@ __all__ = [
     "MigrationSequence",
     "MissingDependencyError",
     "MixedRouting",
+    "Model",
     "MovementWithinLimits",
     "Partitioner",
     "Phase",
@@ -126,6 +141,8 @@ __all__ = [
     "RoutingTable",
     "Scaling",
     "Solution",
+    "Study",
+    "StudyProgress",
     "TargetUtilisation",
     "Violation",
     "Workload",
@@ -133,9 +150,13 @@ __all__ = [
     "choose_splitting",
     "compare",
     "explain",
+    "families",
+    "family",
     "methods",
+    "model",
     "pareto",
     "plan",
+    "read_answer",
     "read_plan",
     "read_solution",
     "read_workload",
@@ -143,6 +164,8 @@ __all__ = [
     "repair",
     "replay",
     "solve",
+    "statements",
+    "study",
     "write_workload",
 ]
 

@@ -15,14 +15,19 @@ from keyshift.commands import (
     demo,
     diff,
     explain,
+    exporting,
+    families,
     generate,
+    importing,
     methods,
+    model,
     pareto,
     plan,
     remedies,
     replay,
     solve,
     stats,
+    study,
 )
 from keyshift.commands.options import ProblemCommand
 from keyshift.models.errors import BoundError, InputError, KeyshiftError
@@ -50,6 +55,7 @@ PROBLEM_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app.command("demo")(demo.demo)
 app.command("generate", context_settings=PROBLEM_OPTIONS)(generate.generate)
+app.command("families")(families.families)
 app.command("stats")(stats.stats)
 app.command("solve", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(solve.solve)
 app.command("compare", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(compare.compare)
@@ -58,9 +64,13 @@ app.command("explain", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(exp
 app.command("diff")(diff.diff)
 app.command("remedies", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(remedies.remedies)
 app.command("pareto", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(pareto.pareto)
+app.command("study", context_settings=PROBLEM_OPTIONS)(study.study)
 app.command("replay", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(replay.replay)
 app.command("check", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(check.check)
+app.add_typer(importing.app, name="import")
+app.command("export")(exporting.export)
 app.command("methods")(methods.methods)
+app.command("model", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(model.model)
 
 
 def _version(wanted: bool) -> None:

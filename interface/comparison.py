@@ -10,18 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 from keyshift.catalogue import find_method
 from keyshift.catalogue import methods as methods_of
+from keyshift.comparison_table import (
+    WIDE,
+    above,
+    best_bound_of,
+    best_of,
+    comparison_table,
+    notes,
+    offered_value,
+    said_worst,
+)
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import Progress
-from keyshift.models.arrays import real, whole
-from keyshift.models.solution import percent
+from keyshift.models.guards import real, whole
 from keyshift.solving import answered, interruptible, make_ready
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
     from rich.table import Table
-
-SHOWN_METRICS = ("migrations", "state_moved", "average_imbalance", "counters")
 
 
 @dataclass(frozen=True)
@@ -50,62 +57,58 @@ class Comparison:
     @property
     def best(self) -> Solution | None:
         """The solution of least objective, None when no method found one; it keeps every rule of the problem."""
-        found = [s for s in self.solutions if s.objective is not None and s.problem is self.problem]
-        return min(found, key=lambda s: s.objective) if found else None  # type: ignore[arg-type,return-value]
+        return best_of(self.problem, self.solutions)
 
     @property
     def best_bound(self) -> float | None:
         """The highest proven bound, None when there is none."""
-        return max((s.bound for s in self.solutions if s.bound is not None), default=None)
+        return best_bound_of(self.solutions)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a method: status, objective, its own bound and gap, the distance to the best bound, every metric."""
+        """One row for each method, failed ones included.
+
+        Returns
+        -------
+        DataFrame
+            Status, objective, bound; ``gap_abs`` and ``gap`` to the method's own bound, ``above_best_bound`` and
+            ``above_best_known`` to the best of all methods, in the objective's unit; of an answer that breaks rules
+            its value ``offered``, how many rules (``violations``), and the one it breaks most; every metric.
+        """
         import pandas as pd
 
+        best = None if self.best is None else self.best.objective
         rows = [
             {
                 "method": s.method, "status": s.status, "termination": s.termination, "objective": s.objective,
-                "bound": s.bound, "gap_abs": s.gap_abs, "gap": s.gap, "above_best_bound": self._above_best_bound(s),
-                "seconds": s.seconds, **s.metrics, "message": s.message,
+                "bound": s.bound, "gap_abs": s.gap_abs, "gap": s.gap, "above_best_bound": above(self.problem, s, self.best_bound),
+                "above_best_known": above(self.problem, s, best), "offered": offered_value(s),
+                "violations": len(s.violations), "worst_violation": said_worst(s), "seconds": s.seconds, **s.metrics,
+                "message": s.message,
             }
             for s in self.solutions
         ]  # fmt: skip
         return pd.DataFrame(rows)
 
-    def _above_best_bound(self, solution: Solution) -> float | None:
-        if solution.objective is None or self.best_bound is None or solution.problem is not self.problem:
-            return None
-        return max(0.0, solution.objective - self.best_bound)
-
-    def to_table(self, width: int = 120) -> Table:
+    def to_table(self, width: int = 80, *, wide: bool | None = None) -> Table:
         """The same as a Rich table, the figures that a reader compares first.
 
         Parameters
         ----------
-        width : int, default 120
-            Columns of the terminal; below 110 the table is plain, with fewer digits and without `above_best_bound`.
-        """
-        from rich import box
-        from rich.table import Table
+        width : int, default 80
+            Columns of the terminal.
+        wide : bool, optional
+            More digits, all shown metrics and the distances to the best bound and to the best known answer; by default from
+            `WIDE` columns on.
 
-        narrow = width < 110
-        title = f"{self.problem.name}: {self.problem.objective_name} (minimised)"
-        plain: dict[str, Any] = {"box": box.SIMPLE_HEAD, "pad_edge": False, "show_edge": False} if narrow else {}
-        table = Table(title=title, **plain)
-        table.add_column("method", no_wrap=True)
-        table.add_column("status", no_wrap=True)
-        shown = [m for m in SHOWN_METRICS if any(m in s.metrics for s in self.solutions)][: 1 if narrow else None]
-        above = [] if narrow else ["above best bound"]
-        gap, digits = ("gap %", 5) if narrow else ("gap (% of objective)", 6)
-        for heading in ("objective", "bound", gap, *above, *(m.replace("_", " ") for m in shown), "seconds"):
-            table.add_column(heading, justify="right", no_wrap=heading not in ("state moved", "average imbalance"))
-        for s in self.solutions:
-            best = [] if narrow else [self._above_best_bound(s)]
-            cells = [number(value, digits, self.problem.scale) for value in (s.objective, s.bound)]
-            cells += [percent(s.gap), *(number(value, digits, self.problem.scale) for value in best)]
-            cells += [number(s.metrics.get(m), digits) for m in shown]
-            table.add_row(s.method, s.status, *cells, f"{s.seconds:.2f}")
-        return table
+        Notes
+        -----
+        A value with an asterisk belongs to an answer that breaks rules, or answers another problem: it is not ranked.
+        """
+        return comparison_table(self.problem, self.solutions, width >= WIDE if wide is None else wide)
+
+    def notes(self) -> list[str]:
+        """What the table's asterisks mean, and what the methods have to say: a line each."""
+        return notes(self.problem, self.solutions)
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Draw objective and bound of every method, and the loads before and after where the problem has them.
@@ -129,20 +132,11 @@ class Comparison:
     def __str__(self) -> str:
         from rich.console import Console
 
-        console = Console(file=io.StringIO(), width=120, force_jupyter=False)
+        console = Console(file=io.StringIO(), width=80, force_jupyter=False)
         console.print(self.to_table())
+        for note in self.notes():
+            console.print(note, markup=False, highlight=False)
         return console.file.getvalue()  # type: ignore[attr-defined]
-
-
-def number(value: float | None, digits: int = 6, scale: float = 0.0) -> str:
-    """A figure for a table: a dash where there is none, 0 for what is less than a billionth of a natural unit."""
-    if value is None:
-        return "-"
-    if abs(value) <= 1e-9 * scale:
-        return "0"
-    if float(value).is_integer() and abs(value) < 1e9:
-        return f"{value:,.0f}"
-    return f"{value:,.{digits}g}" if abs(value) < 10**digits else f"{value:.{digits - 1}g}"
 
 
 def compare(
@@ -182,13 +176,13 @@ def compare(
     known = {m.name: m for m in methods_of(problem)}
     chosen = [find_method(problem, name) for name in (known if methods is None else methods)]
     for name in options:
-        if not any(name in method.options for method in chosen):
+        if not any(name in method.option_names for method in chosen):
             raise InputError(f"none of the methods {', '.join(m.name for m in chosen)} has an option {name!r}")
     limit = real("time_limit", time_limit)
     seed = whole("seed", seed, optional=False) or 0
+    own = [m.checked({k: v for k, v in options.items() if k in m.option_names}) for m in chosen]
     solutions: list[Solution] = []
-    for method in chosen:
-        own = {k: v for k, v in options.items() if k in method.options}
+    for method, settings in zip(chosen, own, strict=True):
         try:
             make_ready(problem, method, None)
         except KeyboardInterrupt:
@@ -197,7 +191,7 @@ def compare(
             break
         budget = Budget(limit, watch)
         with interruptible(budget.interrupt):
-            solutions.append(answered(problem, method, budget, seed, None, own))
+            solutions.append(answered(problem, method, budget, seed, None, settings))
         if budget.interrupted:
             break
     return Comparison(problem, tuple(solutions))

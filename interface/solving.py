@@ -6,16 +6,21 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from keyshift.catalogue import find_method
+from keyshift.catalogue.loading import load
 from keyshift.catalogue.method import Method
 from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
 from keyshift.models.answer import Progress
-from keyshift.models.arrays import real, whole
+from keyshift.models.guards import real, whole
+from keyshift.models.priorities import Prioritised
 
+_STOPS: list[Callable[[], None]] = []
+"""Ctrl-C calls these: one for each `interruptible` block that runs, the outermost first."""
 MOST_SEED = 2**31 - 1
 """The largest seed that all solvers take."""
 
@@ -63,7 +68,7 @@ def solve(
     options = chosen.checked(options)
     limit = real("time_limit", time_limit)
     seed = whole("seed", seed, most=MOST_SEED, optional=False) or 0
-    known = _read_start(problem, start)
+    known = read_start(problem, start)
     make_ready(problem, chosen, known)
     budget = Budget(limit, watch)
     with interruptible(budget.interrupt):
@@ -82,9 +87,13 @@ def answered(
 
 
 def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> None:
-    """Compile what a method needs, and what finds its start where none is given: the clock stands meanwhile."""
+    """Compile what a method needs, and what finds its start where none is given: the clock does not run meanwhile."""
     for used in (method, *(find_method(problem, name) for name in method.warm_start if start is None)):
         used.make_ready()
+    if isinstance(problem, Prioritised) and problem.priorities:
+        from keyshift.solvers.stages.warm_up import compile_search
+
+        compile_search()
 
 
 def check(problem: Problem, assignment: Any) -> CheckReport:
@@ -103,7 +112,8 @@ def check(problem: Problem, assignment: Any) -> CheckReport:
     return problem.check(assignment.assignment if isinstance(assignment, Solution) else assignment)
 
 
-def _read_start(problem: Problem, start: Any) -> np.ndarray | None:
+def read_start(problem: Problem, start: Any) -> np.ndarray | None:
+    """A start as an assignment that keeps the problem's rules, or `InputError`."""
     if start is None:
         return None
     if isinstance(start, Solution):
@@ -119,6 +129,26 @@ def _read_start(problem: Problem, start: Any) -> np.ndarray | None:
 def _run(
     problem: Problem, method: Method, budget: Budget, seed: int, start: np.ndarray | None, options: dict[str, Any]
 ) -> Answer:
+    if not isinstance(problem, Prioritised) or not problem.priorities or method.kind == "relaxation":
+        return _own(problem, method, budget, seed, start, options)
+    from keyshift.solvers.stages.lexicographic import lexicographic
+
+    def own(posed: Problem, share: Budget, known: np.ndarray | None) -> Answer:
+        return _own(posed, method, share, seed, known, options)
+
+    if start is None and method.takes_start:
+        start = best_start(problem, method.warm_start, budget, seed)
+    later = None if method.later is None else load(method.later)
+    return lexicographic(problem, own, later, budget=budget, seed=seed, start=start)
+
+
+def _own(
+    problem: Problem, method: Method, budget: Budget, seed: int, start: np.ndarray | None, options: dict[str, Any]
+) -> Answer:
+    """The method on a problem's own objective; a relaxation of a problem that puts another first bounds nothing."""
+    if isinstance(problem, Prioritised) and problem.priorities:
+        answer = _own(problem.plain(), method, budget, seed, start, options)
+        return answer if problem.stages[0] == problem.own_measure else replace(answer, bound=None)
     if not method.takes_start:
         return method.function(problem, budget=budget, seed=seed, **options)
     if start is None:
@@ -142,6 +172,7 @@ def _with_start(problem: Problem, method: Method, answer: Answer, start: np.ndar
 def best_start(problem: Problem, names: tuple[str, ...], budget: Budget, seed: int) -> np.ndarray | None:
     """The best feasible assignment among some heuristics' answers and the current one; None if there is none."""
     candidates = []
+    plain = problem.plain() if isinstance(problem, Prioritised) else problem
     workload = getattr(problem, "workload", None)
     if names and workload is not None:
         candidates.append(workload.current)
@@ -149,7 +180,7 @@ def best_start(problem: Problem, names: tuple[str, ...], budget: Budget, seed: i
         if budget.expired:
             break
         share = budget.part(0.25)  # a start must leave time for what starts from it
-        candidates.append(find_method(problem, name).function(problem, budget=share, seed=seed).assignment)
+        candidates.append(find_method(problem, name).function(plain, budget=share, seed=seed).assignment)
     feasible: list[tuple[float, int, np.ndarray]] = []
     for candidate in candidates:
         try:
@@ -163,18 +194,27 @@ def best_start(problem: Problem, names: tuple[str, ...], budget: Budget, seed: i
 
 @contextmanager
 def interruptible(stop: Callable[[], None]) -> Iterator[None]:
-    """Let the first Ctrl-C call `stop` and the second one end the program; only the main thread may do so."""
+    """Let the first Ctrl-C call `stop` and the second one end the program; only the main thread may do so.
+
+    Where one such block runs within another - a solve within a search for remedies - the first Ctrl-C stops them all.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    before = signal.getsignal(signal.SIGINT)
 
     def first(signum: int, frame: object) -> None:
         signal.signal(signal.SIGINT, before)
-        stop()
+        for each in _STOPS:
+            each()
 
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, first)
+    outermost = not _STOPS
+    _STOPS.append(stop)
+    if outermost:
+        signal.signal(signal.SIGINT, first)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        _STOPS.pop()
+        if outermost:
+            signal.signal(signal.SIGINT, before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -21,6 +22,17 @@ class _Stopped(BaseException):
     """Raised in a thread whose work is not wanted any more."""
 
 
+class _OfThoseThatGoOn(logging.Filter):
+    """Keeps Pyomo from logging as an error that the thread which writes a model down was stopped."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.thread not in _STOPPED
+
+
+_STOPPED: set[int] = set()
+logging.getLogger("pyomo.core").addFilter(_OfThoseThatGoOn())
+
+
 def within(budget: Budget, make: Callable[[], Made]) -> Made | None:
     """Run what cannot look at the clock itself, such as writing a model down; None when the budget ends first.
 
@@ -36,6 +48,8 @@ def within(budget: Budget, make: Callable[[], Made]) -> Made | None:
             pass
         except BaseException as error:  # handed on to the caller below
             failures.append(error)
+        finally:
+            _STOPPED.discard(threading.get_ident())
 
     worker = threading.Thread(target=work, daemon=True)
     if budget.expired:
@@ -45,6 +59,7 @@ def within(budget: Budget, make: Callable[[], Made]) -> Made | None:
         worker.join(POLL_SECONDS)
         if worker.is_alive() and budget.expired:
             assert worker.ident is not None
+            _STOPPED.add(worker.ident)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(_Stopped))
             worker.join(LAST_WORDS)
             return None

@@ -18,6 +18,7 @@ from pyomo.repn.plugins.standard_form import LinearStandardFormCompiler
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached, Termination
+from keyshift.models.doubts import HIGHS_DOUBT
 from keyshift.models.errors import InputError
 from keyshift.models.integers import Scaled, scaled
 from keyshift.models.workload import IntArray
@@ -26,14 +27,13 @@ from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 from keyshift.solvers.scaling import Units, in_units
 from keyshift.solvers.threads import until_limit
 
-DOUBT = 2e-7
-"""HiGHS proves its bounds within tolerances (integrality 1e-8, dual feasibility 1e-7): so much of the objective's
-size, of its largest coefficient or of the bound itself, is taken off every bound of a mixed-integer program."""
+FEASIBILITY = 1e-8
+"""HiGHS may also leave what lies this little below its incumbent unexplored: it is taken off every bound, as its doubt is."""
 PRESOLVE_RULE_OFF = 1 << 9
 """The rule for equations of two columns: with it HiGHS 1.14 proves wrong optima where coefficients are nearly equal or lie
 far apart (tests/solvers/test_scales.py)."""
 LARGEST_DOUBT = 0.25
-"""A bound is rounded up to a whole number only if its doubt is below so much of one."""
+"""A bound is rounded up to a whole number only if its doubt is below this share of one unit."""
 _ENDED: dict[highspy.HighsModelStatus, Termination] = {
     highspy.HighsModelStatus.kOptimal: "optimal",
     highspy.HighsModelStatus.kInfeasible: "infeasible",
@@ -50,7 +50,7 @@ class HighsResult:
     values : ndarray or None
         In the units of the program given.
     bound : float
-        HiGHS's dual bound less `DOUBT`, rounded up to the next value that can occur where the objective is a sum of
+        HiGHS's dual bound less `HIGHS_DOUBT`, rounded up to the next value that can occur where the objective is a sum of
         whole multiples of something; -inf for a relaxation, whose bound is `safe_bounds.dual_bound` of `row_duals`.
     termination : str
         "gap" where HiGHS gave up by itself.
@@ -134,6 +134,12 @@ def minimise_model(model: pyo.ConcreteModel, budget: Budget, *, warm: bool = Fal
 
 def compile_model(model: pyo.ConcreteModel) -> tuple[LinearProgram, list[pyo.Var]]:
     """Turn a linear Pyomo model into matrices; the second result says which variable each column is."""
+    program, columns, _ = compile_rows(model)
+    return program, columns
+
+
+def compile_rows(model: pyo.ConcreteModel) -> tuple[LinearProgram, list[pyo.Var], list[pyo.Constraint]]:
+    """As `compile_model`; the third result says which constraint each row is, a range being two."""
     form = LinearStandardFormCompiler().write(model, mixed_form=True)
     kinds = np.array([row.bound_type for row in form.rows])
     rhs = np.asarray(form.rhs, dtype=float)
@@ -143,11 +149,11 @@ def compile_model(model: pyo.ConcreteModel) -> tuple[LinearProgram, list[pyo.Var
         matrix=sp.csr_array(form.A),
         row_lower=np.where(kinds >= 0, np.where(kinds == 1, -np.inf, rhs), rhs),
         row_upper=np.where(kinds <= 0, np.where(kinds == -1, np.inf, rhs), rhs),
-        column_lower=np.array([v.lb for v in form.columns], dtype=float),
-        column_upper=np.array([v.ub for v in form.columns], dtype=float),
+        column_lower=np.array([-np.inf if v.lb is None else v.lb for v in form.columns], dtype=float),
+        column_upper=np.array([np.inf if v.ub is None else v.ub for v in form.columns], dtype=float),
         integer=np.array([not v.is_continuous() for v in form.columns]),
     )
-    return program, list(form.columns)
+    return program, list(form.columns), [row.constraint for row in form.rows]
 
 
 def minimise(
@@ -179,8 +185,8 @@ def minimise(
         "threads": threads,
         "mip_rel_gap": 0.0,
         "mip_abs_gap": 0.0,
-        "mip_feasibility_tolerance": 1e-8,  # also how near to the incumbent HiGHS prunes
-        "primal_feasibility_tolerance": 1e-8,
+        "mip_feasibility_tolerance": FEASIBILITY,
+        "primal_feasibility_tolerance": FEASIBILITY,
         "presolve_rule_off": PRESOLVE_RULE_OFF,
         "time_limit": min(budget.remaining, 1e9),
         **(options or {}),
@@ -195,7 +201,8 @@ def minimise(
     is_mip = not relax and bool(program.integer.any())
     run = _Run(highs, budget, report, units.objective)
     result = run.result(is_mip) if run.to_the_end() else run.left_behind()
-    result.bound = _safe(program, made, units, result.bound)
+    feasibility = float((options or {}).get("mip_feasibility_tolerance", FEASIBILITY))
+    result.bound = _safe(program, made, units, result.bound, feasibility)
     settled = options is not None and "presolve" in options
     if start is not None and not settled and not budget.expired and _disproved(program, result, start):
         # Its presolve errs on coefficients as small as 1e-12, or as near to others as 1e-9.
@@ -216,11 +223,11 @@ def _disproved(program: LinearProgram, result: HighsResult, start: np.ndarray) -
     return result.termination == "infeasible" or result.bound > value + 1e-9 * abs(value)
 
 
-def _safe(program: LinearProgram, made: LinearProgram, units: Units, proven: float) -> float:
+def _safe(program: LinearProgram, made: LinearProgram, units: Units, proven: float, feasibility: float) -> float:
     """A bound in the program's units that HiGHS's tolerances spare."""
     if not np.isfinite(proven):
         return -np.inf
-    doubt = DOUBT * max(float(np.abs(made.cost).max(initial=0.0)), abs(proven))
+    doubt = HIGHS_DOUBT * max(float(np.abs(made.cost).max(initial=0.0)), abs(proven)) + feasibility
     bound = (proven - doubt) * units.objective
     whole = _whole_objective(program)
     if whole is None or doubt * units.objective >= LARGEST_DOUBT * whole.unit:

@@ -7,6 +7,7 @@ digit of any number, so the scaled program is the same program; numbers near 1 a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ import scipy.sparse as sp
 from keyshift.solvers.safe_bounds import LinearProgram
 
 COMFORT = 7
-"""Largest coefficients between 2**-COMFORT and 2**COMFORT need no scaling."""
+"""Largest coefficients of rows and columns between 2**-COMFORT and 2**COMFORT need no scaling."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,13 @@ class Units:
 
 
 def in_units(program: LinearProgram) -> tuple[LinearProgram, Units]:
-    """The same program with the largest coefficient of every row, and of the objective, near 1.
+    """The same program with the largest coefficient of every row near 1, and of the objective near 2**COMFORT.
 
     Rows with integer columns, whose unit is fixed, are measured by these, and by their sides where other columns may
     have to reach them; then continuous columns by such rows, rows of continuous columns alone by those of known unit,
     columns of no known unit - a sum of others - by these rows, and the objective by its own. A number that ended far
-    below 1 in a row of others near 1 would be taken for nothing: HiGHS drops what is below 1e-9.
+    below 1 in a row of others near 1 would be taken for nothing: HiGHS drops what is below 1e-9. An objective as large
+    as is comfortable makes the least of what HiGHS leaves unexplored, all that is a fixed amount below its incumbent.
     """
     matrix = sp.csr_array(program.matrix, dtype=np.float64)
     size = abs(matrix)
@@ -75,7 +77,8 @@ def in_units(program: LinearProgram) -> tuple[LinearProgram, Units]:
     rest = np.where(known, 1.0, _factor(_largest(abs(scaled), axis=0)))
     columns, scaled = columns * rest, sp.csr_array(scaled @ sp.diags_array(rest))
     cost = program.cost * columns
-    objective = float(_factor(np.array([np.abs(cost).max(initial=0.0)]))[0])
+    largest = float(np.abs(cost).max(initial=0.0))
+    objective = math.ldexp(1.0, COMFORT - math.frexp(largest)[1]) if largest > 0 else 1.0
     made = replace(
         program,
         cost=cost * objective,

@@ -8,25 +8,34 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from keyshift.models import Budget
 from keyshift.models.answer import LimitReached
 
 POLL_SECONDS = 0.05
 GRACE_SECONDS = 0.3
-"""So long after the budget's end a run may still come back; then it is left behind."""
+"""A run may come back this many seconds after the budget's end; then it is left behind."""
 _PATIENT: ContextVar[bool] = ContextVar("patient", default=False)
 _LEFT: list[threading.Thread] = []
 Result = TypeVar("Result")
 
 
+@cache
+def _libraries() -> ThreadpoolController:
+    """The BLAS of NumPy and of SciPy: looking for them takes longer than a small problem does."""
+    import scipy.linalg  # noqa: F401  # loads its own
+
+    return ThreadpoolController()
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Run the block with single-threaded BLAS, which also makes its sums come out alike from run to run."""
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _libraries().limit(limits=1, user_api="blas"):
         yield
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.placement import placement as place
 
@@ -53,7 +53,7 @@ def read_cluster(
         if current is not None or draining is not None:
             raise InputError("--current and --draining need --nodes or --capacities")
         return None, None
-    arrays.whole("--nodes", nodes, least=1)
+    guards.whole("--nodes", nodes, least=1)
     leaving = [] if draining is None else [_whole("--draining", part, nodes) for part in draining.split(",")]
     if len(set(leaving)) >= nodes:
         raise InputError(f"--draining {draining}: at least one node must stay")
@@ -98,7 +98,7 @@ def _whole(what: str, text: Any, below: int) -> int:
 
 def _number(what: str, text: str) -> float:
     try:
-        value = arrays.real(what, float(text), optional=False)
+        value = guards.real(what, float(text), optional=False)
     except ValueError:
         raise InputError(f"{what}: {text!r} is no number") from None
     assert value is not None

@@ -22,7 +22,7 @@ BLOCK = 1_000_000
 """Tuples, or pairs of summaries, that are counted at a time."""
 
 
-def summarise(batches: Iterable[pa.RecordBatch], capacity: int) -> Iterator[pa.RecordBatch]:
+def summarise(batches: Iterable[pa.RecordBatch], capacity: int, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
     """Summary of one task's tuples: columns src_key, dst_key, tuples; and a last row (null, null, what was taken off).
 
     Takes the columns src_key and dst_key, of single tuples, or summaries with a third column, tuples; a row whose
@@ -38,7 +38,7 @@ def summarise(batches: Iterable[pa.RecordBatch], capacity: int) -> Iterator[pa.R
             batch = batch.filter(pc.invert(last)).select(["src_key", "dst_key", "tuples"])
         held.append(batch)
         rows += batch.num_rows
-        if rows >= BLOCK:
+        if rows >= block:
             known, off = _cut(_added(known, held), capacity)
             held, rows, taken = [], 0, taken + off
     known, off = _cut(_added(known, held), capacity) if held or known is not None else (None, 0)

@@ -12,7 +12,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import hashing
 from keyshift.spark_stats.session import workers_python
@@ -42,7 +42,7 @@ class KeyGroups:
     hash: str = "xxhash64"
 
     def __post_init__(self) -> None:
-        arrays.whole("key_groups", self.count, least=1, optional=False)
+        guards.whole("key_groups", self.count, least=1, optional=False)
         if self.hash not in HASHES:
             raise InputError(f"hash = {self.hash!r} is unknown; there are {', '.join(HASHES)}")
 

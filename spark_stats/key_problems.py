@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS
 from keyshift.models.placement import placement as place
@@ -87,11 +87,11 @@ def mixed_routing(
         More listed keys than `max_rows`; a node whose other keys alone are too much, or a key for which they leave no
         room anywhere: with more movable keys there may be some.
     """
-    arrays.whole("movable", movable, least=1, optional=False)
+    guards.whole("movable", movable, least=1, optional=False)
     if options.get("sides", "upper") != "upper":
         raise InputError(f"sides = {options['sides']!r}: keys that are not listed are known on the upper side only")
     n = int(nodes) if isinstance(nodes, int | np.integer) else int(np.size(nodes))
-    arrays.whole("nodes", n, least=1, optional=False)
+    guards.whole("nodes", n, least=1, optional=False)
     kind = keys.log.kind(keys.operator)
     classed = keys.classed(n, degree, placement, "load_class", "state_class").withColumn(
         "label", label(F.col("key"), kind)
@@ -133,8 +133,8 @@ def _room(
     totals: FloatArray, listed: pd.DataFrame, nodes: int | ArrayLike, theta_max: float
 ) -> tuple[FloatArray, float]:
     """Load that the keys which are not listed leave on each node, and the theta of the listed ones."""
-    theta = arrays.real("theta_max", theta_max, optional=False) or 0.0
-    capacity = np.ones(totals.size) if np.ndim(nodes) == 0 else arrays.non_negative("nodes", nodes)
+    theta = guards.real("theta_max", theta_max, optional=False) or 0.0
+    capacity = np.ones(totals.size) if np.ndim(nodes) == 0 else guards.non_negative("nodes", nodes)
     own = np.bincount(listed["home"].to_numpy(dtype=np.int64), weights=listed["load"], minlength=totals.size)
     others = np.maximum(totals - own, 0.0)
     limit = (1 + theta) * totals.sum() * capacity / capacity.sum()
@@ -181,11 +181,11 @@ def _histogram(keys: Keys, max_rows: int) -> tuple[Callable[[], Iterator[IntArra
     return lambda: messages(known, counts), (known, counts)
 
 
-def messages(keys: IntArray, counts: IntArray, seed: int = 0) -> Iterator[IntArray]:
+def messages(keys: IntArray, counts: IntArray, seed: int = 0, chunk: int = CHUNK) -> Iterator[IntArray]:
     """Every key as often as it counts, in chunks, evenly spread: message i of c comes at time (i + u) / c, 0 <= u < 1."""
     rng = np.random.default_rng(seed)
     offset = rng.random(keys.size)
-    slices = int(min(SLICES, max(1, counts.sum() // CHUNK)))
+    slices = int(min(SLICES, max(1, counts.sum() // chunk)))
     before = np.zeros(keys.size, dtype=np.int64)
     for number in range(1, slices + 1):
         until = (

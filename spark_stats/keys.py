@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS
 from keyshift.models.placement import placement as place
@@ -165,7 +165,7 @@ class Keys:
         int
             What a count, or a pair that is not there, may lack: at most N / (capacity + 1), for N tuples.
         """
-        arrays.whole("capacity", capacity, least=1, optional=False)
+        guards.whole("capacity", capacity, least=1, optional=False)
         if capacity > max_rows:
             raise InputError(f"capacity = {capacity} pairs are more than max_rows = {max_rows} rows")
         pairs = self._pairs(to).select(*(label(F.col(n), self._type(n, to)).alias(n) for n in ("src_key", "dst_key")))
@@ -209,7 +209,7 @@ class Keys:
     @in_one_sentence()
     def top(self, count: int = 20, *, max_rows: int = DRIVER_ROWS) -> pd.DataFrame:
         """Return the keys with the most load, exactly, heaviest first; ties in the order of the keys."""
-        count = arrays.whole("count", count, least=1, optional=False) or 1
+        count = guards.whole("count", count, least=1, optional=False) or 1
         if count > max_rows:
             raise InputError(f"top {count} keys are more than max_rows = {max_rows} rows")
         return self.frame.orderBy(F.desc("load"), "key").limit(count).toPandas()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS, assemble
 from keyshift.models.intervals.policy.transitions import transition_matrix
@@ -108,17 +108,17 @@ def transitions(
     InputError
         Fewer than two windows; a utilisation outside (0, 1]; neither a capacity nor `most`.
     """
-    use = arrays.real("target_utilisation", target_utilisation, optional=False) or 0.0
+    use = guards.real("target_utilisation", target_utilisation, optional=False) or 0.0
     if not 0 < use <= 1:
         raise InputError(f"target_utilisation = {use:g} must be above 0 and at most 1")
-    arrays.whole("least", least, least=1, optional=False)
-    arrays.whole("most", most, least=least)
+    guards.whole("least", least, least=1, optional=False)
+    guards.whole("most", most, least=least)
     loads = total_loads(stats)
     if node_capacity is None:
         if most is None:
             raise InputError("transitions need node_capacity, the load a node can take in a window, or most")
         node_capacity = float(loads.max()) / most or 1.0
-    capacity = arrays.real("node_capacity", node_capacity, optional=False) or 0.0
+    capacity = guards.real("node_capacity", node_capacity, optional=False) or 0.0
     if capacity <= 0:
         raise InputError(f"node_capacity = {capacity:g} must be above 0")
     needed = np.ceil(loads / (use * capacity) * (1 - 1e-12))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS, assemble
 from keyshift.spark_stats import exact_sums, output
@@ -234,7 +234,7 @@ class Stats:
             When the log has no usable row, a limit is exceeded, or an argument is wrong.
         """
         first, end = self.span
-        last = arrays.whole("last", last, least=1)
+        last = guards.whole("last", last, least=1)
         first = first if last is None else max(first, end - last + 1)
         reach = max(operator.windows for operator in self.topology.operators)
         columns = ("window", "operator", "key_group", "load", *STATE)

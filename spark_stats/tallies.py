@@ -57,21 +57,23 @@ class TallyPlan:
         return max(map(len, self.sums))
 
 
-def count(batches: Iterable[pa.RecordBatch], plan: TallyPlan) -> Iterator[pa.RecordBatch]:
+def count(
+    batches: Iterable[pa.RecordBatch], plan: TallyPlan, block: int = BLOCK, pack: int = PACK
+) -> Iterator[pa.RecordBatch]:
     """Tally the tuples of one task, block by block; gives packed rows."""
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         held.append(batch)
         rows += batch.num_rows
-        if rows >= BLOCK:
-            yield from _count_block(held, plan)
+        if rows >= block:
+            yield from _count_block(held, plan, pack)
             held, rows = [], 0
     if rows:
-        yield from _count_block(held, plan)
+        yield from _count_block(held, plan, pack)
 
 
-def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def merge(batches: Iterable[pa.RecordBatch], pack: int = PACK) -> Iterator[pa.RecordBatch]:
     """Add up the packed tallies of one partition, which holds all that there is of its windows."""
     pieces: dict[tuple[int, int], list[IntArray]] = {}
     for batch in batches:
@@ -82,7 +84,7 @@ def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if len(contents) > 1:
             (a, b), sums = group_sum([rows[0], rows[1]], list(rows[2:]))
             rows = np.stack([a, b, *sums])
-        yield from _packed_rows(kind, np.full(rows.shape[1], window), rows)
+        yield from _packed_rows(kind, np.full(rows.shape[1], window), rows, pack)
 
 
 def unpack(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
@@ -104,7 +106,7 @@ def unpack(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordB
             )
 
 
-def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan) -> Iterator[pa.RecordBatch]:
+def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> Iterator[pa.RecordBatch]:
     table = pa.Table.from_batches(batches)
     window, refused = _array(table["window"]), _array(table["refused"])
     there: IntArray | slice = slice(None)
@@ -112,10 +114,10 @@ def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan) -> Iterator[pa.
         at = np.flatnonzero(refused)
         nowhere = np.isin(refused, (-1, -2, BEYOND)).astype(np.int64)
         (w, code, missing), (tuples,) = group_sum([window[at], refused[at], nowhere[at]], [None])
-        yield from _packed_rows(REFUSED, w, np.stack([code, missing, tuples]))
+        yield from _packed_rows(REFUSED, w, np.stack([code, missing, tuples]), pack)
         there = np.flatnonzero((nowhere == 0) & (refused != LATE))
     (w,), (tuples,) = group_sum([window[there]], [None])
-    yield from _packed_rows(ARRIVED, w, np.stack([np.zeros_like(w), np.zeros_like(w), tuples]))
+    yield from _packed_rows(ARRIVED, w, np.stack([np.zeros_like(w), np.zeros_like(w), tuples]), pack)
     groups = [_array(table[f"group_{o}"]) for o in range(plan.operators)]
     for kind, sides in enumerate([*((o,) for o in range(plan.operators)), *plan.edges]):
         passes = np.logical_and.reduce([groups[o] >= 0 for o in sides])
@@ -123,14 +125,14 @@ def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan) -> Iterator[pa.
         measures = [_array(table[name])[chosen] for name in plan.sums[kind]]
         found, sums = group_sum([window[chosen], *(groups[o][chosen] for o in sides)], [None, *measures])
         w, a, b = found if len(sides) == 2 else (*found, np.zeros_like(found[0]))
-        yield from _packed_rows(kind, w, np.stack([a, b, *sums]))
+        yield from _packed_rows(kind, w, np.stack([a, b, *sums]), pack)
 
 
-def _packed_rows(kind: int, window: IntArray, rows: IntArray) -> Iterator[pa.RecordBatch]:
+def _packed_rows(kind: int, window: IntArray, rows: IntArray, pack: int) -> Iterator[pa.RecordBatch]:
     """Pack the columns of a tally of one kind, whose windows are in order, window by window and piece by piece."""
     starts = np.flatnonzero(np.diff(window, prepend=window[:1] - 1)) if len(window) else window
     bounds = [*starts.tolist(), len(window)]
-    cuts = [(at, min(at + PACK, end)) for start, end in pairwise(bounds) for at in range(start, end, PACK)]
+    cuts = [(at, min(at + pack, end)) for start, end in pairwise(bounds) for at in range(start, end, pack)]
     for start, end in cuts:
         content = np.concatenate([[len(rows)], rows[:, start:end].ravel()]).astype(np.int64)
         yield pa.record_batch(

@@ -9,7 +9,7 @@ from typing import Any
 
 import networkx as nx
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.spark_stats.expressions import check_text
 
@@ -68,7 +68,7 @@ class Operator:
                 continue
             if not isinstance(value, str) or not value.strip():
                 raise InputError(f"operator {self.name!r}: {part} = {value!r} must be a Spark SQL expression")
-        arrays.whole(f"operator {self.name!r}: windows", self.windows, least=1, optional=False)
+        guards.whole(f"operator {self.name!r}: windows", self.windows, least=1, optional=False)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,8 @@ def check(
             console.print(f"- {violation}", markup=False)
         console.print(f"{posed.objective_name}: {report.objective:g}")
         for name, value in report.metrics.items():
-            console.print(f"{name.replace('_', ' ')}: {value:g}")
+            if name.replace("_", " ") != posed.objective_name:
+                console.print(f"{name.replace('_', ' ')}: {value:g}")
     raise typer.Exit(0 if report.feasible else 1)
 
 

@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +39,15 @@ def console() -> Console:
     return terminal if terminal.is_terminal else Console(width=max(120, terminal.width))
 
 
+def expect_places(*files: Path | None) -> None:
+    """Refuse files that cannot be written, before the work."""
+    from keyshift.models.files.writing import expect_place
+
+    for file in files:
+        if file is not None:
+            expect_place(file)
+
+
 def read_problem(path: Path, name: str, extra: list[str]) -> Problem:
     """Build a problem from a file and the rest of the command line (``--max-migrations 13``)."""
     options = problem_options(name, extra)
@@ -66,11 +75,22 @@ def parse_options(extra: list[str], of: Callable[..., Any], title: str, given: i
     given : int
         So many first parameters are no options.
     """
-    from keyshift.catalogue.options import flag, read_option, refuse_missing
+    from keyshift.catalogue.options import read_option, refuse_missing
 
     known = list(inspect.signature(of).parameters)[given:]
     parameters: dict[str, Any] = {}
+    for name, value in pairs(extra, known, title):
+        parameters[name] = read_option(of, name, value)
+    refuse_missing(of, parameters, f"the {title}", given)
+    return parameters
+
+
+def pairs(extra: list[str], known: Sequence[str], title: str) -> Iterator[tuple[str, str]]:
+    """Names and values in the rest of a line, each name must be known and may come once."""
+    from keyshift.catalogue.options import flag
+
     tokens = list(extra)
+    seen: set[str] = set()
     while tokens:
         token = tokens.pop(0)
         head, _, value = token.removeprefix("--").partition("=")
@@ -78,13 +98,12 @@ def parse_options(extra: list[str], of: Callable[..., Any], title: str, given: i
         if not token.startswith("--") or name not in known:
             options = ", ".join(map(flag, known))
             raise InputError(f"{token:.60}: the {title} has the options {options or '(none)'}")
-        if name in parameters:
+        if name in seen:
             raise InputError(f"{flag(name)} is given twice")
+        seen.add(name)
         if not value:
             value = tokens.pop(0) if tokens and not tokens[0].startswith("--") else "true"
-        parameters[name] = read_option(of, name, value)
-    refuse_missing(of, parameters, f"the {title}", given)
-    return parameters
+        yield name, value
 
 
 def read_settings(settings: list[str] | None) -> dict[str, Any]:
@@ -105,18 +124,19 @@ def read_settings(settings: list[str] | None) -> dict[str, Any]:
 
 def print_json(content: Any) -> None:
     """Print JSON that any reader accepts: no NaN, no infinity."""
-    print(json.dumps(_plain(content), allow_nan=False))  # noqa: T201  # the shell's output
+    print(json.dumps(plain(content), allow_nan=False))  # noqa: T201  # the shell's output
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: arrays as lists, null for a number that is not finite."""
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, np.generic):
-        return _plain(value.item())
+        return plain(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -126,6 +146,8 @@ def as_record(solution: Solution, with_assignment: bool = True) -> dict[str, Any
     """A solution as a plain dictionary, for JSON."""
     names = ("method", "status", "termination", "objective", "bound", "gap_abs", "gap", "seconds", "metrics", "message")
     record = {"problem": solution.problem.name, **{name: getattr(solution, name) for name in names}}
+    if solution.priorities:
+        record["priorities"] = [stage._asdict() for stage in solution.priorities]
     if with_assignment:
         record["assignment"] = solution.assignment
     return record

@@ -18,6 +18,7 @@ def compare(
     time_limit: common.TimeOption = None,
     seed: common.SeedOption = 0,
     plot: Annotated[Path | None, typer.Option(help="Also write a figure (.png, .svg, .pdf).")] = None,
+    wide: Annotated[bool, typer.Option("--wide", help="All columns, whatever the terminal's width.")] = False,
     as_json: common.JsonOption = False,
 ) -> None:
     """Run several methods on one problem and show them side by side."""
@@ -34,8 +35,7 @@ def compare(
         common.print_json([common.as_record(s) for s in comparison])
     else:
         console = common.console()
-        console.print(comparison.to_table(console.width))
-        for solution in comparison:
-            if solution.message:
-                console.print(f"{solution.method}: {solution.message}", markup=False)
+        console.print(comparison.to_table(console.width, wide=wide or None))
+        for note in comparison.notes():
+            console.print(note, markup=False, highlight=False)
     raise typer.Exit(0 if any(map(common.has_answer, comparison)) else 1)

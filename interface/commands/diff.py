@@ -22,6 +22,7 @@ def diff(
     """Compare two plans for the same key groups: figures, then the moves that differ."""
     from keyshift.models.files.plan import read_plan
 
+    common.expect_places(report)
     here, there = read_plan(one), read_plan(other)
     found = here.diff(there)
     if report is not None:

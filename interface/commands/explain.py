@@ -17,7 +17,8 @@ def explain(
     time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds, for everything together.")] = 60.0,
     seed: common.SeedOption = 0,
     min_gain: Annotated[
-        float | None, typer.Option(help="Drop moves worth less than this a unit of state, and say what that costs.")
+        float | None,
+        typer.Option(min=0.0, help="Drop moves worth less than this a unit of state, and say what that costs."),
     ] = None,
     marginals: Annotated[bool, typer.Option(help="Solve again with a little more of each limit.")] = True,
     every: options.AllOption = False,
@@ -38,7 +39,13 @@ def explain(
             showing.lines(common.console(), showing.solution_lines(answer))
             raise typer.Exit(1)
         found = run(
-            posed, answer, min_gain=min_gain, marginals=marginals, method=method, time_limit=0.6 * time_limit, seed=seed
+            posed,
+            answer,
+            min_gain=min_gain,
+            marginals=marginals and answer.termination != "interrupted",
+            method=method,
+            time_limit=0.6 * time_limit,
+            seed=seed,
         )
     if as_json:
         common.print_json(found.as_record())

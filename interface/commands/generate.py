@@ -1,34 +1,87 @@
-"""keyshift generate: a synthetic workload after one of the papers."""
+"""keyshift generate: an instance of a family, as files that the other commands read."""
 
 from __future__ import annotations
 
+import json
+import shlex
+from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from keyshift.catalogue.families import FAMILIES
 from keyshift.catalogue.generators import GENERATORS
-from keyshift.catalogue.method import load
+from keyshift.catalogue.loading import load
 from keyshift.commands import common
-from keyshift.models import InputError
+from keyshift.models import InputError, Problem, Workload
 
 
 def generate(
     context: typer.Context,
-    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(GENERATORS)}.")],
-    out: Annotated[Path, typer.Argument(help="Where to write it: a folder, or a .json file.")],
+    kind: Annotated[str, typer.Argument(help="A family, see `keyshift families`; or allocation, a plain workload.")],
+    out: Annotated[Path, typer.Argument(help="Where to write it: a folder, or a .json file; a stream is .parquet.")],
     as_json: common.JsonOption = False,
 ) -> None:
-    """Write a synthetic workload; the generator's parameters are options, such as --nodes 20 --key-groups 400."""
+    """Write a synthetic instance; the family's parameters are options, such as --nodes 20 --seed 3."""
+    if kind not in GENERATORS and kind not in FAMILIES:
+        raise InputError(f"{kind:.60}: choose one of {', '.join([*GENERATORS, *FAMILIES])}")
+    function = load(GENERATORS[kind]) if kind in GENERATORS else FAMILIES[kind].function
+    given = common.parse_options(context.args, function, f"generator {kind}")
+    made = function(**given)
+    said = _write_workload(made, out) if isinstance(made, Workload) else _write_problem(made, out)
+    if as_json:
+        common.print_json({"path": str(out), "kind": kind, "parameters": given, **said})
+    else:
+        common.console().print(f"{said['workload']} written to {out}", markup=False, highlight=False)
+        if "solve" in said:
+            common.console().print(said["solve"], markup=False, highlight=False, soft_wrap=True)
+
+
+def _write_workload(workload: Workload, out: Path) -> dict[str, str]:
     from keyshift.models.files.workload import write_workload
 
-    if kind not in GENERATORS:
-        raise InputError(f"{kind}: choose one of {', '.join(GENERATORS)}")
-    function = load(GENERATORS[kind])
-    given = common.parse_options(context.args, function, f"generator {kind}")
-    workload = function(**given)
     write_workload(workload, out)
-    if as_json:
-        common.print_json({"path": str(out), "kind": kind, "parameters": given, "workload": repr(workload)})
-    else:
-        common.console().print(f"{workload!r} written to {out}", markup=False, highlight=False)
+    return {"workload": repr(workload)}
+
+
+def _write_problem(problem: Problem, out: Path) -> dict[str, str]:
+    """Write a problem's data, and say the line that solves it with its parameters."""
+    workload = getattr(problem, "workload", None)
+    said = _write_stream(problem, out) if workload is None else _write_workload(workload, out)
+    return {**said, "problem": problem.name, "solve": _line(problem, out)}
+
+
+def _write_stream(problem: Any, out: Path) -> dict[str, str]:
+    import numpy as np
+    import pandas as pd
+
+    from keyshift.models.files.writing import write_file
+
+    if problem.weights is not None or problem.source_keys is not None:
+        raise InputError("a stream with weights, or with keys of its sources, has no file: draw it by ks.family")
+    if out.suffix != ".parquet":
+        raise InputError(f"{out}: a stream of keys is written as .parquet")
+    frame = pd.DataFrame({"key": np.concatenate(list(problem.stream.chunks()))})
+    write_file(out, lambda stream: frame.to_parquet(stream, index=False))
+    return {"workload": f"{len(frame):,} messages"}
+
+
+def _line(problem: Problem, out: Path) -> str:
+    """The command that solves it: every parameter that is not the default."""
+    import dataclasses
+
+    defaults = {f.name: f.default for f in dataclasses.fields(problem)}  # type: ignore[arg-type]
+    words = ["keyshift", "solve", str(out), "-p", problem.name]
+    for name, value in list(problem.arguments().items())[1:]:
+        if value is None or (name in defaults and _same(value, defaults[name])):
+            continue
+        if isinstance(value, Fraction):
+            value = str(value)
+        plain = common.plain({k: dict(v) for k, v in value.items()} if hasattr(value, "items") else value)
+        words += ["--" + name.replace("_", "-"), plain if isinstance(plain, str) else json.dumps(plain, default=str)]
+    return shlex.join(words)
+
+
+def _same(value: Any, default: Any) -> bool:
+    return bool(type(value) is type(default) and value == default)

@@ -14,6 +14,7 @@ def pareto(
     context: typer.Context,
     path: common.PathArgument,
     problem: common.ProblemOption = "mclb",
+    against: Annotated[str | None, typer.Option(help="The second objective, such as migrations or table-size.")] = None,
     points: Annotated[int, typer.Option(help="Number of points, the extremes among them; 0: the whole front.")] = 10,
     time_limit: Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds for the whole front.")] = None,
     seed: common.SeedOption = 0,
@@ -24,7 +25,7 @@ def pareto(
     plot: Annotated[Path | None, typer.Option(help="Also write a figure (.png, .svg, .pdf).")] = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Trace the front of imbalance against state moved, with a bound at every point."""
+    """Trace the front of a problem's objective against a second one, with a bound at every point."""
     from keyshift.figures.comparison import figure_path
     from keyshift.fronts.front import pareto as trace
 
@@ -32,7 +33,14 @@ def pareto(
     posed = common.read_problem(path, problem, context.args)
     with common.progress(f"{posed.name}: tracing the front") as watch:
         front = trace(
-            posed, points or None, time_limit=time_limit, seed=seed, workers=workers, checkpoint=checkpoint, watch=watch
+            posed,
+            points or None,
+            against=against,
+            time_limit=time_limit,
+            seed=seed,
+            workers=workers,
+            checkpoint=checkpoint,
+            watch=watch,
         )
     if target is not None:
         front.plot(target)

@@ -23,7 +23,9 @@ def plan(
     parallel: options.ParallelOption = 1,
     phase_moves: options.PhaseOption = 100,
     max_load: Annotated[float | None, typer.Option(help="The most load that a node may have on the way.")] = None,
-    min_gain: Annotated[float | None, typer.Option(help="Drop moves worth less than this a unit of state.")] = None,
+    min_gain: Annotated[
+        float | None, typer.Option(min=0.0, help="Drop moves worth less than this a unit of state.")
+    ] = None,
     repair: options.RepairOption = False,
     check: Annotated[Path | None, typer.Option(help="Hold this saved plan against the workload, and stop.")] = None,
     out: options.OutOption = None,
@@ -38,6 +40,7 @@ def plan(
     if check is not None:
         _check(path, check, as_json)
         return
+    common.expect_places(out, report)
     posed = common.read_problem(path, problem, context.args)
     with common.progress(f"{posed.name}: {method or 'solving'}"):
         answer = _answer(posed, solution, method, time_limit, seed, repair)
@@ -47,16 +50,16 @@ def plan(
         raise typer.Exit(1)
     from keyshift.plans.making import plan as make
 
-    limits = None if max_load is None else {"load": max_load}
     made = make(
         answer.problem,
         answer,
         bandwidth,
         parallel,
         phase_moves=phase_moves,
-        max_on_the_way=limits,
+        max_on_the_way=None if max_load is None else {"load": max_load},
         min_gain=min_gain,
         seed=seed,
+        **showing.patience(answer),
     )
     if out is not None:
         made.save(out)

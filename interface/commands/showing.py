@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from keyshift.models.plans.plan import Plan
 
 FIRST = 20
-"""Moves that are shown unless all are asked for."""
+"""This many moves are shown unless all are asked for."""
 LABEL = 22
-"""Columns of a figure's name."""
+"""The name of a figure takes this many columns."""
 NOTHING = 1e-9
-"""What is smaller than this share of a natural unit is 0."""
+"""Anything smaller than this share of a natural unit is shown as 0."""
 
 
 def figure(value: float | None, scale: float = 0.0, digits: int = 6) -> str:
-    """A figure for people: a dash where there is none, 0 for what only rounding left of nothing."""
+    """A figure for people: a dash where there is none, 0 for what is only rounding error."""
     if value is None:
         return "-"
     if abs(value) <= NOTHING * scale or value == 0:
@@ -58,6 +58,7 @@ def solution_lines(solution: Solution) -> list[tuple[str, str]]:
     if s.gap_abs is not None:
         share = "" if s.gap is None or s.gap_abs <= NOTHING * scale else f" ({100 * s.gap:.3g} %)"
         found.append(("  gap", figure(s.gap_abs, scale) + share))
+    found += _priority_lines(solution)
     unit = 0.0 if not isinstance(getattr(problem, "workload", None), Workload) else metrics.mean_load(problem.workload)  # type: ignore[attr-defined]
     for name, value in s.metrics.items():
         if name.replace("_", " ") != problem.objective_name:
@@ -69,6 +70,17 @@ def solution_lines(solution: Solution) -> list[tuple[str, str]]:
     if s.message:
         found.append(("note", s.message))
     return found
+
+
+def _priority_lines(solution: Solution) -> list[tuple[str, str]]:
+    """The stages after the first: value, and what is proven of it."""
+    return [
+        (
+            f"{place}. {stage.measure.replace('_', ' ')}",
+            figure(stage.value) + (", proven" if stage.proven else f", proven lower bound {figure(stage.bound)}"),
+        )
+        for place, stage in enumerate(solution.priorities[1:], start=2)
+    ]
 
 
 def _percent(problem: Problem) -> Any:
@@ -169,4 +181,9 @@ def as_plan(solution: Solution, **options: Any) -> Plan | None:
 
     if solution.assignment is None or not isinstance(getattr(solution.problem, "workload", None), Workload):
         return None
-    return plan(solution.problem, solution, **options)
+    return plan(solution.problem, solution, **patience(solution), **options)
+
+
+def patience(solution: Solution) -> dict[str, Any]:
+    """How long `plan` may look for a good order: not at all after a Ctrl-C, which meant the plan as well."""
+    return {"time_limit": 0.0} if solution.termination == "interrupted" else {}

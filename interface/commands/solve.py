@@ -27,8 +27,9 @@ def solve(
 
     The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
     """
-    from keyshift.plans.repairing import repair as mend
     from keyshift.solving import solve as answer
+
+    common.expect_places(out, report)
 
     posed = common.read_problem(path, problem, context.args)
     chosen = find_method(posed, method).checked(common.read_settings(settings))
@@ -36,6 +37,8 @@ def solve(
         raise InputError("--set: with --repair a method takes no options")
     with common.progress(f"{posed.name}: {method or 'solving'}") as watch:
         if repair:
+            from keyshift.plans.repairing import repair as mend
+
             solution = mend(posed, method, time_limit=time_limit, seed=seed)
         else:
             solution = answer(posed, method, time_limit=time_limit, seed=seed, watch=watch, **chosen)

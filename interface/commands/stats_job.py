@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from keyshift.models import arrays
+from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.placement import placement as place
 
@@ -96,8 +96,8 @@ class StatsJob:
         from keyshift.spark_stats.expressions import check_schema, check_text
         from keyshift.spark_stats.sources import check_log
 
-        arrays.whole("--nodes", self.nodes, least=1)
-        groups = arrays.whole("--key-groups", self.key_groups, least=1, optional=False) or 1
+        guards.whole("--nodes", self.nodes, least=1)
+        groups = guards.whole("--key-groups", self.key_groups, least=1, optional=False) or 1
         place(self.placement, groups, self.nodes or 1)
         check_log(self._place, self.format_, here=self._here)
         if self.time is not None:

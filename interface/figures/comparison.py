@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keyshift.models import InputError, Workload, metrics
+from keyshift.models.files.writing import expect_place, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,9 +28,13 @@ def figure_path(path: str | Path) -> Path:
     target = Path(path)
     if target.suffix not in FORMATS:
         raise InputError(f"{target}: a figure is written as one of {', '.join(FORMATS)}")
-    if not target.absolute().parent.is_dir():
-        raise InputError(f"{target}: the folder {target.absolute().parent} does not exist")
-    return target
+    return expect_place(target)
+
+
+def write_figure(figure: Figure, path: str | Path, dpi: int = 150) -> Path:
+    """Write a figure, whole or not at all."""
+    target = figure_path(path)
+    return write_file(target, lambda stream: figure.savefig(stream, format=target.suffix[1:], dpi=dpi))
 
 
 def comparison_figure(comparison: Comparison, path: str | Path | None = None) -> Figure:
@@ -56,7 +61,7 @@ def comparison_figure(comparison: Comparison, path: str | Path | None = None) ->
         _draw_loads(axes[0], workload, best.assignment, best.method)  # type: ignore[arg-type,union-attr]
     _draw_objectives(axes[-1], comparison)
     if path is not None:
-        figure.savefig(figure_path(path), dpi=150)
+        write_figure(figure, path)
     return figure
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keyshift.figures.comparison import AFTER, BEFORE, BOUND, figure_path
+from keyshift.figures.comparison import AFTER, BEFORE, BOUND, write_figure
 from keyshift.models import Solution
 
 if TYPE_CHECKING:
@@ -20,22 +20,22 @@ MARKERS = "sD^vPX*"
 
 
 def front_figure(front: Front, path: str | Path | None = None, others: Sequence[Solution] = ()) -> Figure:
-    """Draw the front as a staircase, its bounds below it, other solutions beside it; imbalance on a log scale."""
+    """Draw the front as a staircase, its bounds below it, other solutions beside it; positive values on a log scale."""
     from keyshift.figures.notebook_figure import Figure
 
     figure = Figure(figsize=(7, 4.6), layout="constrained")
     axes = figure.subplots()
-    total = float(front.problem.workload.state.sum()) or 1.0  # type: ignore[attr-defined]
-    share = 100 * front.state_moved / total
-    axes.step(share, front.imbalance, where="post", color=AFTER, linewidth=1.5, zorder=2)
-    axes.plot(share, front.imbalance, "o", color=AFTER, label="front", zorder=3)
+    unit, label = _unit(front)
+    share = front.second * unit
+    axes.step(share, front.objective, where="post", color=AFTER, linewidth=1.5, zorder=2)
+    axes.plot(share, front.objective, "o", color=AFTER, label="front", zorder=3)
     bounds = np.array([np.nan if not s.bound else s.bound for s in front], dtype=float)
     axes.plot(share, bounds, "_", color=BOUND, markersize=12, markeredgewidth=2, label="lower bound")
-    for low, high, x in zip(bounds, front.imbalance, share, strict=True):
+    for low, high, x in zip(bounds, front.objective, share, strict=True):
         if np.isfinite(low):
             axes.plot([x, x], [low, high], color=BEFORE, linewidth=0.8, zorder=1)
     for i, s in enumerate(o for o in others if o.assignment is not None):
-        x, colour = 100 * s.metrics["state_moved"] / total, COLOURS[i % len(COLOURS)]
+        x, colour = s.metrics[front.trade.metric] * unit, COLOURS[i % len(COLOURS)]
         axes.plot(
             [x],
             [float(s.objective or 0.0)],
@@ -45,13 +45,22 @@ def front_figure(front: Front, path: str | Path | None = None, others: Sequence[
             label=s.method,
             zorder=4,
         )
-    if front.imbalance.min() > 0:
+    if front.objective.min() > 0:
         axes.set_yscale("log")
-    axes.set_xlabel("state moved (% of all state)")
-    axes.set_ylabel("imbalance h, summed over the windows")
-    axes.set_title("Imbalance against state moved")
+    name = front.problem.objective_name
+    axes.set_xlabel(label)
+    axes.set_ylabel("imbalance h, summed over the windows" if front.problem.name == "mclb" else name)
+    axes.set_title(f"{name.capitalize()} against {front.trade.name.replace('-', ' ')}")
     axes.legend(loc="best", fontsize=8)
     axes.grid(True, alpha=0.3)
     if path is not None:
-        figure.savefig(figure_path(path), dpi=150)
+        write_figure(figure, path)
     return figure
+
+
+def _unit(front: Front) -> tuple[float, str]:
+    """What the second objective is drawn in: state in shares of all of it."""
+    if front.trade.metric != "state_moved":
+        return 1.0, front.trade.label
+    total = float(front.problem.workload.state.sum()) or 1.0  # type: ignore[attr-defined]
+    return 100 / total, "state moved (% of all state)"

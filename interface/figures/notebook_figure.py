@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as PlainFigure
 
 
 class Figure(PlainFigure):
-    """A figure that knows its own picture.
+    """A figure with a method that gives its picture.
 
     Notebooks learn to draw Matplotlib's figures from pyplot; who never imports it would see ``<Figure size ...>``. The
     library draws without pyplot, since pyplot keeps global state and may open windows.

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from keyshift.figures.comparison import write_figure
+from keyshift.models.files.writing import make_folder
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
@@ -34,16 +37,14 @@ def metric_figures(frame: pd.DataFrame, folder: Path, metrics: Sequence[str] | N
     """Write ``<metric>.png`` for each metric; return the paths."""
     from keyshift.figures.notebook_figure import Figure
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     written = []
     for metric in _present(frame, metrics):
         figure = Figure(figsize=(6.5, 3.6), layout="constrained")
         axes = figure.subplots()
         draw(axes, frame, metric)
         axes.legend(fontsize=9)
-        path = folder / f"{metric}.png"
-        figure.savefig(path, dpi=130)
-        written.append(path)
+        written.append(write_figure(figure, folder / f"{metric}.png", 130))
     return written
 
 

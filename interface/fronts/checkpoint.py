@@ -8,12 +8,15 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from keyshift.catalogue.trade import Trade
 from keyshift.models import Answer, InputError, Problem
+from keyshift.models.files.fingerprint import problem_fingerprint
 from keyshift.models.files.schema import (
     Count,
     FileFormat,
@@ -28,11 +31,14 @@ from keyshift.models.files.schema import (
 from keyshift.models.files.writing import only_writer, write_text
 from keyshift.replays.checkpoint import fingerprint
 
+Limit = int | float | str | None
+"""A limit as JSON holds it: a fraction is a text."""
+
 
 class PointPart(FileModel):
-    """A finished point: its budget, and what was found."""
+    """A finished point: its limit on the second objective, and what was found."""
 
-    max_state_moved: float | None
+    limit: Limit
     assignment: Wholes
     bound: float | None
     termination: str
@@ -43,8 +49,9 @@ class AboutPart(FileModel):
     """Whose front it is."""
 
     keyshift_pareto: int | None = None
-    workload: str
-    max_state_moved: float | None
+    workload: Annotated[str, Field(description="SHA-256 of the data, or of the whole problem")]
+    against: str
+    limit: Limit
     points: Count | None
     seed: Whole | None = None
 
@@ -53,7 +60,7 @@ class FrontFile(FileFormat):
     """The checkpoint of a front."""
 
     kind: ClassVar[str] = "keyshift-front"
-    newest: ClassVar[int] = 2
+    newest: ClassVar[int] = 3
     bare: ClassVar[bool] = True
 
     format: str
@@ -63,14 +70,21 @@ class FrontFile(FileFormat):
     digest: Annotated[str | None, Field(description="SHA-256 of the points; version 1 had none")] = None
 
 
+OLD = "max_state_moved"
+
+
 class FrontCheckpoint:
     """The finished points in a file. They are checked anew when read; only their bounds are taken on trust."""
 
-    def __init__(self, problem: Problem, file: Path | None, points: int | None, seed: int, kind: type) -> None:
-        self.problem, self.file, self.kind = problem, file, kind
+    def __init__(
+        self, problem: Problem, trade: Trade, file: Path | None, points: int | None, seed: int, kind: type
+    ) -> None:
+        self.problem, self.trade, self.file, self.kind = problem, trade, file, kind
         self.about = {
-            "workload": fingerprint(problem.workload),  # type: ignore[attr-defined]
-            "max_state_moved": problem.max_state_moved,  # type: ignore[attr-defined]
+            # Of MCLB the workload and the limit are all there is: files of earlier versions stay valid.
+            "workload": fingerprint(problem.workload) if problem.name == "mclb" else problem_fingerprint(problem),  # type: ignore[attr-defined]
+            "against": trade.name,
+            "limit": self._limit(problem),
             "points": points,
             "seed": seed,
         }
@@ -98,7 +112,7 @@ class FrontCheckpoint:
         held = read_json(file)
         if not isinstance(held, dict):
             raise InputError(f"{file} must hold one JSON object, not {shown(held)}")
-        content = validated(FrontFile, FrontFile.unstamped(held, file), str(file))
+        content = validated(FrontFile, _todays(FrontFile.unstamped(held, file)), str(file))
         if content.digest != digest(held["points"]) and not (content.version == 1 and content.digest is None):
             raise InputError(f"{file} is damaged: its points are not those that its digest was made of")
         for name, mine in self.about.items():
@@ -108,7 +122,7 @@ class FrontCheckpoint:
         return content.points
 
     def _read(self, record: PointPart) -> Any:
-        posed = dataclasses.replace(self.problem, max_state_moved=record.max_state_moved)  # type: ignore[type-var]
+        posed = dataclasses.replace(self.problem, **{self.trade.limit: record.limit})  # type: ignore[type-var]
         try:
             report = posed.check(record.assignment)
         except InputError as error:
@@ -120,6 +134,10 @@ class FrontCheckpoint:
         answer = Answer(posed.canonical(record.assignment), record.bound, record.termination)  # type: ignore[arg-type]
         return self.kind(posed, answer, record.seconds)
 
+    def _limit(self, problem: Problem) -> Limit:
+        value = getattr(problem, self.trade.limit)
+        return str(value) if isinstance(value, Fraction) else value
+
     def keep(self, point: Any) -> None:
         """Take note of a finished point, and write all of them down."""
         with self.one_at_a_time:
@@ -128,7 +146,7 @@ class FrontCheckpoint:
                 return
             records = [
                 {
-                    "max_state_moved": p.problem.max_state_moved,
+                    "limit": self._limit(p.problem),
                     "assignment": p.answer.assignment.tolist(),
                     "bound": p.answer.bound,
                     "termination": p.answer.termination,
@@ -138,3 +156,21 @@ class FrontCheckpoint:
             ]
             content = {**FrontFile.stamp(), "about": self.about, "points": records, "digest": digest(records)}
             write_text(self.file, json.dumps(content, allow_nan=False))
+
+
+def _todays(content: dict[str, Any]) -> dict[str, Any]:
+    """Versions 1 and 2 knew the front of MCLB alone, and called its limit by its name."""
+    if (
+        content["version"] >= 3
+        or not isinstance(content.get("about"), dict)
+        or not isinstance(content.get("points"), list)
+    ):
+        return content
+    about = {("limit" if name == OLD else name): value for name, value in content["about"].items()}
+    points = [
+        {("limit" if name == OLD else name): value for name, value in point.items()}
+        if isinstance(point, dict)
+        else point
+        for point in content["points"]
+    ]
+    return {**content, "about": {"against": "state-moved", **about}, "points": points}

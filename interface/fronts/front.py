@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keyshift.catalogue import FORMULATIONS, formulation_of
-from keyshift.catalogue.method import load
+from keyshift.catalogue import FORMULATIONS, find_method, formulation_of
+from keyshift.catalogue.loading import load
+from keyshift.catalogue.trade import Trade
 from keyshift.fronts.checkpoint import FrontCheckpoint
+from keyshift.fronts.tracing import TracedPoint, Tracer, as_solution, find_trade
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import Progress
-from keyshift.models.arrays import real, whole
+from keyshift.models.files.fingerprint import problem_fingerprint
+from keyshift.models.guards import real, whole
 from keyshift.models.solution import percent
-from keyshift.solving import MOST_SEED, interruptible
+from keyshift.solving import MOST_SEED, interruptible, make_ready
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MOST_POINTS = 10_000
-"""More points than a figure can show; the whole front is `None`."""
+"""A front has at most so many points, more than a figure can show; `None` asks for the whole front."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,11 @@ class Distance:
     Attributes
     ----------
     imbalance : float
-        Its imbalance less that of the best front point that moves no more. Negative only where it lies between two points
-        of a coarse front and beats the cheaper one: give it among the `starts`.
+        Its objective, which is the imbalance for `MCLB`, less that of the best front point that costs no more. Negative only
+        where it lies between two points of a coarse front and beats the cheaper one: give it among the `starts`.
     state_moved : float or None
-        What it moves more than the cheapest front point that is no less balanced; None when no point is as balanced.
+        What it costs more, in the second objective, than the cheapest front point of no worse objective; None when no point
+        is as good.
     relative : float
         Euclidean distance to the nearest front point, with both axes scaled to the extent of the front.
     """
@@ -47,20 +52,33 @@ class Distance:
     state_moved: float | None
     relative: float
 
+    @property
+    def objective(self) -> float:
+        """`imbalance`, by a name that suits every front."""
+        return self.imbalance
+
+    @property
+    def second(self) -> float | None:
+        """`state_moved`, by a name that suits every front."""
+        return self.state_moved
+
 
 @dataclass(frozen=True)
 class Front:
-    """The solutions of a front, by rising movement; none dominates another. Prints as a table.
+    """The solutions of a front, by rising second objective; none dominates another. Prints as a table.
 
     Attributes
     ----------
     problem : Problem
     solutions : tuple of Solution
-        Each answers the problem with a budget of its own, and carries its bound and gap.
+        Each answers the problem with a limit of its own, and carries its bound and gap.
+    trade : Trade
+        What the second objective is.
     """
 
     problem: Problem
     solutions: tuple[Solution, ...]
+    trade: Trade
 
     def __iter__(self) -> Iterator[Solution]:
         return iter(self.solutions)
@@ -72,17 +90,27 @@ class Front:
         return self.solutions[position]
 
     @property
+    def second(self) -> np.ndarray:
+        """The second objective of each point, shape (points,), rising."""
+        return np.array([s.metrics[self.trade.metric] for s in self.solutions])
+
+    @property
+    def objective(self) -> np.ndarray:
+        """The problem's own objective of each point, shape (points,), falling."""
+        return np.array([s.objective for s in self.solutions], dtype=float)
+
+    @property
     def state_moved(self) -> np.ndarray:
-        """State moved by each point, shape (points,), rising."""
+        """State moved by each point, shape (points,)."""
         return np.array([s.metrics["state_moved"] for s in self.solutions])
 
     @property
     def imbalance(self) -> np.ndarray:
-        """Imbalance of each point, shape (points,), falling."""
-        return np.array([s.objective for s in self.solutions], dtype=float)
+        """`objective`, by the name that it has for `MCLB`."""
+        return self.objective
 
     def hypervolume(self, reference: tuple[float, float] | None = None) -> float:
-        """Area that the front dominates, up to a reference point (state moved, imbalance).
+        """Area that the front dominates, up to a reference point (second objective, objective).
 
         Parameters
         ----------
@@ -91,16 +119,16 @@ class Front:
         """
         if not self.solutions:
             return 0.0
-        right, top = reference or (float(self.state_moved[-1]), float(self.imbalance[0]))
-        ends = np.minimum(np.append(self.state_moved[1:], right), right)
-        widths = np.maximum(ends - np.minimum(self.state_moved, right), 0.0)
-        return float((widths * np.maximum(top - self.imbalance, 0.0)).sum())
+        right, top = reference or (float(self.second[-1]), float(self.objective[0]))
+        ends = np.minimum(np.append(self.second[1:], right), right)
+        widths = np.maximum(ends - np.minimum(self.second, right), 0.0)
+        return float((widths * np.maximum(top - self.objective, 0.0)).sum())
 
     def knee(self) -> Solution:
         """The point farthest below the straight line between the extremes, both axes scaled to the front's extent."""
         if len(self.solutions) < 3:
             return self.solutions[-1]
-        x, y = self._scaled(self.state_moved, self.imbalance)
+        x, y = self._scaled(self.second, self.objective)
         return self.solutions[int(np.argmin(x + y))]
 
     def distance(self, solution: Solution) -> Distance:
@@ -108,10 +136,10 @@ class Front:
         self.refuse_other_problem(solution)
         if solution.assignment is None or solution.objective is None:
             raise InputError(f"the solution holds no assignment: {solution!r}")
-        moved, value = solution.metrics["state_moved"], solution.objective
-        cheaper = self.imbalance[self.state_moved <= moved * (1 + 1e-9)]
-        balanced = self.state_moved[self.imbalance <= value + self.problem.tolerance]
-        x, y = self._scaled(self.state_moved, self.imbalance)
+        moved, value = solution.metrics[self.trade.metric], solution.objective
+        cheaper = self.objective[self.second <= moved * (1 + 1e-9)]
+        balanced = self.second[self.objective <= value + self.problem.tolerance]
+        x, y = self._scaled(self.second, self.objective)
         u, v = self._scaled(np.array([moved]), np.array([value]))
         return Distance(
             imbalance=value - float(cheaper.min(initial=np.inf)),
@@ -124,23 +152,29 @@ class Front:
         asked, front = solution.problem, self.problem
         if type(asked) is not type(front):
             raise InputError(f"the solution answers {asked.name}, the front belongs to {front.name}")
+        mine, theirs = getattr(front, "workload", None), getattr(asked, "workload", None)
+        if mine is None or theirs is None:
+            if problem_fingerprint(_free(asked, self.trade)) != problem_fingerprint(_free(front, self.trade)):
+                raise InputError("the solution answers another problem than the front's")
+            return
         for name in ("load", "state", "current", "draining"):
-            if not np.array_equal(getattr(asked.workload, name), getattr(front.workload, name)):  # type: ignore[attr-defined]
+            if not np.array_equal(getattr(theirs, name), getattr(mine, name)):
                 raise InputError(f"the solution answers another workload than the front's: {name} differs")
 
     def _scaled(self, moved: np.ndarray, imbalance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        width = float(np.ptp(self.state_moved)) or 1.0
-        height = float(np.ptp(self.imbalance)) or 1.0
-        return (moved - self.state_moved[0]) / width, (imbalance - self.imbalance[-1]) / height
+        width = float(np.ptp(self.second)) or 1.0
+        height = float(np.ptp(self.objective)) or 1.0
+        return (moved - self.second[0]) / width, (imbalance - self.objective[-1]) / height
 
     def to_frame(self) -> pd.DataFrame:
         """One row a point: both objectives, bound, gap, status, seconds."""
         import pandas as pd
 
+        first = "imbalance" if self.problem.name == "mclb" else "objective"
         rows = [
             {
-                "state_moved": s.metrics["state_moved"], "share_moved": s.metrics.get("share_moved"),
-                "imbalance": s.objective, "bound": s.bound, "gap": s.gap, "status": s.status, "seconds": s.seconds,
+                self.trade.metric: s.metrics[self.trade.metric], "share_moved": s.metrics.get("share_moved"),
+                first: s.objective, "bound": s.bound, "gap": s.gap, "status": s.status, "seconds": s.seconds,
             }
             for s in self.solutions
         ]  # fmt: skip
@@ -150,14 +184,14 @@ class Front:
         """The same as a Rich table."""
         from rich.table import Table
 
-        table = Table(title=f"{self.problem.name}: {self.problem.objective_name} against state moved")
-        for heading in ("state moved", self.problem.objective_name, "bound", "gap (% of objective)"):
+        table = Table(title=f"{self.problem.name}: {self.problem.objective_name} against {self.trade.label}")
+        for heading in (self.trade.label, self.problem.objective_name, "bound", "gap (% of objective)"):
             table.add_column(heading, justify="right")
         table.add_column("status")
         table.add_column("seconds", justify="right")
         for s in self.solutions:
             figures = [
-                f"{s.metrics['state_moved']:,.6g}",
+                f"{s.metrics[self.trade.metric]:,.6g}",
                 f"{s.objective:,.6g}",
                 f"{s.bound or 0.0:,.6g}",
                 percent(s.gap),
@@ -193,6 +227,7 @@ def pareto(
     problem: Problem,
     points: int | None = 10,
     *,
+    against: str | None = None,
     time_limit: float | None = None,
     seed: int = 0,
     workers: int = 1,
@@ -205,15 +240,19 @@ def pareto(
     Parameters
     ----------
     problem : Problem
-        One that trades two objectives: `MCLB`. A budget of its own ends the front.
+        One that has a second objective. A limit of its own on that ends the front.
     points : int or None, default 10
         So many points, at most 10,000, evenly spaced in the second objective, the extremes among them; None: every
         point of the front.
+    against : str, optional
+        The second objective. `MCLB`: "state-moved"; `KeyGroupAllocation`: "migrations" (the default) or "state-moved";
+        `CollocatedAllocation`: "migrations"; `MixedRouting`: "table-size" or "theta"; `IntervalMigration`: "tau";
+        `KeySplitting`: "counters", one point for each number of choices.
     time_limit : float, optional
         Seconds for the whole front. What was not finished carries the bound it has.
     seed : int, default 0
     workers : int, default 1
-        Points solved at a time. With a time limit, more than one may change what is found.
+        Points solved at a time, for `MCLB`. With a time limit, more than one may change what is found.
     starts : sequence of array_like or Solution
         Known placements, heuristics' answers: what each of them moves is a budget too, so that none beats the front.
     checkpoint : str or Path, optional
@@ -232,25 +271,33 @@ def pareto(
     InputError
         For a problem without a second objective, a bad number, a checkpoint of something else.
     """
-    entry = formulation_of(problem).pareto
-    if entry is None:
-        having = ", ".join(name for name, f in FORMULATIONS.items() if f.pareto)
-        raise InputError(f"{problem.name} has no front to trace; {having} has")
+    trades = formulation_of(problem).trades
+    if not trades:
+        having = ", ".join(name for name, f in FORMULATIONS.items() if f.trades)
+        raise InputError(f"{problem.name} has no front to trace; these have: {having}")
+    trade = find_trade(trades, against, problem.name)
     points = whole("points", points, least=2, most=MOST_POINTS)
     workers = whole("workers", workers, least=1, most=1024, optional=False) or 1
     seed = whole("seed", seed, most=MOST_SEED, optional=False) or 0
     limit = real("time_limit", time_limit)
     known = [problem.canonical(s.assignment if isinstance(s, Solution) else s) for s in starts]
-    module = entry.partition(":")[0]
-    kind = load(f"{module}:FrontPoint")
-    memory = FrontCheckpoint(problem, None if checkpoint is None else Path(checkpoint), points, seed, kind)
+    kind = load(f"{trade.code.partition(':')[0]}:FrontPoint") if trade.code else TracedPoint
+    memory = FrontCheckpoint(problem, trade, None if checkpoint is None else Path(checkpoint), points, seed, kind)
     with memory.open():
-        for method in formulation_of(problem).methods:
-            method.make_ready()
+        for method in formulation_of(problem).methods if trade.code else [find_method(problem, None)]:
+            make_ready(problem, method, None)
         budget = Budget(limit, watch)
         with interruptible(budget.interrupt):
-            made = load(entry)(
-                problem, points=points, budget=budget, seed=seed, workers=workers, known=known,
-                done=memory.points, keep=memory.keep,
-            )  # fmt: skip
-    return Front(problem, tuple(Solution.of(p.problem, "pareto", p.answer, p.seconds) for p in made))
+            if trade.code:
+                made = load(trade.code)(
+                    problem, points=points, budget=budget, seed=seed, workers=workers, known=known,
+                    done=memory.points, keep=memory.keep,
+                )  # fmt: skip
+            else:
+                made = Tracer(problem, trade, budget, seed, memory.keep, memory.points).run(points, known)
+    return Front(problem, tuple(as_solution(point) for point in made), trade)
+
+
+def _free(problem: Problem, trade: Trade) -> Problem:
+    """The problem without the limit that a front varies."""
+    return dataclasses.replace(problem, **{trade.limit: None})  # type: ignore[type-var]

@@ -10,12 +10,12 @@ import numpy as np
 
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.arrays import real, whole
+from keyshift.models.guards import real, whole
 from keyshift.plans.limits import Limit, limits_of
 from keyshift.plans.targets import bare_moves, read_target
 from keyshift.plans.thinning import Thinned, thin
 from keyshift.plans.thinning import given as as_solution
-from keyshift.solving import solve
+from keyshift.solving import interruptible, solve
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,11 +161,12 @@ def explain(
         For a solution without an assignment, or one that breaks a rule.
     """
     budget, seed = Budget(real("time_limit", time_limit)), whole("seed", seed, optional=False) or 0
-    answer = _answer(problem, solution, method, _seconds(budget, 0.4), seed)
-    posed = answer.problem
+    with interruptible(budget.interrupt):
+        answer = _answer(problem, solution, method, _seconds(budget, 0.4), seed)
+        posed = answer.problem
+        found = tuple(_marginals(posed, answer, method, budget, seed)) if marginals else ()
     moves, measure = _moves(posed, answer)
     nothing, nothing_objective = _doing_nothing(posed, answer)
-    found = tuple(_marginals(posed, answer, method, budget, seed)) if marginals else ()
     lean = None if min_gain is None else thin(posed, answer, float(real("min_gain", min_gain, optional=False) or 0.0))
     return Explanation(
         posed,

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
-from keyshift.models.arrays import non_negative, real, whole
 from keyshift.models.files.problem import parameters_of
+from keyshift.models.guards import non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.plan import Plan
@@ -23,11 +23,12 @@ from keyshift.plans.targets import Target, read_target
 from keyshift.plans.thinning import thin
 from keyshift.solvers.plans.fast import Schedule, fast_schedule
 from keyshift.solvers.plans.steps import Order, cut, order_of
+from keyshift.solving import interruptible
 
 MOMENT = 1e-3
 """A key group without state still takes this share of the mean transfer, and at most so many seconds."""
 EXACT_UP_TO = 30
-"""Moves of a phase up to which the exact model is asked."""
+"""The exact model is asked for phases of at most so many moves."""
 
 
 def plan(
@@ -89,7 +90,9 @@ def plan(
     reached = read_target(problem, solution if dropped is None else dropped.solution, step, nodes_after)
     work = _Work.of(reached, bandwidth, whole("parallel", parallel, least=1, optional=False) or 1, max_on_the_way or {})
     order = order_of(work.problem, work.way, work.load)
-    made = _schedule(work, order, most, Budget(limit), whole("seed", seed, optional=False) or 0)
+    budget = Budget(limit)
+    with interruptible(budget.interrupt):
+        made = _schedule(work, order, most, budget, whole("seed", seed, optional=False) or 0)
     found = _assemble(problem, reached, work, order, made)
     return found if dropped is None else replace(found, notes=(*found.notes, str(dropped)))
 

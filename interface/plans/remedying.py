@@ -10,18 +10,17 @@ import numpy as np
 
 from keyshift.catalogue import find_method
 from keyshift.models import Budget, InputError, Problem, Solution
-from keyshift.models.arrays import real, whole
+from keyshift.models.guards import real, whole
 from keyshift.models.routing import MixedRouting
 from keyshift.plans.limits import Limit, Number, limits_of
-from keyshift.solvers.routing.fewest_entries import fewest_entries
-from keyshift.solving import solve
+from keyshift.solving import interruptible, solve
 
 FINE = 1e-6
-"""A least value is exact when this share less is proven not to do."""
+"""A least value is exact when a value smaller by this share is proven to be too small."""
 LEAST_SECONDS = 0.5
-"""Even a budget that is spent gives an attempt so long: an answer without limits is a matter of moments."""
+"""An attempt gets this many seconds even when the budget is spent: an answer without limits takes only moments."""
 MOST_TRIES = 60
-"""Values of one limit that are tried."""
+"""This many values of one limit are tried at most."""
 COUNTED = ("nodes", "nodes_after", "workers")
 """Limits whose values are tried one after the other: more of them need not help."""
 MOST_NODES = 20
@@ -106,18 +105,20 @@ def remedies(
     value it really needs is where the search goes on, so that the least value of a real limit is met exactly and
     then proven by an attempt a millionth below it.
     """
-    find_method(problem, method).make_ready()  # what compiles does so before the clock starts
     wanted = np.inf if target is None else float(real("target", target, least=-np.inf, optional=False) or 0.0)
-    budget = Budget(real("time_limit", time_limit))
+    seconds = real("time_limit", time_limit)
     search = RemedySearch(wanted, method, whole("seed", seed, optional=False) or 0)
+    find_method(problem, method).make_ready()  # what compiles does so before the clock starts
+    budget = Budget(seconds)
     limits = limits_of(problem)
-    verdict = search.attempt(problem, budget.part(0.3))[0] if limits else "yes"
-    if verdict == "yes":
-        return []
     found = []
-    for position, limit in enumerate(limits):
-        part = budget.part(1.0 / (len(limits) - position))
-        found.append(search.least(problem, limit, part, verdict == "no"))
+    with interruptible(budget.interrupt):
+        verdict = search.attempt(problem, budget.part(0.3))[0] if limits else "yes"
+        if verdict == "yes":
+            return []
+        for position, limit in enumerate(limits):
+            part = budget.part(1.0 / (len(limits) - position))
+            found.append(search.least(problem, limit, part, verdict == "no"))
     return found
 
 
@@ -133,6 +134,8 @@ class RemedySearch:
         """Whether a problem has a good enough answer: yes, with it; no, proven; or unknown."""
         if problem.conflicts():
             return "no", None
+        if budget.why == "interrupted":
+            return "unknown", None
         remaining = max(budget.remaining, LEAST_SECONDS)
         solution = solve(problem, self.method, time_limit=None if np.isinf(remaining) else remaining, seed=self.seed)
         if solution.status == "infeasible":
@@ -142,6 +145,8 @@ class RemedySearch:
         if solution.bound is not None and solution.bound > self.target + problem.tolerance:
             return "no", None
         if isinstance(problem, MixedRouting) and problem.max_table_size is not None and not budget.expired:
+            from keyshift.solvers.routing.fewest_entries import fewest_entries
+
             if fewest_entries(problem, budget.part(0.5), self.seed) > problem.max_table_size:
                 return "no", None
         return "unknown", None
@@ -163,6 +168,8 @@ class RemedySearch:
     def _least_table(self, problem: MixedRouting, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
         """The fewest exceptions to the hash are least movement from the hash, one unit a key: the same problem."""
         w = problem.workload
+        if budget.why == "interrupted":
+            return Remedy(limit.name, float(limit.value), None, None, False)
         posed = MixedRouting(
             w.replace(current=problem.home, state=np.ones(w.key_groups)), problem.theta_max, None, problem.sides
         )
@@ -171,6 +178,8 @@ class RemedySearch:
             return Remedy(limit.name, float(limit.value), None, None, True)
         least = 0.0 if solution.bound is None else float(np.ceil(solution.bound - 1e-6))
         if solution.objective is None or least < solution.objective - 1e-6:
+            from keyshift.solvers.routing.fewest_entries import fewest_entries
+
             least = max(least, float(fewest_entries(problem, budget.part(0.6), self.seed)))
         too_few = max(least - 1, float(limit.value) if refuted else -1.0)
         known = too_few if too_few >= limit.value else None

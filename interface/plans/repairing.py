@@ -9,13 +9,13 @@ import numpy as np
 
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.arrays import real, whole
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.guards import real, whole
 from keyshift.models.routing import MixedRouting
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.plans.limits import Limit, limits_of
 from keyshift.plans.remedying import RemedySearch
-from keyshift.solving import solve
+from keyshift.solving import interruptible, solve
 
 LOOSENED = ("theta_max", "max_table_size", "max_load_distance")
 
@@ -115,7 +115,14 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
     if not isinstance(problem, KeyGroupAllocation | CollocatedAllocation | MixedRouting):
         raise InputError(f"{problem.name} cannot be repaired: its limits do not depend on where key groups run")
     budget = Budget(real("time_limit", time_limit))
-    seed = whole("seed", seed, optional=False) or 0
+    with interruptible(budget.interrupt):
+        return _repaired(problem, method, budget, whole("seed", seed, optional=False) or 0)
+
+
+def _repaired(
+    problem: KeyGroupAllocation | CollocatedAllocation | MixedRouting, method: str | None, budget: Budget, seed: int
+) -> Solution:
+    """The answer that leaves the least share of every excess."""
     excess, search = Excess.of(problem), RemedySearch(np.inf, method, seed)
     verdict, solution = search.attempt(problem, budget.part(0.5))
     if verdict == "yes" and solution is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MEASURES = {"collocated-allocation": "remote traffic", "mclb": "imbalance"}
 """What moves are worth, where that is not the load distance."""
 GIVES_UP_NODES = ("interval-migration", "migration-sequence", "migration-policy", "movement-within-limits")
-"""Problems that choose how many nodes carry load: a node they empty is not idle, it is gone."""
+"""Problems that choose how many nodes carry load: a node that they empty is removed, not idle."""
 
 
 @dataclass(frozen=True, eq=False)

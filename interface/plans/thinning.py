@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import InputError, Problem, Solution
-from keyshift.models.arrays import frozen
+from keyshift.models.guards import frozen
 from keyshift.models.workload import IntArray
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from keyshift.heuristics.collocation.allocation_program import allocate
 from keyshift.models import Budget, InputError, Workload, metrics
 from keyshift.models.answer import Progress
-from keyshift.models.arrays import real, whole
 from keyshift.models.collocation.load_model import LoadModel
+from keyshift.models.guards import real, whole
 from keyshift.models.workload import IntArray
 from keyshift.replays.checkpoint import Checkpoint
 from keyshift.replays.planner import DEFAULT_PROBLEM, Planner
@@ -202,7 +202,7 @@ class _Loop:
     key_groups: int | None = None
 
     def description(self) -> dict[str, Any]:
-        """What has to be the same for a checkpoint to be gone on with."""
+        """What has to be the same for a run to go on from a checkpoint."""
         return {
             "planners": [repr(planner) for planner in self.planners],
             "load_model": repr(self.load_model),

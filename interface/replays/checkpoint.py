@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 RESULTS = "results.parquet"
 _SCRATCH = re.compile(r"\.(replay\.json|period-\d{6}\.json|results\.parquet)-.*\.part")
-"""What a killed run may leave."""
+"""Temporary files that a killed run may leave."""
 
 
 class ReplayFile(FileFormat):
@@ -185,7 +185,7 @@ class Checkpoint:
     def write(
         self, period: int, statistics: Workload, rows: list[dict[str, Any]], clusters: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """Put down what is known of a period: wholly or not at all."""
+        """Write down what is known of a period: wholly or not at all."""
         content = {"statistics": fingerprint(statistics), "rows": rows, "clusters": clusters}
         content["digest"] = digest([rows, clusters])
         write_text(self._file(period), json.dumps({**PeriodFile.stamp(), **content}, allow_nan=False))

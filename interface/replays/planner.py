@@ -64,7 +64,7 @@ class Planner:
 
     def balancing(self, workload: Workload, load_model: LoadModel) -> KeyGroupAllocation:
         """Key-group allocation with those of the options that it knows."""
-        known = {f.name for f in fields(KeyGroupAllocation)}
+        known = {f.name for f in fields(KeyGroupAllocation)} - {"priorities"}
         return KeyGroupAllocation(
             load_model.measured(workload), **{k: v for k, v in self.options.items() if k in known}
         )

@@ -9,13 +9,23 @@ from typing import Protocol
 import numpy as np
 
 from keyshift.models import InputError, Workload
-from keyshift.models.arrays import real
+from keyshift.models.guards import real
 from keyshift.models.workload import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class Planned:
-    """What a scaling rule sees: the plan, not the present. Node loads are those the plan would bring."""
+    """What a scaling rule sees: the plan, not the present.
+
+    Attributes
+    ----------
+    workload : Workload
+        What the plan was made for.
+    assignment : ndarray
+        The node of each key group under the plan.
+    node_loads : ndarray
+        The load of each node that the plan would bring.
+    """
 
     workload: Workload
     assignment: IntArray
@@ -24,7 +34,15 @@ class Planned:
 
 @dataclass(frozen=True)
 class Scaling:
-    """A decision: how many nodes to add (of capacity 1), and which nodes of the plan's workload to drain."""
+    """A scaling rule's decision.
+
+    Attributes
+    ----------
+    add : int
+        How many nodes of capacity 1 to add.
+    drain : tuple of int
+        Which nodes of the plan's workload to drain.
+    """
 
     add: int = 0
     drain: tuple[int, ...] = ()

@@ -1,6 +1,5 @@
 """Exact and relaxed answers to key-group allocation.
 
 Begin with portfolio.py (the method "milp"): phases.py takes turns between annealing/ (search), counting/ (a bound and plans by
-counts) and pricing/ (a bound and plans by prices); tidy.py undoes needless moves; repair.py says what would make an
-infeasible problem feasible.
+counts) and pricing/ (a bound and plans by prices); tidy.py undoes needless moves.
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import cycle, islice
 
 import numpy as np
@@ -16,53 +15,7 @@ from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.incumbent import PROVEN, Incumbent
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.tree import PriceTree
-
-
-@dataclass(frozen=True)
-class RoundSettings:
-    """Tuning numbers of the rounds.
-
-    Attributes
-    ----------
-    cycle : tuple of str
-        The phases of the rounds, over and over: "anneal", "plan" (and polish what was planned) or "price". Prices
-        are asked again as long as they help; where there is nothing to plan, annealing takes the turn.
-    least_steps, most_steps, steps_for_each : int
-        Steps of search before the rounds end: at least, at most, and for each (key group, node) pair.
-    endless_pairs : int
-        With more pairs than so many, rounds use up a time limit: no solver would use the time better.
-    planned_at : tuple of float
-        Where between the bound and the best distance plans aim, in turns.
-    planned_steps : int
-        Steps that realise a plan.
-    resample_every : int
-        Every so many plans, arrivals are drawn from the departures of the last one instead of from everybody.
-    priced_at : tuple of float
-        Where prices aim, in turns; at 1, they ask for a proof again.
-    priced_steps : int
-        Steps of search that take as long as one question to the prices.
-    branch_work, most_branches : float, int
-        Prices may take as many branches for the first question as amount to so much work; a quarter more with
-        each question.
-    attempts : int
-        Annealings that try to realise a plan of the prices: now and then the right key groups meet, mostly they do not.
-    """
-
-    cycle: tuple[str, ...] = (
-        "anneal", "plan", "anneal", "plan", "price", "anneal", "plan", "anneal", "plan",
-    )  # fmt: skip
-    least_steps: int = 6_000_000
-    most_steps: int = 200_000_000
-    steps_for_each: int = 15_000
-    endless_pairs: int = 5_000
-    planned_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
-    planned_steps: int = 150_000
-    resample_every: int = 3
-    priced_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1)
-    priced_steps: int = 2_000_000
-    branch_work: float = 4e8
-    most_branches: int = 512
-    attempts: int = 8
+from keyshift.solvers.allocation.settings import RoundSettings
 
 
 class Rounds:
@@ -138,7 +91,7 @@ class Rounds:
         return self._plan(self.planner, turn)
 
     def _price_while_it_helps(self, turn: int) -> int:
-        """Ask prices as long as that moves a bound or the best; how many steps of search would take as long."""
+        """Ask the prices while that improves a bound or the best; returns the steps of search that take as long."""
         if self.tree is None or self.planner is None:
             return 0
         done = self.settings.priced_steps

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,19 +10,8 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.ranges import NonNegative, Threads, Whole
 from keyshift.solvers.allocation.incumbent import Incumbent
+from keyshift.solvers.allocation.settings import PortfolioSettings
 from keyshift.solvers.checked import within
-
-if TYPE_CHECKING:
-    pass
-
-SECOND_STAGE_PAIRS = 3_000
-"""The second stage is solved for so many (key group, node) pairs at most."""
-SECOND_STAGE_EFFORT = 5.0
-"""Deterministic seconds for it."""
-SMALL = 300
-"""Instances of so few (key group, node) pairs go to CP-SAT at once."""
-CPSAT_EFFORT = 20.0
-"""Deterministic seconds that CP-SAT gets before HiGHS takes over."""
 
 
 def solve_milp(
@@ -57,7 +45,7 @@ def solve_milp(
         Threads for the third phase; more than one may return another of several optima from run to run.
     second_stage : bool, default True
         Among assignments of the least load distance look for the least ``deviation_sum``: proven by CP-SAT where
-        the first stage is proven on at most `SECOND_STAGE_PAIRS` (key group, node) pairs, as
+        the first stage is proven on at most 3,000 (key group, node) pairs, as
         ``details["second_stage"]`` says; otherwise only ties among the answers found are broken by it.
     rounds : int, optional
         Stop after so many rounds of search, without branch and price, a solver or a second stage: a heuristic that
@@ -69,41 +57,47 @@ def solve_milp(
     -----
     A run that ends by proof repeats itself exactly by seed: rounds are counted in steps, not in seconds.
     """
-    run = _Portfolio(problem, budget, enough=enough, seed=seed)
+    run = Portfolio(problem, budget, enough=enough, seed=seed)
     run.offer(start)
-    run.offer(problem.workload.current)
-    if problem.allowed.sum() > SMALL and not budget.expired:
-        run.search(rounds)
-    limited = rounds is not None and problem.allowed.sum() > SMALL
-    if not run.done and not limited:
-        run.declared(threads)
-    if second_stage and not limited and (run.proven or run.stopped) and not budget.expired:
-        run.second_stage()
-    run.settle()
-    return run.answer()
+    return run.run(threads, second_stage, rounds)
 
 
 @dataclass
-class _Portfolio(Incumbent):
+class Portfolio(Incumbent):
     """The phases that improve the best assignment and the best bound."""
 
     seed: int = 0
+    settings: PortfolioSettings = field(default_factory=PortfolioSettings)
     stopped: bool = False  # HiGHS ended by proof, within its tolerances
     details: dict[str, object] = field(default_factory=dict)
+
+    def run(self, threads: int = 1, second_stage: bool = True, rounds: int | None = None) -> Answer:
+        """All phases, as far as they are needed."""
+        self.offer(self.problem.workload.current)
+        large = self.problem.allowed.sum() > self.settings.small
+        if large and not self.budget.expired:
+            self.search(rounds)
+        limited = rounds is not None and large
+        if not self.done and not limited:
+            self.declared(threads)
+        if second_stage and not limited and (self.proven or self.stopped) and not self.budget.expired:
+            self.second_stage()
+        self.settle()
+        return self.answer()
 
     def search(self, rounds: int | None) -> None:
         """Phases 1 and 2."""
         from keyshift.solvers.allocation.phases import Rounds
 
-        self.details |= Rounds(self, self.seed, rounds).run()
+        self.details |= Rounds(self, self.seed, rounds, self.settings.rounds).run()
 
     def declared(self, threads: int) -> None:
         """Phase 3: CP-SAT for a while from the best answer, then HiGHS, each on its declarative statement."""
-        from keyshift.solvers.allocation.statement import run_cpsat
+        from keyshift.solvers.allocation.cpsat_statement import run_cpsat
 
         answer = run_cpsat(
             self.problem, self.budget, self.best, seed=self.seed, threads=threads, known=self.bound,
-            max_deterministic_time=CPSAT_EFFORT,
+            max_deterministic_time=self.settings.cpsat_effort,
         )  # fmt: skip
         self.details |= answer.details
         if answer.termination == "infeasible" and self.best is None:
@@ -132,7 +126,7 @@ class _Portfolio(Incumbent):
 
     def second_stage(self) -> None:
         """Among the assignments of this load distance, one of least deviation_sum."""
-        if self.best is None or self.problem.allowed.sum() > SECOND_STAGE_PAIRS:
+        if self.best is None or self.problem.allowed.sum() > self.settings.second_stage_pairs:
             return
         from keyshift.models.allocation.cpsat_model import AllocationCpSat
         from keyshift.solvers import cpsat
@@ -143,7 +137,7 @@ class _Portfolio(Incumbent):
             return
         statement.set_start(best)
         outcome = cpsat.minimise(
-            statement.model, self.budget, seed=self.seed, max_deterministic_time=SECOND_STAGE_EFFORT
+            statement.model, self.budget, seed=self.seed, max_deterministic_time=self.settings.second_stage_effort
         )
         if not outcome.found:
             return

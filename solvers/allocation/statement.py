@@ -1,8 +1,7 @@
-"""Key-group allocation by the declarative models: HiGHS on the Pyomo statement, CP-SAT on its own, the LP bound."""
+"""Key-group allocation by the Pyomo statement: HiGHS, and the LP bound. CP-SAT has a file of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +10,9 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.ranges import NonNegative, Threads
-from keyshift.solvers import cpsat, highs
+from keyshift.solvers import highs
+from keyshift.solvers.allocation.cpsat_statement import NO_ASSIGNMENT, solve_cpsat
 from keyshift.solvers.checked import until_checked, within
-
-MIP_DOUBT = 5e-7
-"""HiGHS proves its bound within feasibility tolerances; so much of what these are tolerances of is taken off it."""
-NEGLIGIBLE = 1e-8
-"""HiGHS drops coefficients below 1e-9, and errs near it: loads of so small a share of the mean are left out by us."""
-NO_ASSIGNMENT = "no assignment meets all limits"
 
 
 def solve_highs(
@@ -44,20 +38,11 @@ def solve_highs(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less `MIP_DOUBT` times the mean load. With weights it is that bound over w1, since
-    d_u and d_l are not negative.
+    The bound is HiGHS's dual bound less what its tolerances amount to (`AllocationPyomo.bound`).
     """
-    doubt = MIP_DOUBT * _roughness(problem)
-
-    def distance_bound(proven: float) -> float | None:
-        weight = 1.0 if weights is None else weights[0]
-        if weight <= 0 or not np.isfinite(proven):
-            return None if weight <= 0 else 0.0
-        return max(0.0, proven / weight - doubt)  # a distance is never negative
-
     settings: dict[str, Any] = {"seed": seed, "threads": threads}
     first = _by_highs(
-        problem, budget, start, weights or "distance", bound=distance_bound,
+        problem, budget, start, weights or "distance",
         report=budget.report if weights is None else None, **settings,
     )  # fmt: skip
     if first.termination == "infeasible" or (
@@ -71,8 +56,7 @@ def solve_highs(
     least = problem.objective(first.assignment)
     # Its bound, on the sum of deviations, says nothing of the distance: only its assignment is of use.
     second = _by_highs(
-        problem, budget, first.assignment, "deviation_sum", least + 1e-9 * problem.scale, bound=lambda proven: None,
-        **settings,
+        problem, budget, first.assignment, "deviation_sum", least + 1e-9 * problem.scale, **settings
     )  # fmt: skip
     if second.assignment is not None and problem.objective(second.assignment) <= least + problem.tolerance / 2:
         better = (
@@ -89,19 +73,17 @@ def _by_highs(
     start: np.ndarray | None,
     objective: Any,
     max_distance: float | None = None,
-    *,
-    bound: Callable[[float], float | None],
     **settings: Any,
 ) -> Answer:
     """HiGHS on the statement of an objective, as often as the check refuses what its tolerances let in."""
-    from keyshift.models.allocation.pyomo_model import AllocationPyomo
+    from keyshift.models.allocation.pyomo_model import NEGLIGIBLE, AllocationPyomo
 
     statement = within(budget, lambda: AllocationPyomo(problem, objective, max_distance, NEGLIGIBLE))
     if statement is None:
         return Answer(start, 0.0, budget.why)
 
     def run() -> Answer:
-        return highs.solve(statement, budget, start, bound=bound, infeasible=NO_ASSIGNMENT, **settings)
+        return highs.solve(statement, budget, start, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
 
     answer = until_checked(problem, run, statement.forbid, start if objective == "distance" else None)
     if answer.assignment is None and answer.termination != "infeasible":
@@ -121,13 +103,6 @@ def _met(problem: KeyGroupAllocation, answer: Answer) -> bool:
     return problem.objective(answer.assignment) - answer.bound <= problem.tolerance
 
 
-def _roughness(problem: KeyGroupAllocation) -> float:
-    """The size of what HiGHS's tolerances, which are those of rows in load, amount to in a load distance."""
-    w = problem.workload
-    heaviest = max(float(w.last_load.max()), problem.scale * float(w.capacity.min()))
-    return max(problem.scale, heaviest / float(w.capacity.min()) if (w.capacity != w.capacity[0]).any() else 0.0)
-
-
 def _second_opinion(problem: KeyGroupAllocation, budget: Budget, seed: int, threads: int, said: Answer) -> Answer:
     """What HiGHS says within tolerances and cannot be relied on, held against whole numbers."""
     other = solve_cpsat(problem, budget=budget, seed=seed, start=said.assignment, threads=threads)
@@ -138,60 +113,11 @@ def _second_opinion(problem: KeyGroupAllocation, budget: Budget, seed: int, thre
     return replace(other, details={**said.details, **other.details, "second_opinion": "CP-SAT"})
 
 
-def solve_cpsat(
-    problem: KeyGroupAllocation,
-    *,
-    budget: Budget,
-    seed: int = 0,
-    start: np.ndarray | None = None,
-    threads: Threads = 1,
-) -> Answer:
-    """The same program in whole numbers by CP-SAT, from a warm start.
-
-    Parameters
-    ----------
-    threads : int, default 1
-        More than one may return another of several optima from run to run.
-    """
-    return run_cpsat(problem, budget, start, seed=seed, threads=threads)
-
-
-def run_cpsat(
-    problem: KeyGroupAllocation, budget: Budget, start: np.ndarray | None, *, known: float = 0.0, **settings: Any
-) -> Answer:
-    """Run CP-SAT on its statement until the check accepts what it finds.
-
-    Parameters
-    ----------
-    problem, budget, start
-        As for `solve_cpsat`.
-    known : float, default 0
-        A bound that holds already, so that nothing lower is reported.
-    **settings
-        As for `keyshift.solvers.cpsat.minimise`.
-    """
-    from keyshift.models.allocation.cpsat_model import AllocationCpSat
-
-    statement = within(budget, lambda: AllocationCpSat(problem))
-    if statement is None:
-        return Answer(start, known, budget.why)
-
-    def report(objective: float, bound: float) -> None:
-        budget.report(objective / float(statement.distances.unit), max(known, statement.bound(bound)))
-
-    def run() -> Answer:
-        return cpsat.solve(
-            statement, budget, start, bound=statement.bound, infeasible=NO_ASSIGNMENT, report=report, **settings
-        )
-
-    return until_checked(problem, run, statement.forbid, start)
-
-
 def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The linear relaxation's value, made safe: a bound, no assignment."""
     from keyshift.models.allocation.pyomo_model import AllocationPyomo
 
-    compiled = within(budget, lambda: highs.compile_model(AllocationPyomo(problem, negligible=NEGLIGIBLE).model))
+    compiled = within(budget, lambda: highs.compile_model(AllocationPyomo.of(problem).model))
     if compiled is None:
         return Answer(None, 0.0, budget.why)
     bound, termination = highs.relaxation_bound(compiled[0], budget, seed)

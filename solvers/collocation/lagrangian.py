@@ -11,7 +11,14 @@ from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from keyshift.models import Budget
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import Arrays
-from keyshift.solvers.collocation.lagrangian_kernels import best_labels, by_label, potentials
+from keyshift.solvers.collocation.lagrangian_kernels import (
+    LoadTerms,
+    RowPrices,
+    WeakPairs,
+    best_labels,
+    by_label,
+    potentials,
+)
 
 DOUBT = 1e-9
 """Added to every bound, as a share of the magnitudes that were summed: far above what rounding can lose."""
@@ -123,13 +130,13 @@ class LagrangianBound:
         self.forest = forest_of(data)
         self.open_to = data.allowed.copy()
         p, n = data.key_groups, data.nodes
-        self.weak_on, self.weak_here, self.weak_slack = self._weak(self.forest.weak)
+        self.weak = WeakPairs(*self._weak(self.forest.weak))
         self.up, self.theta, self.marginal = np.empty((p, n)), np.empty((p, n)), np.empty((p, n))
         self.labels = np.zeros(p, dtype=np.int64)
         self.prices = self.first_prices()  # the best so far: where the next `tighten` begins
 
     def _slack(self, weak: sp.csr_array) -> FloatArray:
-        """What others that move may add to a mover over the weak pairs.
+        """The most that other movers may add to a mover over the weak pairs.
 
         Half of a pair that both leave together with the same node (of the m - 1 weightiest), and half of a pair that
         meets on the new node (of as many as can arrive there).
@@ -162,7 +169,7 @@ class LagrangianBound:
         return on, on[np.arange(p), self.data.current].copy(), self._slack(weak)
 
     def first_prices(self) -> Multipliers:
-        """Nothing is dear but a move."""
+        """Prices at which only a move costs anything."""
         data = self.data
         move = float(np.median(data.traffic)) if data.traffic.size and data.max_moves < data.key_groups else 0.0
         return Multipliers(move, 0.0, np.zeros(data.nodes), np.zeros(data.nodes), np.zeros_like(data.capacity))
@@ -175,10 +182,8 @@ class LagrangianBound:
         omega = 1.0 + data.cost * (price - kappa)
         factor = float(np.abs(omega).max()) * (1.0 if omega.min() >= 0 else 2.0)
         move_price = prices.moves + prices.cost * data.move_cost
-        potentials(
-            data.remote_load, move_price, data.current, price, self.weak_on, self.weak_here, self.weak_slack, omega,
-            factor, ~self.open_to, data.use, prices.use, self.theta,
-        )  # fmt: skip
+        terms = LoadTerms(data.remote_load, data.use, data.current, self.open_to)
+        potentials(terms, RowPrices(move_price, price, prices.use, omega, factor), self.weak, self.theta)
         self.omega = omega
         self.tree_value = best_labels(
             forest.order, forest.parent, forest.weight, self.theta, omega, self.up, self.labels
@@ -202,7 +207,7 @@ class LagrangianBound:
             - float(prices.lower @ lower)
             + float((prices.use * data.capacity * (1 + 1e-8)).sum())
         )  # fmt: skip
-        return rows + float((omega[data.current] * self.weak_here).sum()) / 2
+        return rows + float((omega[data.current] * self.weak.here).sum()) / 2
 
     def _row_slack(self) -> Multipliers:
         """Right-hand side less left-hand side of every relaxed row at the maximiser (weak pairs as they are today)."""
@@ -211,7 +216,7 @@ class LagrangianBound:
         linked = forest.parent >= 0
         whole = linked & (a == a[np.where(linked, forest.parent, 0)])
         saved = np.bincount(a[whole], forest.weight[whole], data.nodes) + np.bincount(
-            data.current, self.weak_here / 2, data.nodes
+            data.current, self.weak.here / 2, data.nodes
         )
         load = np.bincount(a, data.remote_load, data.nodes) - data.cost * saved
         total = data.total_remote - data.cost * saved.sum()

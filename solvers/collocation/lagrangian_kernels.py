@@ -2,8 +2,46 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+
+
+class WeakPairs(NamedTuple):
+    """What a key group has to do with others outside the forest."""
+
+    on: FloatArray
+    """Traffic with each node today, shape (p, n), and with the own one."""
+    here: FloatArray
+    slack: FloatArray
+    """What others that move may add to a mover."""
+
+
+class RowPrices(NamedTuple):
+    """What the relaxed rows charge."""
+
+    move: FloatArray
+    """For moving each key group."""
+    load: FloatArray
+    """For a unit of load on each node."""
+    use: FloatArray
+    """For a unit of each resource on each node, shape (r, n)."""
+    omega: FloatArray
+    """What a unit of collocated traffic is worth on each node."""
+    factor: float
+    """The most that a unit of the weak pairs' slack can be worth."""
+
+
+class LoadTerms(NamedTuple):
+    """What each key group brings along, and where it is."""
+
+    load: FloatArray
+    use: FloatArray
+    current: IntArray
+    open_to: BoolArray
 
 
 @njit(cache=True)
@@ -100,24 +138,27 @@ def by_label(order, parent, weight, omega, up, total, out):
 
 
 @njit(cache=True)
-def potentials(
-    load, move_price, current, price, weak, weak_loss, weak_slack, omega, factor, forbidden, use, use_price, theta
-):
+def potentials(terms, prices, weak, theta):
     """theta[k, i]: what key group k on node i earns, without its forest edges.
 
-    A mover pays `move_price`; its weak pairs earn ``omega[i] * weak[k, i]``, lose ``omega[current] * weak_loss[k]``
-    and may earn ``factor * weak_slack[k]`` more with others that move; `price` is per unit of load on each node.
+    A mover pays for the move; its weak pairs earn ``omega[i] * on[k, i]``, lose ``omega[current] * here[k]`` and may
+    earn ``factor * slack[k]`` more with others that move.
     """
     p, n = theta.shape
+    load, use, current, open_to = terms
+    omega = prices.omega
     for k in range(p):
         here = current[k]
         for i in range(n):
-            if forbidden[k, i]:
+            if not open_to[k, i]:
                 theta[k, i] = -1e9
                 continue
-            value = -price[i] * load[k]
+            value = -prices.load[i] * load[k]
             for r in range(use.shape[0]):
-                value -= use_price[r, i] * use[r, k]
+                value -= prices.use[r, i] * use[r, k]
             if i != here:
-                value += omega[i] * weak[k, i] - omega[here] * weak_loss[k] + factor * weak_slack[k] - move_price[k]
+                value += (
+                    omega[i] * weak.on[k, i] - omega[here] * weak.here[k]
+                    + prices.factor * weak.slack[k] - prices.move[k]
+                )  # fmt: skip
             theta[k, i] = value

@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from keyshift.models import Budget
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
-from keyshift.solvers.collocation.local_search_kernels import anneal
+from keyshift.solvers.collocation.local_search_kernels import Proposal, ShiftData, ShiftState, anneal
 
-CHUNK = 50_000
-"""Steps between two looks at the clock."""
+
+@dataclass(frozen=True)
+class LocalSearchSettings:
+    """Tuning numbers of the local search.
+
+    Attributes
+    ----------
+    chunk : int
+        Steps of a round, and between two looks at the clock.
+    join, relocate, swap : float
+        How often each move is drawn; what is left of 1 sends key groups back.
+    exchange : float
+        How often a join sends somebody the other way.
+    cool : float
+        Every other round begins at so much of the first one's temperature.
+    fall : float
+        By so much the temperature falls in a round.
+    from_best : int
+        Every so many rounds the search goes on from the best assignment.
+    """
+
+    chunk: int = 50_000
+    join: float = 0.45
+    relocate: float = 0.20
+    swap: float = 0.15
+    exchange: float = 0.3
+    cool: float = 0.25
+    fall: float = 100.0
+    from_best: int = 4
+
+    @property
+    def shares(self) -> FloatArray:
+        """Cumulative shares of joining, relocating and swapping, then the share of joins that exchange."""
+        return np.append(np.round(np.cumsum((self.join, self.relocate, self.swap)), 9), self.exchange)
 
 
 def improve(
@@ -21,6 +55,7 @@ def improve(
     seed: int = 0,
     steps: int = 400_000,
     arrays: Arrays | None = None,
+    settings: LocalSearchSettings | None = None,
 ) -> IntArray | None:
     """The best assignment that simulated annealing finds; None where neither it nor the start is feasible.
 
@@ -40,28 +75,42 @@ def improve(
             if best is not None or problem.violations(problem.workload.current)
             else problem.workload.current.copy()
         )
+    chosen = settings or LocalSearchSettings()
     typical = float(np.median(data.traffic)) if data.traffic.size else 1.0
     penalty = (
         4 * (float(data.traffic.max()) if data.traffic.size else 1.0) / max(float(np.median(data.remote_load)), 1e-9)
     )
     rng = np.array([np.random.SeedSequence([seed, 71]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
     base = data.current if best is None else best
-    a, record = base.copy(), base.copy()
-    for round_ in range(max(1, steps // CHUNK)):
+    read, state, record = _data_of(data, chosen), _state_of(data, base), base.copy()
+    wanted = Proposal(np.empty(3, np.int64), np.empty(3, np.int64))
+    for round_ in range(max(1, steps // chosen.chunk)):
         if budget.expired:
             break
-        hot = typical * (1.0 if round_ % 2 == 0 else 0.25)
+        hot = typical * (1.0 if round_ % 2 == 0 else chosen.cool)
         found, infeasible = anneal(
-            a, record, data.current, data.allowed, data.remote_load, data.cost, data.indptr, data.neighbour,
-            data.weight, data.first, data.second, data.upper_share, data.upper_extra, data.lower_share,
-            data.lower_extra, data.max_moves, data.move_cost, data.use, data.capacity, rng, min(steps, CHUNK),
-            hot, hot / 100, penalty,
-        )  # fmt: skip
+            rng, min(steps, chosen.chunk), hot, hot / chosen.fall, penalty, record, wanted, read, state
+        )
         penalty *= 2.0 if found < 0 or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
         feasible = found >= 0 and not problem.violations(record)
         if feasible and (best is None or problem.objective(record) < problem.objective(best)):
             best = record.copy()
             budget.report(objective=problem.objective(best), note="local search")
-        if best is not None and round_ % 4 == 3:
-            a[:] = best
+        if best is not None and round_ % chosen.from_best == chosen.from_best - 1:
+            state.a[:] = best
     return best
+
+
+def _data_of(data: Arrays, settings: LocalSearchSettings) -> ShiftData:
+    """The instance as the kernels take it."""
+    return ShiftData(
+        data.current, data.allowed, data.remote_load, data.total_remote, data.cost, data.indptr, data.neighbour,
+        data.weight, data.first, data.second, data.upper_share, data.upper_extra, data.lower_share, data.lower_extra,
+        data.max_moves, data.move_cost, data.use, data.capacity, settings.shares,
+    )  # fmt: skip
+
+
+def _state_of(data: Arrays, base: IntArray) -> ShiftState:
+    """Room for a search that begins at an assignment."""
+    p, n = data.key_groups, data.nodes
+    return ShiftState(base.copy(), np.zeros(n), np.zeros((data.use.shape[0], n)), np.zeros((p, n)), np.zeros(3))

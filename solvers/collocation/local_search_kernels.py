@@ -1,223 +1,279 @@
-"""The compiled loop of the local search."""
+"""The compiled local search: its moves, its sums, and the annealing over them.
+
+A move writes the shifts it wants into a `Proposal` and returns how many they are: 0 when the draw leads nowhere.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from keyshift.models.compiling import LEAF
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.random_kernels import uniform
 
 TOLERANCE = 1e-12
 
 
-@njit(cache=True)
-def anneal(
-    a,
-    best,
-    current,
-    allowed,
-    remote_load,
-    cost,
-    indptr,
-    neighbour,
-    weight,
-    first,
-    second,
-    upper_share,
-    upper_extra,
-    lower_share,
-    lower_extra,
-    max_moves,
-    move_cost,
-    use,
-    capacity,
-    rng,
-    steps,
-    hot,
-    cold,
-    penalty,
-):
-    """Simulated annealing over shifts, swaps and joins; see `local_search`. Works on `a` and `best` in place.
+class ShiftData(NamedTuple):
+    """What a search never changes: the instance, as in `keyshift.solvers.collocation.arrays.Arrays`."""
 
-    Returns the collocated share of `best` (-1 while none is feasible) and the share of steps spent infeasible.
-    """
-    p, n, pairs = a.size, upper_share.size, first.size
-    load = np.zeros(n)
-    used = np.zeros((use.shape[0], n))
-    on_node = np.zeros((p, n))  # traffic of each key group with each node
-    sums = np.zeros(3)  # collocated traffic, moves, cost of the moves
-    for k in range(p):
-        load[a[k]] += remote_load[k]
-        if a[k] != current[k]:
+    current: IntArray
+    allowed: BoolArray
+    remote_load: FloatArray
+    remote: float
+    """Load of the whole system were all traffic remote."""
+    cost: float
+    indptr: IntArray
+    neighbour: IntArray
+    weight: FloatArray
+    first: IntArray
+    second: IntArray
+    upper_share: FloatArray
+    upper_extra: FloatArray
+    lower_share: FloatArray
+    lower_extra: FloatArray
+    max_moves: int
+    move_cost: FloatArray
+    use: FloatArray
+    capacity: FloatArray
+    shares: FloatArray
+    """Cumulative shares of joining, relocating and swapping, then the share of joins that exchange."""
+
+
+class ShiftState(NamedTuple):
+    """Where a search stands."""
+
+    a: IntArray
+    """The assignment, shape (p,)."""
+    load: FloatArray
+    used: FloatArray
+    on_node: FloatArray
+    """Traffic of each key group with each node, shape (p, n)."""
+    sums: FloatArray
+    """Collocated traffic, moves, cost of the moves."""
+
+
+class Proposal(NamedTuple):
+    """What a move wants: key group ``who[s]`` on node ``where[s]``, up to three of them."""
+
+    who: IntArray
+    where: IntArray
+
+
+@njit(**LEAF)
+def integer(rng, below):
+    """A random whole number in 0..below-1."""
+    return int(uniform(rng) * below)
+
+
+@njit(**LEAF)
+def refresh(data, state):
+    """Sum everything anew for the assignment."""
+    a, load, used, on_node, sums = state
+    load[:] = 0.0
+    used[:] = 0.0
+    on_node[:] = 0.0
+    sums[:] = 0.0
+    for k in range(a.size):
+        load[a[k]] += data.remote_load[k]
+        if a[k] != data.current[k]:
             sums[1] += 1
-            sums[2] += move_cost[k]
-        for r in range(use.shape[0]):
-            used[r, a[k]] += use[r, k]
-        for j in range(indptr[k], indptr[k + 1]):
-            on_node[k, a[neighbour[j]]] += weight[j]
-    for k in range(p):
+            sums[2] += data.move_cost[k]
+        for r in range(used.shape[0]):
+            used[r, a[k]] += data.use[r, k]
+        for j in range(data.indptr[k], data.indptr[k + 1]):
+            on_node[k, a[data.neighbour[j]]] += data.weight[j]
+    for k in range(a.size):
         sums[0] += on_node[k, a[k]] / 2
-        load[a[k]] -= cost * on_node[k, a[k]] / 2
-    remote = remote_load.sum()
-    excess = violation(
-        load, remote - cost * sums[0], upper_share, upper_extra, lower_share, lower_extra, used, capacity
-    )
-    found, infeasible = -1.0, 0
-    if excess <= TOLERANCE and sums[1] <= max_moves and sums[2] <= 1 + 1e-9:
-        found = sums[0]
-        best[:] = a
-    who, back = np.empty(3, np.int64), np.empty(3, np.int64)
-    cooling = (cold / hot) ** (1.0 / max(steps, 1))
-    heat = hot
-    for _ in range(steps):
-        heat *= cooling
-        before, excess_before = sums[0], excess
-        count = propose(a, current, allowed, first, second, pairs, rng, who, back, max_moves, sums)
-        if count == 0:
-            continue
-        for s in range(count):
-            old = a[who[s]]
-            shift(
-                who[s],
-                back[s],
-                a,
-                current,
-                remote_load,
-                cost,
-                indptr,
-                neighbour,
-                weight,
-                move_cost,
-                use,
-                load,
-                used,
-                on_node,
-                sums,
-            )
-            back[s] = old
-        ok = sums[1] <= max_moves and sums[2] <= 1 + 1e-9
-        if ok:
-            excess = violation(
-                load, remote - cost * sums[0], upper_share, upper_extra, lower_share, lower_extra, used, capacity
-            )
-            gain = (sums[0] - before) - penalty * (excess - excess_before)
-            ok = gain >= 0 or uniform(rng) < np.exp(gain / heat)
-        if not ok:
-            for s in range(count - 1, -1, -1):
-                shift(
-                    who[s],
-                    back[s],
-                    a,
-                    current,
-                    remote_load,
-                    cost,
-                    indptr,
-                    neighbour,
-                    weight,
-                    move_cost,
-                    use,
-                    load,
-                    used,
-                    on_node,
-                    sums,
-                )
-            sums[0], excess = before, excess_before
-        if excess > TOLERANCE:
-            infeasible += 1
-        elif sums[0] > found + TOLERANCE:
-            found = sums[0]
-            best[:] = a
-    return found, infeasible / max(steps, 1)
+        load[a[k]] -= data.cost * on_node[k, a[k]] / 2
 
 
-@njit(cache=True)
-def shift(
-    k, target, a, current, remote_load, cost, indptr, neighbour, weight, move_cost, use, load, used, on_node, sums
-):
-    """Move one key group and bring every sum up to date."""
+@njit(**LEAF)
+def shift(k, target, data, state):
+    """Put one key group on a node and bring every sum up to date."""
+    a, load, used, on_node, sums = state
     source = a[k]
     if source == target:
         return
     lost, won = on_node[k, source], on_node[k, target]
     sums[0] += won - lost
-    load[source] -= remote_load[k] - cost * lost
-    load[target] += remote_load[k] - cost * won
-    for r in range(use.shape[0]):
-        used[r, source] -= use[r, k]
-        used[r, target] += use[r, k]
-    sums[1] += int(target != current[k]) - int(source != current[k])
-    sums[2] += move_cost[k] * (int(target != current[k]) - int(source != current[k]))
-    for j in range(indptr[k], indptr[k + 1]):
-        on_node[neighbour[j], source] -= weight[j]
-        on_node[neighbour[j], target] += weight[j]
+    load[source] -= data.remote_load[k] - data.cost * lost
+    load[target] += data.remote_load[k] - data.cost * won
+    for r in range(used.shape[0]):
+        used[r, source] -= data.use[r, k]
+        used[r, target] += data.use[r, k]
+    here = data.current[k]
+    sums[1] += int(target != here) - int(source != here)
+    sums[2] += data.move_cost[k] * (int(target != here) - int(source != here))
+    for j in range(data.indptr[k], data.indptr[k + 1]):
+        on_node[data.neighbour[j], source] -= data.weight[j]
+        on_node[data.neighbour[j], target] += data.weight[j]
     a[k] = target
 
 
-@njit(cache=True)
-def violation(load, total, upper_share, upper_extra, lower_share, lower_extra, used, capacity):
+@njit(**LEAF)
+def violation(data, state):
     """By how much (7), (8), (9) are broken, summed over nodes."""
+    load, used = state.load, state.used
+    total = data.remote - data.cost * state.sums[0]
     excess = 0.0
     for i in range(load.size):
-        over = load[i] - upper_share[i] * total - upper_extra[i]
-        under = lower_share[i] * total + lower_extra[i] - load[i]
+        over = load[i] - data.upper_share[i] * total - data.upper_extra[i]
+        under = data.lower_share[i] * total + data.lower_extra[i] - load[i]
         excess += max(over, 0.0) + max(under, 0.0)
         for r in range(used.shape[0]):
-            if used[r, i] > capacity[r, i] * (1 + 1e-9):
-                excess += (used[r, i] - capacity[r, i]) / (1.0 + capacity[r, i])
+            if used[r, i] > data.capacity[r, i] * (1 + 1e-9):
+                excess += (used[r, i] - data.capacity[r, i]) / (1.0 + data.capacity[r, i])
     return excess
 
 
-@njit(cache=True)
-def propose(a, current, allowed, first, second, pairs, rng, who, where, max_moves, sums):
-    """Write up to three shifts into `who`, `where`; return how many (0: nothing sensible was drawn)."""
-    p, n = a.size, allowed.shape[1]
-    draw, count = uniform(rng), 0
-    if draw < 0.45 and pairs > 0:  # join a pair on the node of one end
-        e = integer(rng, pairs)
-        k, other = (first[e], second[e]) if uniform(rng) < 0.5 else (second[e], first[e])
-        who[0], where[0], count = k, a[other], 1
-        if uniform(rng) < 0.3:  # and send somebody the other way
-            m = integer(rng, p)
-            if m != k and m != other and a[m] == a[other]:
-                who[1], where[1], count = m, a[k], 2
-    elif draw < 0.65:  # shift
-        who[0], where[0], count = integer(rng, p), integer(rng, n), 1
-    elif draw < 0.8:  # swap
-        k, m = integer(rng, p), integer(rng, p)
-        who[0], where[0], who[1], where[1], count = k, a[m], m, a[k], 2
-    else:  # go back to the current node
-        k = a_mover(a, current, rng)
-        if k < 0:
-            return 0
-        who[0], where[0], count = k, current[k], 1
-    moves = sums[1]
-    for s in range(count):
-        k = who[s]
-        if not allowed[k, where[s]] or where[s] == a[k]:
-            return 0
-        moves += int(where[s] != current[k]) - int(a[k] != current[k])
-    if moves > max_moves and count < 3:  # somebody else must go back
-        k = a_mover(a, current, rng)
-        if k < 0 or k == who[0] or (count == 2 and k == who[1]) or moves - 1 > max_moves:
-            return 0
-        who[count], where[count] = k, current[k]
-        count += 1
-    return count
+@njit(**LEAF)
+def few_moves(data, sums):
+    """Whether the limits of (2) are kept, on the number of moves and on their cost."""
+    return sums[1] <= data.max_moves and sums[2] <= 1 + 1e-9
 
 
-@njit(cache=True)
-def a_mover(a, current, rng):
-    """A key group that has moved, looked for from a random place on; -1 when there is none near."""
+@njit(**LEAF)
+def join(rng, wanted, data, a):
+    """One end of a pair goes to the node of the other; now and then somebody there comes the other way."""
+    e = integer(rng, data.first.size)
+    k, other = (data.first[e], data.second[e]) if uniform(rng) < 0.5 else (data.second[e], data.first[e])
+    wanted.who[0], wanted.where[0] = k, a[other]
+    if uniform(rng) < data.shares[3]:
+        m = integer(rng, a.size)
+        if m != k and m != other and a[m] == a[other]:
+            wanted.who[1], wanted.where[1] = m, a[k]
+            return 2
+    return 1
+
+
+@njit(**LEAF)
+def relocate(rng, wanted, a, nodes):
+    """A key group goes to any node."""
+    wanted.who[0], wanted.where[0] = integer(rng, a.size), integer(rng, nodes)
+    return 1
+
+
+@njit(**LEAF)
+def swap(rng, wanted, a):
+    """Two key groups exchange their nodes."""
+    k, m = integer(rng, a.size), integer(rng, a.size)
+    wanted.who[0], wanted.where[0], wanted.who[1], wanted.where[1] = k, a[m], m, a[k]
+    return 2
+
+
+@njit(**LEAF)
+def go_back(rng, wanted, data, a):
+    """A key group that has moved goes back to its current node."""
+    k = a_mover(rng, data, a)
+    wanted.who[0], wanted.where[0] = k, data.current[k]
+    return int(k >= 0)
+
+
+@njit(**LEAF)
+def a_mover(rng, data, a):
+    """A key group that has moved, looked for from a random place on; -1 when there is none."""
     p = a.size
     k = integer(rng, p)
     for _ in range(p):
-        if a[k] != current[k]:
+        if a[k] != data.current[k]:
             return k
         k = k + 1 if k + 1 < p else 0
     return -1
 
 
-@njit(cache=True)
-def integer(rng, below):
-    """A random whole number in 0..below-1."""
-    return int(uniform(rng) * below)
+@njit(**LEAF)
+def make_room(rng, count, moves, wanted, data, a):
+    """Where a move would be one too many, somebody else goes back as well."""
+    k = a_mover(rng, data, a)
+    if k < 0 or k == wanted.who[0] or (count == 2 and k == wanted.who[1]) or moves - 1 > data.max_moves:
+        return 0
+    wanted.who[count], wanted.where[count] = k, data.current[k]
+    return count + 1
+
+
+@njit(**LEAF)
+def propose(rng, wanted, data, state):
+    """Draw a move; how many shifts it takes, 0 when the draw leads nowhere or the move is not allowed."""
+    a, shares, draw = state.a, data.shares, uniform(rng)
+    if draw < shares[0] and data.first.size > 0:
+        count = join(rng, wanted, data, a)
+    elif draw < shares[1]:
+        count = relocate(rng, wanted, a, data.upper_share.size)
+    elif draw < shares[2]:
+        count = swap(rng, wanted, a)
+    else:
+        count = go_back(rng, wanted, data, a)
+    moves = state.sums[1]
+    for s in range(count):
+        k, target = wanted.who[s], wanted.where[s]
+        if not data.allowed[k, target] or target == a[k]:
+            return 0
+        moves += int(target != data.current[k]) - int(a[k] != data.current[k])
+    if moves > data.max_moves and count < 3:
+        return make_room(rng, count, moves, wanted, data, a)
+    return count
+
+
+@njit(**LEAF)
+def carry_out(count, wanted, data, state):
+    """Make the shifts of a proposal; `where` then says where each key group was."""
+    for s in range(count):
+        k = wanted.who[s]
+        source = state.a[k]
+        shift(k, wanted.where[s], data, state)
+        wanted.where[s] = source
+
+
+@njit(**LEAF)
+def take_back(count, wanted, data, state):
+    """Undo what `carry_out` did, the last shift first."""
+    for s in range(count - 1, -1, -1):
+        shift(wanted.who[s], wanted.where[s], data, state)
+
+
+@njit(**LEAF)
+def keep(best, a):
+    """Note the assignment as the best."""
+    for k in range(a.size):
+        best[k] = a[k]
+
+
+@njit(**LEAF)
+def anneal(rng, steps, hot, cold, penalty, best, wanted, data, state):
+    """Simulated annealing over joins, relocations, swaps and returns. Works on ``state.a`` and `best` in place.
+
+    Returns the collocated share of `best` (-1 while none is feasible) and the share of steps spent infeasible.
+    """
+    sums = state.sums
+    refresh(data, state)
+    excess = violation(data, state)
+    found, infeasible = -1.0, 0
+    if excess <= TOLERANCE and few_moves(data, sums):
+        found = sums[0]
+        keep(best, state.a)
+    heat, cooling = hot, (cold / hot) ** (1.0 / max(steps, 1))
+    for _ in range(steps):
+        heat *= cooling
+        before, excess_before = sums[0], excess
+        count = propose(rng, wanted, data, state)
+        if count == 0:
+            continue
+        carry_out(count, wanted, data, state)
+        accepted = few_moves(data, sums)
+        if accepted:
+            excess = violation(data, state)
+            gain = (sums[0] - before) - penalty * (excess - excess_before)
+            accepted = gain >= 0 or uniform(rng) < np.exp(gain / heat)
+        if not accepted:
+            take_back(count, wanted, data, state)
+            sums[0], excess = before, excess_before
+        if excess > TOLERANCE:
+            infeasible += 1
+        elif sums[0] > found + TOLERANCE:
+            found = sums[0]
+            keep(best, state.a)
+    return found, infeasible / max(steps, 1)

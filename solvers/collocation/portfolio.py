@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from keyshift.models import Answer, Budget
@@ -16,14 +18,30 @@ from keyshift.solvers.collocation.local_search import improve
 from keyshift.solvers.collocation.statement import run_highs, second_opinion
 from keyshift.solvers.collocation.structural_bounds import most_by_structure
 
-TURNS = 6
-"""Turns of search and bound before the exact stage takes what is open, large or not."""
-MOST_COLUMNS, COLUMNS_PER_SECOND = 60_000, 1_000
-"""HiGHS gets no more variables than these, in all and for each second that is left: to state a model and to solve its
-first relaxation cannot be cut short. Pairs beyond are bounded instead, the least talkative first."""
 
-CONFIRMED = 3_000
-"""Up to so many (pair, node) what HiGHS leaves open, or says of what is left, is held against whole numbers."""
+@dataclass(frozen=True)
+class CollocationSettings:
+    """Tuning numbers of "milp" for collocated allocation.
+
+    Attributes
+    ----------
+    turns : int
+        Turns of search and bound before the exact stage takes what is open, large or not.
+    most_columns, columns_per_second : int
+        HiGHS gets no more variables than these, in all and for each second that is left: neither writing a model down
+        nor solving its first relaxation can be cut short. Pairs beyond are bounded instead, the least talkative first.
+    confirmed : int
+        Up to so many (pair, node), what HiGHS leaves open, or says of what is left, is checked in whole numbers.
+    """
+
+    turns: int = 6
+    most_columns: int = 60_000
+    columns_per_second: int = 1_000
+    confirmed: int = 3_000
+
+
+DEFAULTS = CollocationSettings()
+"""The settings of every run that is not handed others."""
 
 
 def solve_milp(
@@ -68,7 +86,7 @@ def solve_milp(
     bound_steps = min(1500, 50 + 5 * data.key_groups) if bound_steps is None else bound_steps
     lagrangian = LagrangianBound(data)
     best, bound = start, _objective_bound(problem, most_by_structure(data, budget))
-    for turn in range(TURNS if finish else 1):
+    for turn in range(DEFAULTS.turns if finish else 1):
         found = improve(problem, best, budget.part(0.4), seed + turn, search_steps, data)
         best = best if found is None else found
         share = None if best is None else data.collocated(best)
@@ -92,9 +110,9 @@ def _fits(data: Arrays, open_to: BoolArray, budget: Budget) -> bool:
     return bool(_explicit(data, open_to, _room(open_to, budget)).all())
 
 
-def _room(open_to: BoolArray, budget: Budget) -> int:
+def _room(open_to: BoolArray, budget: Budget, settings: CollocationSettings = DEFAULTS) -> int:
     """How many z the exact stage may have."""
-    return int(min(MOST_COLUMNS, COLUMNS_PER_SECOND * budget.remaining)) - int(open_to.sum())
+    return int(min(settings.most_columns, settings.columns_per_second * budget.remaining)) - int(open_to.sum())
 
 
 def _finish(
@@ -105,11 +123,12 @@ def _finish(
     budget: Budget,
     seed: int,
     threads: int,
+    settings: CollocationSettings = DEFAULTS,
 ) -> Answer:
     """Stage 4. What was closed is no better than the incumbent, so the bound is that of the rest, or the incumbent."""
     best = answer.assignment
     open_to = data.allowed if best is None else lagrangian.open_to
-    room = _room(open_to, budget)
+    room = _room(open_to, budget, settings)
     explicit = _explicit(data, open_to, room)
     left_out = int((~explicit).sum())
     details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
@@ -120,7 +139,7 @@ def _finish(
         )
     outside = (None, None) if left_out == 0 else (explicit, lagrangian.beyond(explicit))
     rest = run_highs(problem, budget, seed, best, threads, None if best is None else open_to, *outside)
-    doubtful = rest.termination == "infeasible" and data.nodes * len(problem.pairs) <= CONFIRMED
+    doubtful = rest.termination == "infeasible" and data.nodes * len(problem.pairs) <= settings.confirmed
     if rest.termination == "infeasible":
         if best is None:
             return second_opinion(problem, budget, seed, threads, rest)
@@ -131,7 +150,7 @@ def _finish(
     why: Termination = "gap" if rest.termination in ("optimal", "infeasible") else rest.termination
     finished = _answer(problem, found, proven, why)
     finished.details = {**details, **rest.details}
-    if finished.termination == "gap" and data.nodes * len(problem.pairs) <= CONFIRMED:
+    if finished.termination == "gap" and data.nodes * len(problem.pairs) <= settings.confirmed:
         return second_opinion(problem, budget, seed, threads, finished)
     return finished
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from keyshift.models.collocation.pyomo_model import CollocationPyomo
 
 TOLERANCES = {"mip_feasibility_tolerance": 1e-6, "primal_feasibility_tolerance": 1e-7}
-"""HiGHS's own; what these admit too much, the check sorts out."""
+"""HiGHS's own tolerances; the check refuses whatever they let through."""
 DOUBTED = {**TOLERANCES, "simplex_strategy": 4}
 """Primal simplex: the second opinion before a relaxation is called infeasible."""
 NO_ASSIGNMENT = "no assignment meets the load distance within the other limits"
@@ -109,7 +109,7 @@ def _once(
             break
     if result.termination == "infeasible":
         return Answer(None, termination="infeasible", message=f"HiGHS proves that {NO_ASSIGNMENT}")
-    bound = max(0.0, result.bound)
+    bound = statement.bound(result.bound)
     details = {"nodes": result.nodes, "columns": len(columns)}
     if result.values is None:
         return Answer(known, bound, result.termination, details=details)
@@ -163,7 +163,7 @@ def solve_plain_milp(
 
 
 def second_opinion(problem: CollocatedAllocation, budget: Budget, seed: int, threads: Threads, said: Answer) -> Answer:
-    """What HiGHS says within tolerances and cannot be relied on, held against whole numbers."""
+    """A second opinion in whole numbers, where HiGHS's tolerances make its word doubtful."""
     other = solve_cpsat(problem, budget=budget, seed=seed, start=said.assignment, threads=threads)
     if other.termination == "infeasible" and said.termination == "infeasible":
         return said

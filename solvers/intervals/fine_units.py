@@ -1,4 +1,4 @@
-"""Whole units fine enough for any answer: ask again, with what surely stays put capped, while rounding can be seen."""
+"""Whole units fine enough for any answer: ask again while rounding shows, with the sizes of what surely stays capped."""
 
 from __future__ import annotations
 

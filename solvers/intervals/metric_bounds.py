@@ -1,4 +1,4 @@
-"""Lower bounds for instances of any size: state moved is a metric, so no detour is shorter than the straight way."""
+"""Lower bounds for instances of any size: state moved is a metric, so no detour costs less than the direct step."""
 
 from __future__ import annotations
 

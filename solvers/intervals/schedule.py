@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from keyshift.models import InputError, Workload
-from keyshift.models.arrays import real, whole
+from keyshift.models.guards import real, whole
 from keyshift.models.intervals.schedule import InTransit, MigrationSchedule
 from keyshift.models.workload import IntArray
 

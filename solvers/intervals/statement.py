@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -14,14 +13,12 @@ from keyshift.models.ranges import NonNegative
 from keyshift.models.workload import FloatArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.intervals.fine_units import in_fine_units
-from keyshift.solvers.intervals.state_sizes import weights
 
 NO_ASSIGNMENT = "no assignment meets all rules"
 LARGEST_STATEMENT = 200_000
 """Task, node and step triples; a larger statement takes longer to write down than dynamic programs to solve."""
 TRIPLES_PER_SECOND = 10_000
-"""More than this the statements cannot write down; the solver comes after that."""
-BITS = 40
+"""Triples that a statement writes down in a second, before its solver begins."""
 
 
 def _too_large(
@@ -45,19 +42,16 @@ def solve_milp(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less its doubt (`solvers.highs.DOUBT`), which is relative to the largest state that
+    The bound is HiGHS's dual bound less its doubt (`models.doubts`), which is relative to the largest state that
     matters: where the answer moves far less than the largest state, it is asked again in the answer's own units.
     """
     from keyshift.models.intervals.pyomo_model import IntervalPyomo
-
-    def bound(proven: float) -> float | None:
-        return max(0.0, proven) if math.isfinite(proven) else None
 
     def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
         with highs.written_in_time():
             statement = IntervalPyomo(problem, state, budget.tick)
         return highs.solve(
-            statement, budget, best, bound=bound, infeasible=NO_ASSIGNMENT, seed=seed, report=budget.report
+            statement, budget, best, bound=statement.bound, infeasible=NO_ASSIGNMENT, seed=seed, report=budget.report
         )
 
     return _stated(problem, start, budget, answer_to)
@@ -67,16 +61,11 @@ def solve_cpsat(
     problem: IntervalMigration | MigrationSequence, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None
 ) -> Answer:
     """The same program in whole numbers by CP-SAT, load limits exact: an oracle for small instances."""
-    from keyshift.models.intervals.cpsat_model import IntervalCpSat
+    from keyshift.models.intervals.cpsat_model import IntervalCpSat, whole_state
 
     def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
-        whole = weights(state, bits=BITS).coarsest()
-        statement = IntervalCpSat(problem, whole.values, budget.tick)
-
-        def bound(proven: float) -> float:
-            return whole.lower(max(0, math.ceil(proven)))
-
-        return cpsat.solve(statement, budget, best, bound=bound, infeasible=NO_ASSIGNMENT, seed=seed)
+        statement = IntervalCpSat(problem, whole_state(state), budget.tick)
+        return cpsat.solve(statement, budget, best, bound=statement.bound, infeasible=NO_ASSIGNMENT, seed=seed)
 
     return _stated(problem, start, budget, answer_to)
 
@@ -115,18 +104,14 @@ def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, sec
 
     if refused := _too_large(problem, None, budget):
         return refused
-    state = weights(problem.workload.state, bits=BITS).coarsest()
     try:
-        statement = FreeCpSat(problem, state.values, budget.tick)
+        statement = FreeCpSat(problem, tick=budget.tick)
     except LimitReached:
         return Answer(None, 0.0, budget.why, "the limit came while the model was written down")
-    share = 1.0 if math.isinf(budget.remaining) else min(1.0, seconds / max(budget.remaining, 1e-9))
-    own = Budget(seconds) if math.isinf(budget.remaining) else budget.part(share)
+    own = budget.part(1.0, seconds)
 
-    def bound(proven: float) -> float:
-        return state.lower(max(0, math.ceil(proven)))
-
-    answer = cpsat.solve(statement, own, bound=bound, infeasible="no assignment keeps the load limit", seed=seed)
+    said = "no assignment keeps the load limit"
+    answer = cpsat.solve(statement, own, bound=statement.bound, infeasible=said, seed=seed)
     if answer.termination != "infeasible":
         answer.termination = "completed"
     if answer.assignment is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,15 +18,29 @@ from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.local_search import local_search
 from keyshift.solvers.mclb.qp import shared_squares
-from keyshift.solvers.mclb.sdp import LARGEST, semidefinite_squares
+from keyshift.solvers.mclb.sdp import DEFAULTS, semidefinite_squares
 
-SLICE = 2_000_000
-"""Loads touched by the search between two looks at the clock."""
-FIRST_LOOK, SMALL = 20, 30
-"""Slices before the semidefinite bound is computed, when there are no more key groups than the second figure: such
-instances end within them. Larger ones spend half of a limited time on more local search, not on a hopeless tree."""
-MARGIN = 0.5
-"""A subtree is left alone unless it can improve by so much of the problem's tolerance."""
+
+@dataclass(frozen=True)
+class TreeSettings:
+    """Tuning numbers of the branch and bound.
+
+    Attributes
+    ----------
+    slice : int
+        Loads touched by the search between two looks at the clock.
+    small, first_look : int
+        With no more key groups than the first figure, the search gets so many slices before the semidefinite bound is
+        computed: such instances end within them. Larger ones spend half of a limited time on more local search, not
+        on a hopeless tree.
+    margin : float
+        A subtree is left alone unless it can improve by so much of the problem's tolerance.
+    """
+
+    slice: int = 2_000_000
+    small: int = 30
+    first_look: int = 20
+    margin: float = 0.5
 
 
 def branch_and_bound(
@@ -50,19 +65,20 @@ def branch_and_bound(
 
     Notes
     -----
-    When the tree is exhausted the bound is the incumbent less `MARGIN` of the tolerance. Rounding in the search, some
+    When the tree is exhausted the bound is the incumbent less half of the tolerance. Rounding in the search, some
     1e-14 of the total second moment, stays far below that margin.
     """
     core = problem.core
     root = window_bound(core.load.T, core.nodes) / core.nodes
-    search = DepthFirst(problem, core, None if start is None else core.lower(start))
-    small = core.load.shape[0] <= SMALL
-    done = small and search.run(budget, min(FIRST_LOOK * search.slice, max_tree or sys.maxsize))
+    settings = TreeSettings()
+    search = DepthFirst(problem, core, None if start is None else core.lower(start), settings)
+    small = core.load.shape[0] <= settings.small
+    done = small and search.run(budget, min(settings.first_look * search.slice, max_tree or sys.maxsize))
     proven = not done and search.value - root <= problem.tolerance
     if not (done or proven or budget.expired) and core.limited:
         squares = shared_squares(core, budget.part(0.2))
         root = max(root, squares / core.nodes)
-    if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= LARGEST:
+    if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= DEFAULTS.largest:
         reference = core.nodes * search.value if search.best is not None else None
         squares = semidefinite_squares(core, budget.part(0.6), reference=reference)
         root = max(root, squares / core.nodes)
@@ -72,7 +88,7 @@ def branch_and_bound(
         search.improve(problem, budget.part(0.5 if max_tree is None else 0.2), seed)
         proven = search.value - root <= problem.tolerance
     done = done or (not proven and search.run(budget, max_tree))
-    bound = max(root, search.value - MARGIN * problem.tolerance) if done else root
+    bound = max(root, search.value - settings.margin * problem.tolerance) if done else root
     ended: Termination = "optimal" if done or proven else budget.why if budget.expired else "completed"
     if search.best is None:
         message = "no placement keeps within the budget" if done else ""
@@ -84,36 +100,39 @@ def branch_and_bound(
 class DepthFirst:
     """The state of the depth-first search between two slices."""
 
-    def __init__(self, problem: MCLB, core: Core, incumbent: IntArray | None) -> None:
+    def __init__(
+        self, problem: MCLB, core: Core, incumbent: IntArray | None, settings: TreeSettings | None = None
+    ) -> None:
+        settings = settings or TreeSettings()
         self.core, self.best = core, incumbent
-        load = core.load
-        self.order = np.argsort(-np.square(load).sum(axis=1), kind="stable")
-        self.load = np.ascontiguousarray(load[self.order])
-        p, m = self.load.shape
-        self.rest = np.zeros((p + 1, m))
-        self.rest[:-1] = np.cumsum(self.load[::-1], axis=0)[::-1]
-        self.constant = float(np.square(self.rest[0]).sum()) / core.nodes
-        self.margin = MARGIN * problem.tolerance * core.nodes
+        self.order = np.argsort(-np.square(core.load).sum(axis=1), kind="stable")
+        load = np.ascontiguousarray(core.load[self.order])
+        p, m = load.shape
+        rest = np.zeros((p + 1, m))
+        rest[:-1] = np.cumsum(load[::-1], axis=0)[::-1]
+        self.constant = float(np.square(rest[0]).sum()) / core.nodes
         self.value = np.inf if incumbent is None else core.squares(incumbent) / core.nodes
         self.visited = 0
-        self.slice = max(100, SLICE // (core.nodes * m))
+        self.slice = max(100, settings.slice // (core.nodes * m))
         n = core.nodes
-        self.state, self.current = core.state[self.order], core.current[self.order]
-        self.choice, self.tried = np.full(p, -1, dtype=np.int64), np.zeros((p, n), dtype=bool)
-        self.sums, self.count = np.zeros((n, m)), np.zeros(n, dtype=np.int64)
-        self.frame, self.found = np.zeros(2), np.full(p, -1, dtype=np.int64)
+        self.data = kernels.TreeData(
+            load, rest, core.state[self.order], core.current[self.order], core.interchangeable, float(core.budget),
+            settings.margin * problem.tolerance * n,
+        )  # fmt: skip
+        nowhere, orders = np.full((2, p), -1, dtype=np.int64), np.tile(np.arange(n), (m, 1))
+        self.state = kernels.TreeState(
+            nowhere[0], np.zeros((p, n), dtype=bool), np.zeros((n, m)), np.zeros(n, dtype=np.int64), orders,
+            np.zeros(2), nowhere[1],
+        )  # fmt: skip
 
     def run(self, budget: Budget, max_tree: int | None) -> bool:
         """Search on until the tree is exhausted (True) or a limit is met."""
         core = self.core
-        while self.frame[0] >= 0:
+        while self.state.frame[0] >= 0:
             if budget.expired or (max_tree is not None and self.visited >= max_tree):
                 return False
-            limit = self.constant + self.value * core.nodes - self.margin
-            _, visited = kernels.explore(
-                self.load, self.rest, self.state, self.current, core.interchangeable, core.budget, limit,
-                self.choice, self.tried, self.sums, self.count, self.frame, self.found, self.slice, self.margin,
-            )  # fmt: skip
+            limit = self.constant + self.value * core.nodes - self.data.margin
+            _, visited = kernels.explore(limit, self.slice, self.data, self.state)
             self.visited += visited
             self._keep()
             budget.report(objective=None if self.best is None else self.value)
@@ -135,7 +154,7 @@ class DepthFirst:
 
     def _keep(self) -> None:
         """Take over a better placement, valued anew."""
-        found = self.found
+        found = self.state.best
         if found[0] < 0:
             return
         placement = np.empty_like(found)

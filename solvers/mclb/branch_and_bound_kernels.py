@@ -2,126 +2,163 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
+from keyshift.models.compiling import LEAF
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
-F = FloatArray
-Z = IntArray
+
+class TreeData(NamedTuple):
+    """What the search never changes; key groups in the order of placing."""
+
+    load: FloatArray
+    """Shape (p, m)."""
+    rest: FloatArray
+    """Load still to place at each depth, shape (p + 1, m)."""
+    state: FloatArray
+    current: IntArray
+    free: BoolArray
+    """Interchangeable nodes, shape (n,)."""
+    budget: float
+    """State that may move."""
+    margin: float
+    """How much better a placement must be."""
 
 
-@njit(cache=True)
-def level_squares(heights: F, rest: float) -> float:
+class TreeState(NamedTuple):
+    """Where the search stands."""
+
+    choice: IntArray
+    """Node at each depth, -1 while it is open."""
+    tried: BoolArray
+    """Shape (p, n)."""
+    sums: FloatArray
+    """Load of each node so far, shape (n, m)."""
+    held: IntArray
+    """Key groups of each node so far."""
+    order: IntArray
+    """Nodes by load in each window, as last sorted, shape (m, n)."""
+    frame: FloatArray
+    """The depth, -1 when the tree is exhausted, and the state moved."""
+    best: IntArray
+    """Where a better placement is left."""
+
+
+@njit(**LEAF)
+def sort_nodes(order, heights):
+    """Sort nodes by height, from an order that is nearly right: by insertion."""
+    for j in range(1, order.size):
+        i = order[j]
+        at = j
+        while at > 0 and heights[order[at - 1]] > heights[i]:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = i
+
+
+@njit(**LEAF)
+def level_squares(heights, rest, order):
     """Least sum of (height + added)^2 over added >= 0 that sum to rest: fill the lowest to a common level."""
     n = heights.size
-    ordered = np.sort(heights)
+    sort_nodes(order, heights)
     below, level = 0.0, 0.0
     filled = 0
     for j in range(n):
-        below += ordered[j]
+        below += heights[order[j]]
         filled = j + 1
         level = (below + rest) / filled
-        if j + 1 == n or level <= ordered[j + 1]:
+        if j + 1 == n or level <= heights[order[j + 1]]:
             break
     total = filled * level * level
     for j in range(filled, n):
-        total += ordered[j] * ordered[j]
+        total += heights[order[j]] * heights[order[j]]
     return total
 
 
-@njit(cache=True)
-def completion_bound(sums: F, rest: F) -> float:
-    """Least sum of squares when the load still to place may be split at will, window by window. sums is (n, m)."""
+@njit(**LEAF)
+def completion_bound(sums, rest, order):
+    """Least sum of squares when the load still to place may be split at will, window by window."""
     total = 0.0
     for t in range(rest.size):
-        total += level_squares(sums[:, t], rest[t])
+        total += level_squares(sums[:, t], rest[t], order[t])
     return total
 
 
-@njit(cache=True, nogil=True)
-def explore(
-    load: F, rest: F, state: F, current: Z, free: BoolArray, budget: float, limit: float,
-    choice: Z, tried: BoolArray, sums: F, count: Z, frame: F, best: Z, max_nodes: int, margin: float,
-) -> tuple[float, int]:  # fmt: skip
+@njit(**LEAF)
+def place(depth, node, sign, spent, data, state):
+    """Put the key group of a depth on a node (sign = 1) or take it off (-1); the state moved then."""
+    for t in range(data.rest.shape[1]):
+        state.sums[node, t] += sign * data.load[depth, t]
+    state.held[node] += sign
+    return spent + sign * data.state[depth] if node != data.current[depth] else spent
+
+
+@njit(**LEAF)
+def next_node(depth, spent, data, state):
+    """The untried node where the key group adds least; of empty interchangeable nodes only the first counts."""
+    sums, tried = state.sums, state.tried
+    best, least = -1, np.inf
+    seen_empty = False
+    for i in range(sums.shape[0]):
+        if data.free[i] and state.held[i] == 0:
+            if seen_empty:
+                continue
+            seen_empty = True
+        if tried[depth, i] or (i != data.current[depth] and spent + data.state[depth] > data.budget):
+            continue
+        rise = 0.0
+        for t in range(sums.shape[1]):
+            rise += data.load[depth, t] * sums[i, t]
+        if rise < least:
+            best, least = i, rise
+    return best
+
+
+@njit(nogil=True, **LEAF)
+def explore(limit, most_nodes, data, state):
     """Search on from where it stopped last, for at most so many tree nodes.
 
     Parameters
     ----------
-    load : (p, m), in the order of placing; rest : (p + 1, m), load still to place at each depth
-    state, current : (p,); free : (n,), interchangeable nodes
-    budget, limit : state that may move; sum of squares to be below
-    choice, tried, sums, count : the search's own state: node at each depth (-1 open), tried (p, n), loads, key groups
-    frame : [depth, state moved]; best : where a better placement is left; margin : how much better it must be
+    limit : float
+        The sum of squares to be below.
+    most_nodes : int
+    data : TreeData
+    state : TreeState
 
     Returns
     -------
     limit, nodes
         The limit now (lower when something better was found), and the tree nodes visited.
-        frame[0] is -1 when the tree is exhausted.
     """
-    p, m = load.shape
-    depth, spent = int(frame[0]), frame[1]
+    choice = state.choice
+    depth, spent = int(state.frame[0]), state.frame[1]
     visited = 0
-    while depth >= 0 and visited < max_nodes:
-        i = choice[depth]
-        if i >= 0:  # come back from below: undo
-            for t in range(m):
-                sums[i, t] -= load[depth, t]
-            count[i] -= 1
-            if i != current[depth]:
-                spent -= state[depth]
+    while depth >= 0 and visited < most_nodes:
+        if choice[depth] >= 0:  # come back from below: undo
+            spent = place(depth, choice[depth], -1, spent, data, state)
             choice[depth] = -1
-        i = _next_node(load[depth], sums, tried[depth], count, free, spent, budget, state[depth], current[depth])
+        i = next_node(depth, spent, data, state)
         if i < 0:
-            tried[depth] = False
+            for j in range(state.held.size):
+                state.tried[depth, j] = False
             depth -= 1
             continue
-        tried[depth, i] = True
+        state.tried[depth, i] = True
         visited += 1
         choice[depth] = i
-        count[i] += 1
-        for t in range(m):
-            sums[i, t] += load[depth, t]
-        if i != current[depth]:
-            spent += state[depth]
-        lower = completion_bound(sums, rest[depth + 1])
+        spent = place(depth, i, 1, spent, data, state)
+        lower = completion_bound(state.sums, data.rest[depth + 1], state.order)
         if lower >= limit:
             continue
-        if depth == p - 1:
-            best[:] = choice
-            limit = lower - margin
+        if depth == choice.size - 1:
+            for k in range(choice.size):
+                state.best[k] = choice[k]
+            limit = lower - data.margin
             continue
         depth += 1
-    frame[0], frame[1] = depth, spent
+    state.frame[0], state.frame[1] = depth, spent
     return limit, visited
-
-
-@njit(cache=True)
-def _next_node(
-    own: F,
-    sums: F,
-    tried: BoolArray,
-    count: Z,
-    free: BoolArray,
-    spent: float,
-    budget: float,
-    cost: float,
-    own_node: int,
-) -> int:
-    """The untried node where the key group adds least; of empty interchangeable nodes only the first counts."""
-    best, least = -1, np.inf
-    seen_empty = False
-    for i in range(sums.shape[0]):
-        if free[i] and count[i] == 0:
-            if seen_empty:
-                continue
-            seen_empty = True
-        if tried[i] or (i != own_node and spent + cost > budget):
-            continue
-        rise = 0.0
-        for t in range(own.size):
-            rise += own[t] * sums[i, t]
-        if rise < least:
-            best, least = i, rise
-    return best

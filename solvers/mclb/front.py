@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -18,10 +19,28 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb.branch_and_bound import branch_and_bound
 from keyshift.solvers.mclb.local_search import local_search
 
-TREE_WORK = 400_000_000
-"""Loads that the tree search of one point may touch: small instances end in a proof, others keep the root bound."""
-BELOW = 1e-6
-"""A budget less by this share forbids the movement of the point before."""
+
+@dataclass(frozen=True)
+class FrontSettings:
+    """Tuning numbers of the front.
+
+    Attributes
+    ----------
+    tree_work : int
+        Loads that the tree search of one point may touch: small instances end in a proof, others keep the root bound.
+    below : float
+        A budget less by this share forbids the movement of the point before.
+    clearly : float
+        Placements that move more than a budget by so much of all state need no check.
+    """
+
+    tree_work: int = 400_000_000
+    below: float = 1e-6
+    clearly: float = 1e-3
+
+
+DEFAULTS = FrontSettings()
+"""The settings of every front that is not handed others."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +51,19 @@ class FrontPoint:
     answer: Answer
     seconds: float
 
-    @property
+    @cached_property
     def imbalance(self) -> float:
-        """What the placement is worth."""
-        return self.problem.objective(self._placement)
+        """The imbalance of the placement."""
+        return self.problem.objective(self.placement)
 
-    @property
+    @cached_property
     def state_moved(self) -> float:
-        """What it moves."""
-        return float(self.problem.metrics(self._placement)["state_moved"])
+        """The state that the placement moves."""
+        return float(self.problem.metrics(self.placement)["state_moved"])
 
     @property
-    def _placement(self) -> IntArray:
+    def placement(self) -> IntArray:
+        """The assignment, which every point has."""
         if self.answer.assignment is None:
             raise ValueError("a point of the front holds a placement")
         return self.answer.assignment
@@ -59,6 +79,7 @@ def front(
     known: Sequence[IntArray] = (),
     done: Sequence[FrontPoint] = (),
     keep: Callable[[FrontPoint], None] = lambda point: None,
+    settings: FrontSettings = DEFAULTS,
 ) -> list[FrontPoint]:
     """Trace the front, from the least imbalance to the least movement.
 
@@ -83,6 +104,7 @@ def front(
         Points of an earlier run, which are taken over.
     keep : callable
         Called with every point when it is finished.
+    settings : FrontSettings
 
     Returns
     -------
@@ -91,7 +113,7 @@ def front(
     """
     starts = [a for a in known if problem.check(a).feasible]
     # Without those done: a resumed run ends as a whole one would.
-    run = _EpsilonConstraint(problem, budget, seed, starts, keep)
+    run = _EpsilonConstraint(problem, budget, seed, starts, keep, settings)
     finished = {p.problem.max_state_moved: p for p in done}
     top = finished.get(problem.max_state_moved) or run.point(problem.max_state_moved, 1.0 / (points or 10))
     made = [top]
@@ -104,7 +126,7 @@ def front(
         open_budgets = [b for b in budgets if b not in finished]
         made += [finished[b] for b in budgets if b in finished]
         made += run.several(open_budgets, workers)
-    return undominated(shared([p for p in made if p.answer.assignment is not None], run.known))
+    return undominated(shared([p for p in made if p.answer.assignment is not None], run.known, settings))
 
 
 @dataclass
@@ -116,6 +138,7 @@ class _EpsilonConstraint:
     seed: int
     known: list[IntArray]
     keep: Callable[[FrontPoint], None]
+    settings: FrontSettings
 
     def point(self, limit: float | None, share: float) -> FrontPoint:
         """Solve for one budget within a share of the time left."""
@@ -132,11 +155,11 @@ class _EpsilonConstraint:
             return FrontPoint(problem, Answer(None, termination="infeasible"), 0.0)
         start = min((a for a in self.known if problem.check(a).feasible), key=problem.objective, default=None)
         found = local_search(problem, budget=budget.part(0.3), seed=self.seed, start=start)
-        tree = max(1, TREE_WORK // (core.nodes * core.load.shape[1]))
+        tree = max(1, self.settings.tree_work // (core.nodes * core.load.shape[1]))
         answer = branch_and_bound(problem, budget=budget, seed=self.seed, start=found.assignment, max_tree=tree)
         point = FrontPoint(problem, answer, 0.0)
         while answer.termination == "optimal" and not budget.expired:  # the same imbalance for less movement?
-            less = point.state_moved * (1 - BELOW)
+            less = point.state_moved * (1 - self.settings.below)
             if less < core.forced or point.state_moved == 0:
                 break
             tighter = dataclasses.replace(problem, max_state_moved=less)
@@ -147,12 +170,20 @@ class _EpsilonConstraint:
         return point
 
     def several(self, limits: list[float], workers: int) -> list[FrontPoint]:
-        """Solve for several budgets, each within its share of the time."""
+        """Solve for several budgets, each within its share of the time; at a limit for the first of them alone."""
         waves = math.ceil(len(limits) / max(workers, 1))
+
+        def solved(position: int) -> FrontPoint | None:
+            if position and self.budget.expired:  # even what finds nothing new takes its time, thousands of times
+                return None
+            return self.point(limits[position], 1.0 / (waves - position // max(workers, 1)))
+
         if workers <= 1:
-            return [self.point(limit, 1.0 / (len(limits) - i)) for i, limit in enumerate(limits)]
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(lambda limit: self.point(limit, 1.0 / waves), limits))
+            made = list(map(solved, range(len(limits))))
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                made = list(pool.map(solved, range(len(limits))))
+        return [point for point in made if point is not None]
 
     def walk_down(self, top: FrontPoint, finished: dict[float | None, FrontPoint]) -> list[FrontPoint]:
         """From each point to the next one of less movement, until nothing more can be saved."""
@@ -161,7 +192,7 @@ class _EpsilonConstraint:
         for _ in range(sys.maxsize):
             if last.answer.assignment is None or self.budget.expired:
                 break
-            least = last.state_moved * (1 - BELOW)
+            least = last.state_moved * (1 - self.settings.below)
             if least < self.problem.core.forced or last.state_moved == 0:
                 break
             last = finished.get(least) or self.point(least, 0.5)
@@ -169,42 +200,50 @@ class _EpsilonConstraint:
         return made
 
 
-CLEARLY = 1e-3
-"""Placements that move more than a budget by so much of all state need no check."""
-
-
-def shared(points: Sequence[FrontPoint], known: Sequence[IntArray] = ()) -> list[FrontPoint]:
+def shared(
+    points: Sequence[FrontPoint], known: Sequence[IntArray] = (), settings: FrontSettings = DEFAULTS
+) -> list[FrontPoint]:
     """Let every point use what the others found: placements of less movement, bounds for larger budgets.
 
     A placement that keeps a smaller budget keeps a larger one; an imbalance that no placement within a larger budget goes
     below is not reached within a smaller one either.
     """
-    placements = [*known, *(p.answer.assignment for p in points if p.answer.assignment is not None)]
     if not points:
         return []
     value = points[0].problem  # points differ in their budget alone
-    ranked = sorted((value.objective(a), value.metrics(a)["state_moved"], i) for i, a in enumerate(placements))
-    margin = CLEARLY * float(value.workload.state.sum())
-    made = []
+    held = [p for p in points if p.answer.assignment is not None]
+    placements: list[IntArray] = [*known, *(a for p in held if (a := p.answer.assignment) is not None)]
+    worth = [(value.objective(a), float(value.metrics(a)["state_moved"])) for a in known]
+    worth += [(p.imbalance, p.state_moved) for p in held]
+    ranked = sorted((imbalance, moved, i) for i, (imbalance, moved) in enumerate(worth))
+    margin = settings.clearly * float(value.workload.state.sum())
+    bounds, made = _bounds(points), []
     for point in points:
         problem, answer = point.problem, point.answer
         most = math.inf if problem.max_state_moved is None else problem.max_state_moved + margin
         within = (placements[i] for _, moved, i in ranked if moved <= most)
         best = next(a for a in within if not problem.violations(a))
-        if problem.objective(best) >= point.imbalance - problem.tolerance:
-            best = answer.assignment  # type: ignore[assignment]
-        limit = math.inf if problem.max_state_moved is None else problem.max_state_moved
-        wider = [
-            p.answer.bound
-            for p in points
-            if p.answer.bound is not None and (p.problem.max_state_moved is None or p.problem.max_state_moved >= limit)
-        ]
-        made.append(
-            dataclasses.replace(
-                point, answer=dataclasses.replace(answer, assignment=best, bound=max(wider, default=None))
-            )
-        )
+        if best is not answer.assignment and problem.objective(best) >= point.imbalance - problem.tolerance:
+            best = point.placement
+        answer = dataclasses.replace(answer, assignment=best, bound=bounds[_limit(point)])
+        made.append(dataclasses.replace(point, answer=answer))
     return made
+
+
+def _limit(point: FrontPoint) -> float:
+    return math.inf if point.problem.max_state_moved is None else point.problem.max_state_moved
+
+
+def _bounds(points: Sequence[FrontPoint]) -> dict[float, float | None]:
+    """By budget, the highest bound proven for it or for a larger one."""
+    found: dict[float, float | None] = {}
+    highest: float | None = None
+    for point in sorted(points, key=_limit, reverse=True):
+        proven = point.answer.bound
+        if proven is not None:
+            highest = proven if highest is None else max(highest, proven)
+        found[_limit(point)] = highest
+    return found
 
 
 def undominated(points: Sequence[FrontPoint]) -> list[FrontPoint]:

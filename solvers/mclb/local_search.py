@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from keyshift.models import Answer, Budget
@@ -12,20 +14,42 @@ from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.threads import one_blas_thread
 
-ANNEALED = 1500
-"""Up to so many key groups the second-moment matrix serves the annealing; above, loads are swept instead."""
-STEPS_PER_KEY_GROUP, LONGEST_RUN = 10_000, 2_000_000
-"""Annealing steps of one run; between two runs the clock is looked at."""
-SMALL = 12
-"""Up to so many key groups the softened runs are left out."""
-SOFTENED, REHEATED = 9, 3
-"""Runs of either kind, by default."""
-SOFTNESS = (1.0, 3.0, 8.0)
-"""Where the eigenvalues are capped at first, in turn, in units of the ninth decile times 1.5."""
-STAGES = 15
-"""Steps in which the cap rises."""
-REHEATS = (10.0, 3.0, 30.0)
-"""Heats from which the reheated runs cool, in turn, in units of what is left to gain for each key group."""
+
+@dataclass(frozen=True)
+class PlacementSearchSettings:
+    """Tuning numbers of the local search.
+
+    Attributes
+    ----------
+    annealed : int
+        Up to so many key groups the second-moment matrix serves the annealing; above, loads are swept instead.
+    steps_for_each, longest_run : int
+        Annealing steps of one run: for each key group, and at most. Between two runs the clock is looked at.
+    small : int
+        Up to so many key groups the softened runs are left out.
+    softened, reheated : int
+        Runs of either kind, where `effort` is 1.
+    softness : tuple of float
+        Where the eigenvalues are capped at first, in turn, in units of the ninth decile times 1.5.
+    stages : int
+        Steps in which the cap rises.
+    reheats : tuple of float
+        Heats from which the reheated runs cool, in turn, in units of what is left to gain for each key group.
+    """
+
+    annealed: int = 1500
+    steps_for_each: int = 10_000
+    longest_run: int = 2_000_000
+    small: int = 12
+    softened: int = 9
+    reheated: int = 3
+    softness: tuple[float, ...] = (1.0, 3.0, 8.0)
+    stages: int = 15
+    reheats: tuple[float, ...] = (10.0, 3.0, 30.0)
+
+
+DEFAULTS = PlacementSearchSettings()
+"""The settings of every search that is not handed others."""
 
 
 def local_search(
@@ -33,7 +57,7 @@ def local_search(
 ) -> Answer:
     """Moves and swaps from a greedy placement.
 
-    No guarantee. Greedy placement takes O(p n m). Up to `ANNEALED` key groups, simulated annealing follows on the
+    No guarantee. Greedy placement takes O(p n m). Up to 1,500 key groups, simulated annealing follows on the
     uncentred second-moment matrix C = Y'Y, where a candidate costs O(1); above, sweeps of best moves, O(p n m), and
     swaps of key groups of like size, O(m) each, until neither gains.
 
@@ -53,15 +77,26 @@ def local_search(
     """
     core = problem.core
     rng = np.random.default_rng(seed)
-    load = compressed(core.load)
-    chosen = _starting_point(core, load, None if start is None else core.lower(start))
-    if core.nodes > 1 and not budget.expired:
-        if load.shape[0] <= ANNEALED:
-            chosen = _annealed(core, load, chosen, budget, rng, effort)
-        else:
-            chosen = _swept(core, load, chosen, budget, rng, effort)
-    chosen = core.relabelled(chosen)
+    chosen = core.relabelled(improved(core, None if start is None else core.lower(start), budget, rng, effort))
     return Answer(core.lift(chosen), termination=budget.why if budget.expired else "completed")
+
+
+def improved(
+    core: Core,
+    start: IntArray | None,
+    budget: Budget,
+    rng: np.random.Generator,
+    effort: float = 1.0,
+    settings: PlacementSearchSettings = DEFAULTS,
+) -> IntArray:
+    """Search from the best of the start, the greedy placement and the current nodes."""
+    load = compressed(core.load)
+    chosen = _starting_point(core, load, start)
+    if core.nodes == 1 or budget.expired:
+        return chosen
+    if load.shape[0] <= settings.annealed:
+        return _annealed(core, chosen, budget, _Annealing(core, load, rng, settings), effort)
+    return _swept(core, load, chosen, budget, rng, effort)
 
 
 def compressed(load: FloatArray) -> FloatArray:
@@ -85,17 +120,14 @@ def _starting_point(core: Core, load: FloatArray, start: IntArray | None) -> Int
     return min(allowed, key=core.squares).copy()
 
 
-def _annealed(
-    core: Core, load: FloatArray, chosen: IntArray, budget: Budget, rng: np.random.Generator, effort: float
-) -> IntArray:
+def _annealed(core: Core, chosen: IntArray, budget: Budget, annealing: _Annealing, effort: float) -> IntArray:
     """One long cooling from a heat at which everything moves, then softened runs, then reheats from the best so far."""
-    with one_blas_thread():
-        annealing = _Annealing(core, load, rng)
+    settings = annealing.settings
     best, value = chosen, core.squares(chosen)
     if annealing.typical == 0.0:
         return chosen
-    large = chosen.size > SMALL
-    plan = ["cool", *["soften"] * round(effort * SOFTENED * large), *["reheat"] * max(1, round(effort * REHEATED))]
+    softened = round(effort * settings.softened) if chosen.size > settings.small else 0
+    plan = ["cool", *["soften"] * softened, *["reheat"] * max(1, round(effort * settings.reheated))]
     for number, kind in enumerate(plan):
         rest = max(value - annealing.floor, 1e-9 * value) / chosen.size
         if rest == 0.0 or budget.expired:
@@ -103,9 +135,10 @@ def _annealed(
         if kind == "cool":
             found = annealing.run(best, annealing.moment, 2.0 * annealing.typical, 0.1 * rest)
         elif kind == "reheat":
-            found = annealing.run(best, annealing.moment, REHEATS[number % len(REHEATS)] * rest, 0.2 * rest)
+            heat = settings.reheats[number % len(settings.reheats)]
+            found = annealing.run(best, annealing.moment, heat * rest, 0.2 * rest)
         else:
-            found = annealing.softened(best, SOFTNESS[number % len(SOFTNESS)], budget)
+            found = annealing.softened(best, settings.softness[number % len(settings.softness)], budget)
         if (now := core.squares(found)) < value and core.moved(found) <= core.budget:
             best, value = found, now
             budget.report(objective=value / core.nodes, note="local search")
@@ -115,13 +148,16 @@ def _annealed(
 class _Annealing:
     """Simulated annealing on the second-moment matrix, as it is or softened."""
 
-    def __init__(self, core: Core, load: FloatArray, rng: np.random.Generator) -> None:
-        self.core, self.rng = core, rng
-        self.moment = load @ load.T
-        self.typical = 2.0 * float(np.diag(self.moment).mean())
-        self.floor = window_bound(core.load.T, core.nodes)
-        self.values, self.vectors = np.linalg.eigh(self.moment)
-        self.steps = min(STEPS_PER_KEY_GROUP * load.shape[0], LONGEST_RUN)
+    def __init__(
+        self, core: Core, load: FloatArray, rng: np.random.Generator, settings: PlacementSearchSettings = DEFAULTS
+    ) -> None:
+        self.core, self.rng, self.settings = core, rng, settings
+        with one_blas_thread():
+            self.moment = load @ load.T
+            self.typical = 2.0 * float(np.diag(self.moment).mean())
+            self.floor = window_bound(core.load.T, core.nodes)
+            self.values, self.vectors = np.linalg.eigh(self.moment)
+        self.steps = min(settings.steps_for_each * load.shape[0], settings.longest_run)
 
     def run(self, start: IntArray, moment: FloatArray, hot: float, cold: float, share: float = 1.0) -> IntArray:
         """Cool from one heat to another."""
@@ -143,14 +179,14 @@ class _Annealing:
         cap = 1.5 * softness * float(np.quantile(positive, 0.9))
         rest = 0.5 * float(np.minimum(positive, cap).sum()) / start.size
         rise = max(1.0, float(self.values[-1]) / cap)
-        found = start
-        for stage in range(STAGES + 1):
-            done = stage / STAGES
+        found, stages = start, self.settings.stages
+        for stage in range(stages + 1):
+            done = stage / stages
             limit = cap * rise ** min(1.0, done / 0.8)
             whole = limit >= 0.999 * self.values[-1]
             moment = self.moment if whole else (self.vectors * np.minimum(self.values, limit)) @ self.vectors.T
-            heats = [0.4 * rest * 0.1 ** (d / STAGES) for d in (stage, stage + 1)]
-            found = self.run(found, moment, heats[0], heats[1], share=1.0 / STAGES)
+            heats = [0.4 * rest * 0.1 ** (d / stages) for d in (stage, stage + 1)]
+            found = self.run(found, moment, heats[0], heats[1], share=1.0 / stages)
             if budget.expired:
                 break
         return found

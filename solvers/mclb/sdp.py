@@ -23,14 +23,16 @@ iteration ends with, not its convergence, is what makes it one.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.linalg as sl
-from scipy.optimize import minimize
+from scipy.optimize import fmin_l_bfgs_b
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb import local_search_kernels as search_kernels
@@ -38,14 +40,31 @@ from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.safe_bounds import EPSILON
 from keyshift.solvers.threads import one_blas_thread
 
-SMOOTHINGS = (1e-1, 1e-2, 1e-3, 1e-4)
-"""Widths of the smoothed dual, from coarse to fine, in units of the reference value per key group."""
-STEPS = 400
-"""Steps of L-BFGS at each width."""
-CUTS = 2_000
-"""Triangle inequalities added at a time."""
-LARGEST = 700
-"""Up to so many rows the matrix is worth its eigenvalues, which `branch_and_bound` asks for."""
+
+@dataclass(frozen=True)
+class SemidefiniteSettings:
+    """Tuning numbers of the semidefinite bound.
+
+    Attributes
+    ----------
+    smoothings : tuple of float
+        Widths of the smoothed dual, from coarse to fine, in units of the reference value per key group.
+    steps : int
+        Steps of L-BFGS at each width.
+    cuts : int
+        Triangle inequalities added at a time.
+    largest : int
+        Up to so many rows the matrix is worth its eigenvalues, which `branch_and_bound` asks for.
+    """
+
+    smoothings: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4)
+    steps: int = 400
+    cuts: int = 2_000
+    largest: int = 700
+
+
+DEFAULTS = SemidefiniteSettings()
+"""The settings of every bound that is not handed others."""
 
 
 def sdp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, triangles: bool = True) -> Answer:
@@ -100,13 +119,15 @@ def semidefinite_squares(
 def _climb(dual: _Dual, budget: Budget, triangles: bool, enough: float) -> float:
     """Lead the dual up, finer and finer, with more and more triangles; the best safe value on the way."""
     best = 0.0
-    for stage, smoothing in enumerate(SMOOTHINGS):
+    for stage, smoothing in enumerate(dual.settings.smoothings):
         for _ in range(6):
-            dual.ascend(smoothing, STEPS, budget)
+            if budget.expired:
+                return best
+            dual.ascend(smoothing, dual.settings.steps, budget)
             best = max(best, dual.safe_value())
             if budget.expired or best >= enough:
                 return best
-            if not triangles or stage == 0 or dual.add_triangles(smoothing) == 0:
+            if not triangles or stage == 0 or dual.add_triangles(smoothing, budget) == 0:
                 break
     return best
 
@@ -124,6 +145,7 @@ class _Dual:
     core: Core
     reference: float
     triangles: IntArray = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    settings: SemidefiniteSettings = DEFAULTS
 
     def __post_init__(self) -> None:
         core = self.core
@@ -220,25 +242,30 @@ class _Dual:
     def ascend(self, smoothing: float, steps: int, budget: Budget) -> None:
         """Lead the multipliers up the smoothed dual."""
 
-        def look_at_the_clock(_: FloatArray) -> None:
-            if budget.expired:
-                raise StopIteration
+        def evaluated(v: FloatArray) -> tuple[float, FloatArray]:
+            budget.tick()  # one line search may take many of these
+            return self.smoothed(v, smoothing)
 
-        lower = np.zeros(self.v.size)
-        lower[: self.size] = -np.inf
-        lower[self.size : self.size + self.pairs][self.fixed] = -np.inf
-        found = minimize(
-            self.smoothed, self.v, args=(smoothing,), jac=True, method="L-BFGS-B", callback=look_at_the_clock,
-            bounds=np.stack([lower, np.full(self.v.size, np.inf)], axis=1),
-            options={"maxiter": steps, "maxfun": 2 * steps, "maxcor": 20, "ftol": 1e-7},
-        )  # fmt: skip
-        self.v = found.x
+        def keep(v: FloatArray) -> None:
+            self.v = v.copy()
 
-    def add_triangles(self, smoothing: float) -> int:
+        free: tuple[float | None, None] = (None, None)
+        bounds = [free] * self.size + [(0.0, None)] * (self.v.size - self.size)
+        for pair in np.flatnonzero(self.fixed).tolist():
+            bounds[self.size + pair] = free
+        # `minimize` would turn the bounds into arrays and back four times: seconds, at 400 key groups. Wherever the limit
+        # comes, there is a bound: any multipliers give one.
+        with contextlib.suppress(LimitReached):
+            fmin_l_bfgs_b(
+                evaluated, self.v, bounds=bounds, callback=keep,
+                m=20, factr=1e-7 / np.finfo(float).eps, maxiter=steps, maxfun=2 * steps,
+            )  # fmt: skip
+
+    def add_triangles(self, smoothing: float, budget: Budget) -> int:
         """Take up the most violated of (4), let go of those that have come to weigh nothing; how many are new."""
         self.smoothed(self.v, smoothing)
         weighs = self.split(self.v)[3] > 1e-9
-        found = violated_triangles(self.X, self.diagonal, CUTS, 20 * smoothing)
+        found = violated_triangles(self.X, self.diagonal, self.settings.cuts, 20 * smoothing, budget)
         known = set(map(tuple, self.triangles.tolist()))
         new = np.array([t for t in found.tolist() if tuple(t) not in known], dtype=np.int64).reshape(-1, 3)
         kept = self.split(self.v)[3][weighs]
@@ -287,12 +314,17 @@ def least_eigenvalue(matrix: FloatArray) -> float:
         return computed - margin - hidden
 
 
-def violated_triangles(X: FloatArray, right: float, count: int, least: float) -> IntArray:
-    """The most violated X_ij + X_ik - X_jk <= right, as rows (i, j, k) with j < k; ties by index."""
+def violated_triangles(X: FloatArray, right: float, count: int, least: float, budget: Budget) -> IntArray:
+    """The most violated X_ij + X_ik - X_jk <= right, as rows (i, j, k) with j < k; ties by index.
+
+    When the budget ends, of those i that were looked at.
+    """
     size = X.shape[0]
     rows, excess = [], []
     above = np.triu(np.ones((size, size), dtype=bool), 1)
     for i in range(size):
+        if i and budget.expired:
+            break
         over = X[i][:, None] + X[i][None, :] - X - right
         wanted = above & (over > least)
         wanted[i, :] = wanted[:, i] = False

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,18 +12,11 @@ from keyshift.models.mclb.problem import MCLB
 from keyshift.models.ranges import Count, Threads
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import POLL_SECONDS, within
+from keyshift.solvers.checked import within
 
 if TYPE_CHECKING:
-    from ortools.math_opt.python import mathopt
-
-    from keyshift.models.mclb.mathopt_model import MCLBMathOpt
     from keyshift.models.mclb.pyomo_model import MCLBPyomo
 
-SOLVER_DOUBT = 4e-7
-"""SCIP proves bounds within tolerances; so much of the problem's scale is taken off them."""
-GRACE_SECONDS = 0.4
-"""SCIP looks at its limits in its search; where it does not within this, it is left behind."""
 NO_PLACEMENT = "no placement keeps within the budget"
 
 
@@ -37,83 +27,31 @@ def solve_scip(
 
     Notes
     -----
-    The bound is SCIP's dual bound less `SOLVER_DOUBT` times the problem's scale. SCIP hears Ctrl-C itself: the
-    interrupter of MathOpt 9.15 makes it print an error for every model.
+    The bound is SCIP's dual bound less what its tolerances may amount to (`MCLBMathOpt.bound`).
     """
     from keyshift.models.mclb.mathopt_model import MCLBMathOpt
+    from keyshift.solvers import mathopt
 
     statement = within(budget, lambda: MCLBMathOpt(problem))
     if statement is None:
         return Answer(start, 0.0, budget.why)
     core, best_bound = problem.core, 0.0
     while True:
-        result = _run_scip(statement, budget, seed, threads, None if start is None else core.lower(start))
+        hints = [] if start is None else [statement.hint(start)]
+        result = mathopt.run(statement.model, "scip", budget, seed=seed, threads=threads, hints=hints)
         if result is None:
             return Answer(start, best_bound, budget.why)
-        ended = _ended(result, budget)
+        ended = mathopt.ended(result, budget)
         if ended == "infeasible":
             return _second_opinion(problem, budget, seed, start, f"SCIP proves that {NO_PLACEMENT}")
         proven = result.termination.objective_bounds.dual_bound
         if np.isfinite(proven):
-            best_bound = max(best_bound, (proven - SOLVER_DOUBT) * problem.scale)
+            best_bound = max(best_bound, statement.bound(proven))
         if not result.has_primal_feasible_solution():
             return _answer(problem, None, start, best_bound, ended)
         found = statement.assignment(result.variable_values())
         if ended != "optimal" or not statement.forbid(found):
-            return _answer(problem, found, start, best_bound, ended)
-
-
-def _run_scip(
-    statement: MCLBMathOpt, budget: Budget, seed: int, threads: int, start: IntArray | None
-) -> mathopt.SolveResult | None:
-    """SCIP's result; None where it did not come back in time."""
-    from ortools.math_opt.python import mathopt
-
-    hints = [] if start is None else [statement.hint(start)]
-    limit = None if budget.remaining == np.inf else datetime.timedelta(seconds=budget.remaining)
-    parameters = mathopt.SolveParameters(time_limit=limit, random_seed=int(seed) % 2**31, threads=threads)
-    parameters.gscip.real_params.update({"limits/gap": 0.0, "numerics/feastol": 1e-9})
-    results: list[mathopt.SolveResult] = []
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(
-                mathopt.solve(
-                    statement.model,
-                    mathopt.SolverType.GSCIP,
-                    params=parameters,
-                    model_params=mathopt.ModelSolveParameters(solution_hints=hints),
-                )
-            )
-        except BaseException as error:  # handed on to the main thread below
-            failures.append(error)
-
-    if budget.expired:
-        return None
-    worker = threading.Thread(target=run, daemon=True)
-    worker.start()
-    over: float | None = None
-    while worker.is_alive():
-        worker.join(POLL_SECONDS)
-        if budget.expired:
-            over = time.monotonic() if over is None else over
-            if worker.is_alive() and time.monotonic() - over > GRACE_SECONDS:
-                return None
-    if failures:
-        raise failures[0]
-    if results[0].termination.limit == mathopt.Limit.INTERRUPTED:
-        budget.interrupt()
-    return results[0]
-
-
-def _ended(result: mathopt.SolveResult, budget: Budget) -> Termination:
-    from ortools.math_opt.python import mathopt
-
-    reason = result.termination.reason
-    if reason in (mathopt.TerminationReason.INFEASIBLE, mathopt.TerminationReason.INFEASIBLE_OR_UNBOUNDED):
-        return "infeasible"
-    return "optimal" if reason == mathopt.TerminationReason.OPTIMAL else budget.ended("gap")
+            return _answer(problem, core.lower(found), start, best_bound, ended)
 
 
 def solve_cpsat(
@@ -125,17 +63,17 @@ def solve_cpsat(
     statement = within(budget, lambda: MCLBCpSat(problem))
     if statement is None:
         return Answer(start, 0.0, budget.why)
-    known = None if start is None else problem.core.lower(start)
     bound = 0.0
     while True:
         answer = cpsat.solve(
-            statement, budget, known, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
+            statement, budget, start, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
         )
         if answer.termination == "infeasible":
             return answer
         bound = max(bound, answer.bound or 0.0)
         if answer.assignment is None or answer.termination != "optimal" or not statement.forbid(answer.assignment):
-            found = None if answer.assignment is known else answer.assignment
+            found = answer.assignment
+            found = None if found is None or found is start else problem.core.lower(found)
             return _answer(problem, found, start, bound, answer.termination, answer.details)
 
 
@@ -162,25 +100,22 @@ def solve_tangents(
     statement = within(budget, lambda: _with_first_tangents(problem, best))
     if statement is None:
         return Answer(start, 0.0, budget.why)
-
-    def imbalance(proven: float) -> float:
-        return max(0.0, proven) * problem.scale  # `highs` has taken off what its tolerances may amount to
-
     bound, rounds, seen = 0.0, 0, set[bytes]()
     ended: Termination = budget.why
     while not budget.expired and (max_rounds is None or rounds < max_rounds):
         rounds += 1
         answer = highs.solve(
-            statement, budget, best, bound=imbalance, infeasible=NO_PLACEMENT, seed=seed, threads=threads
-        )
-        found, ended = answer.assignment, answer.termination
+            statement, budget, None if best is None else core.lift(best), bound=statement.bound,
+            infeasible=NO_PLACEMENT, seed=seed, threads=threads,
+        )  # fmt: skip
+        found, ended = None if answer.assignment is None else core.lower(answer.assignment), answer.termination
         if ended == "infeasible":
             if bound > 0 or best is not None:
                 ended = "gap"
                 break
             return _second_opinion(problem, budget, seed, start, answer.message)
         bound = max(bound, answer.bound or 0.0)
-        if found is not None and statement.forbid(found):
+        if found is not None and statement.forbid(core.lift(found)):
             continue
         if found is not None:
             best = found if best is None or core.squares(found) < core.squares(best) else best

@@ -36,7 +36,7 @@ def solve_milp(
 
     def run(statement: MovementPyomo, known: np.ndarray | None) -> Answer:
         return highs.solve(
-            statement, budget, known, bound=_not_negative, infeasible=NO_PLACEMENT, seed=seed, threads=threads
+            statement, budget, known, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
         )
 
     answer = _by_size(problem, budget, start, MovementPyomo, run)
@@ -68,6 +68,28 @@ def solve_cpsat(
         )
 
     return _by_size(problem, budget, start, MovementCpSat, run)
+
+
+def lp_bound(problem: MovementWithinLimits, *, budget: Budget, seed: int = 0) -> Answer:
+    """The linear relaxation by HiGHS: divisible key groups on nodes that may be in use in part. A bound, no assignment.
+
+    Notes
+    -----
+    The bound is weak duality on HiGHS's row multipliers, whatever these are worth (`safe_bounds.dual_bound`); its word
+    that there is no placement is held against CP-SAT's.
+    """
+    from keyshift.models.movement.pyomo_model import MovementPyomo
+
+    compiled = within(budget, lambda: highs.compile_model(MovementPyomo(problem).model))
+    if compiled is None:
+        return Answer(None, 0.0, budget.why)
+    bound, ended = highs.relaxation_bound(compiled[0], budget, seed)
+    if ended == "infeasible":
+        other = solve_cpsat(problem, budget=budget, seed=seed)
+        other.assignment = None
+        return other if other.termination == "infeasible" else Answer(None, other.bound, budget.ended("completed"))
+    least = 0.0 if bound is None else max(0.0, bound)
+    return Answer(None, least, "completed" if ended == "optimal" else ended)
 
 
 def _by_size(
@@ -103,7 +125,3 @@ def _met(problem: MovementWithinLimits, answer: Answer) -> bool:
         return False
     value = problem.objective(answer.assignment)
     return value - answer.bound <= problem.tolerance_of(value)
-
-
-def _not_negative(proven: float) -> float:
-    return max(0.0, proven)

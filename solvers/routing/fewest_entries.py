@@ -19,7 +19,7 @@ MOST_LARGE = 40
 TANGENTS = 48
 """Lines under each node's count."""
 WORD = 1e-4
-"""What a solver's dual bound is trusted less, in entries."""
+"""This many entries are taken off a solver's dual bound."""
 
 
 def fewest_entries(problem: MixedRouting, budget: Budget, seed: int = 0) -> int:

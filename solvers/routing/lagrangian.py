@@ -18,16 +18,31 @@ from keyshift.solvers import highs
 from keyshift.solvers.routing import lagrangian_kernels as kernels
 from keyshift.solvers.safe_bounds import EPSILON, LinearProgram
 
-CONVERGED = 1e-7
-"""Stop when the cuts promise no more than this share of the total state."""
 
-ROUNDS = 200
+@dataclass(frozen=True)
+class DualSettings:
+    """Tuning numbers of the Lagrangian dual, and of the restricted programs that its prices lead to.
 
-INDIFFERENT = 1e-9
-"""Costs closer than this share of the total state are the same to the restricted programs."""
+    Attributes
+    ----------
+    converged : float
+        Stop when the cuts promise no more than this share of the total state.
+    rounds : int
+        Rounds of cutting planes at most.
+    indifferent : float
+        Costs closer than this share of the total state are the same to the restricted programs.
+    others : int
+        Nodes, besides its current one and its hash, that a record may go to in a restricted program.
+    """
 
-OTHERS = 4
-"""Nodes, besides its current one and its hash, that a record may go to in a restricted program."""
+    converged: float = 1e-7
+    rounds: int = 200
+    indifferent: float = 1e-9
+    others: int = 4
+
+
+DEFAULTS = DualSettings()
+"""The settings of every dual that is not handed others."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +75,9 @@ class Relaxation:
         Records, grouped without discretisation.
     """
 
-    def __init__(self, problem: MixedRouting, keys: CompactKeys) -> None:
+    def __init__(self, problem: MixedRouting, keys: CompactKeys, settings: DualSettings = DEFAULTS) -> None:
         w = problem.workload
+        self.settings = settings
         self.problem, self.keys = problem, keys
         self.mean = metrics.mean_load(w) or 1.0
         self.load, self.state = keys.load / self.mean, keys.state / problem.scale
@@ -143,11 +159,11 @@ class Relaxation:
         price, entry, order = self.node_prices(prices)
         best, least, regret = self.least(prices)
         staying = price[keys.current] * self.load + entry * (keys.current != keys.home)
-        best = np.where(self.kept[keys.current] & (staying <= least + INDIFFERENT), keys.current, best)
-        options = min(order.size, OTHERS + 2)
+        best = np.where(self.kept[keys.current] & (staying <= least + self.settings.indifferent), keys.current, best)
+        options = min(order.size, self.settings.others + 2)
         from_top = np.argsort(np.argsort(-keys.load, kind="stable"), kind="stable")
         by_turns = np.minimum(from_top, keys.size - 1 - from_top)
-        core = np.lexsort((by_turns, np.floor(regret / INDIFFERENT)))[: max(1, pairs // options)]
+        core = np.lexsort((by_turns, np.floor(regret / self.settings.indifferent)))[: max(1, pairs // options)]
         core = np.sort(core)
         fixed = np.ones(keys.size, dtype=bool)
         fixed[core] = False
@@ -161,7 +177,9 @@ class Relaxation:
             movers, self.load, keys.count, keys.current, keys.home, price, order, self.upper, used, shares
         )
         record, node = np.empty((2, core.size * options), dtype=np.int64)
-        listed = kernels.list_few(core, keys.current, keys.home, price, self.kept, order, OTHERS, record, node)
+        listed = kernels.list_few(
+            core, keys.current, keys.home, price, self.kept, order, self.settings.others, record, node
+        )
         opened = Choices.of(self.problem, keys, record[:listed], node[:listed])
         return replace(
             opened,
@@ -207,14 +225,16 @@ def first_prices(relaxation: Relaxation) -> Prices:
     return Prices(upper, np.zeros(n), 0.0)
 
 
-def maximise(relaxation: Relaxation, budget: Budget, seed: int = 0, rounds: int = ROUNDS) -> Dual:
+def maximise(relaxation: Relaxation, budget: Budget, seed: int = 0) -> Dual:
     """Climb the dual by cutting planes in a box around the best prices, which grows and shrinks [Marsten1975].
 
     Every round costs O(r) and a small linear program. Any end, early or not, leaves a valid bound.
     """
     climb = _Climb(relaxation, seed)
-    done = 0
-    while done < rounds and not climb.converged and not budget.expired and climb.best <= 1.0 + CONVERGED:
+    settings, done = relaxation.settings, 0
+    while done < settings.rounds and not climb.converged and not budget.expired:
+        if climb.best > 1.0 + settings.converged:  # more than all state: nothing is feasible
+            break
         climb.step(budget)
         done += 1
         budget.report(bound=max(0.0, climb.best) * relaxation.problem.scale, note="bound")
@@ -263,7 +283,7 @@ class _Climb:
         proposal = result.values[: centre.size]
         slope = self._constant_row()
         promised = float(result.values[centre.size :].sum() + slope @ proposal) - self.best
-        if promised <= CONVERGED:
+        if promised <= self.relaxation.settings.converged:
             inside = np.abs(proposal - centre).max() < self.radius * (1 - 1e-9)
             self.converged = inside or self.radius > 1e6
             self.radius *= 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,28 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise, on_grid
 
-SMALLER = 1 / 8
-"""States are capped anew where an optimum is by so much smaller than what was known: its last digits count then."""
-
 TIGHT = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
 """The check allows 1e-9 of the mean load: HiGHS's usual 1e-6 would let through what it refuses."""
 
-CORES = (3_000, 12_000)
-"""Pairs in the restricted programs that look for a better assignment, smallest first."""
 
-CORE_NODES = 2_000
-"""Branch-and-bound nodes for each of them."""
+@dataclass(frozen=True)
+class RestrictedSettings:
+    """Tuning numbers of the exact methods.
+
+    Attributes
+    ----------
+    cores : tuple of int
+        Pairs in the restricted programs that look for a better assignment, smallest first.
+    core_nodes : int
+        Branch-and-bound nodes for each of them.
+    smaller : float
+        States are capped anew where an optimum is by so much smaller than what was known: its last digits count then.
+    """
+
+    cores: tuple[int, ...] = (3_000, 12_000)
+    core_nodes: int = 2_000
+    smaller: float = 1 / 8
+
 
 NO_ASSIGNMENT = "no assignment meets all limits"
 
@@ -63,7 +75,7 @@ def solve_milp(
     Notes
     -----
     The bound is the larger of the Lagrangian one and, for the last program, the smaller of HiGHS's dual bound
-    (less `MIP_DOUBT` times the total state) and the best assignment. Where all states are multiples of a unit, it
+    (less its doubt, `models.doubts`) and the best assignment. Where all states are multiples of a unit, it
     is rounded up to the next multiple.
     """
     return _OpenKeys(problem, _highs, budget, seed, threads, largest).run(start)
@@ -110,8 +122,16 @@ class _OpenKeys:
     """The steps that both exact methods share."""
 
     def __init__(
-        self, problem: MixedRouting, solver: _Solver, budget: Budget, seed: int, threads: int, largest: int
+        self,
+        problem: MixedRouting,
+        solver: _Solver,
+        budget: Budget,
+        seed: int,
+        threads: int,
+        largest: int,
+        tuned: RestrictedSettings = RestrictedSettings(),
     ) -> None:
+        self.tuned = tuned
         self.problem, self.solver, self.budget = problem, solver, budget
         self.settings = {"seed": seed, "threads": threads}
         self.seed, self.largest = seed, largest
@@ -131,7 +151,7 @@ class _OpenKeys:
                 message="no assignment meets all limits, not even with divisible keys",
             )
         bound = on_grid(self.problem, dual.bound)
-        for pairs in CORES:
+        for pairs in self.tuned.cores:
             if self._proven(bound) or self.budget.expired:
                 break
             self._improve(dual, pairs)
@@ -165,7 +185,7 @@ class _OpenKeys:
     def _improve(self, dual: Dual, pairs: int) -> None:
         """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
         choices = self.relaxation.core_choices(dual.prices, pairs)
-        found = self.solver(choices, self.budget.part(0.25), None, nodes=CORE_NODES, **self.settings)
+        found = self.solver(choices, self.budget.part(0.25), None, nodes=self.tuned.core_nodes, **self.settings)
         self._offer(found.assignment)
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
@@ -194,7 +214,7 @@ class _OpenKeys:
             return self._answer(self.value, "optimal")  # nothing better is left
         bound = max(bound, on_grid(self.problem, min(outcome.bound or 0.0, self.value)))
         if outcome.termination == "optimal" and not self._proven(bound):
-            if self.value < SMALLER * before:
+            if self.value < self.tuned.smaller * before:
                 return self._finish(dual, bound)  # its last digits count now
             if self.solver is _highs:
                 self.solver = _cpsat
@@ -220,20 +240,12 @@ def _highs(
 
     if choices.record.size == 0:
         return _nothing_open(choices)
-    positive = choices.keys.state[choices.keys.state > 0]
-    unit = (
-        float(positive.min())
-        if positive.size and choices.problem.scale < 1e9 * positive.min()
-        else choices.problem.scale
-    )
-    statement = within(budget, lambda: RoutingPyomo(choices, unit, most))
+    statement = within(budget, lambda: RoutingPyomo(choices, choices.state_unit, most))
     if statement is None:
         return Answer(known, None, budget.why)
     limits = TIGHT if nodes is None else {**TIGHT, "mip_max_nodes": nodes}
     settings: dict[str, Any] = {"seed": seed, "threads": threads, "options": limits}
-    return highs.solve(
-        statement, budget, known, bound=lambda proven: proven * unit, infeasible=NO_ASSIGNMENT, **settings
-    )
+    return highs.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
 
 
 def _cpsat(

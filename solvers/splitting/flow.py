@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 import numpy as np
 from ortools.graph.python.max_flow import SimpleMaxFlow
@@ -23,7 +22,7 @@ from keyshift.models.splitting.items import Groups, Items
 from keyshift.models.workload import FloatArray, IntArray
 
 MOST_ITEMS = 2.0**52
-"""Room for more makes no difference, and past 64 bits nonsense."""
+"""Room for more items than this makes no difference, and numbers past 64 bits would overflow."""
 DOUBT = 1e-12
 """Relative rounding taken off a bound that is a quotient of sums of floats."""
 
@@ -165,19 +164,3 @@ def flow_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answe
         flow = fractional_flow(items, budget)
     details = {"rounds": flow.rounds, "binding_workers": int(flow.binding.sum())}
     return Answer(None, flow.bound, "completed" if flow.share is not None else budget.why, details=details)
-
-
-def next_possible_load(items: Groups, bound: float) -> float:
-    """The bound, rounded up to a load that can occur: on some worker, a multiple of what divides all weights.
-
-    Weights that are decimals and not quite multiples of one are taken as such, less what that can make of all items.
-    """
-    weights = scaled(np.unique(items.weight), bits=52).coarsest()
-    doubt = 0 if weights.exact else Fraction(weights.error) * int(items.count.sum())
-    if weights.total == 0 or 4 * doubt * weights.scale > 1 or not math.isfinite(bound):
-        return bound
-    possible = []
-    for speed in np.unique(items.speeds):
-        whole = math.ceil((Fraction(bound) * Fraction(float(speed)) - doubt) * weights.scale)
-        possible.append((whole / weights.scale - doubt) / Fraction(float(speed)))
-    return max(bound, float(min(possible)))

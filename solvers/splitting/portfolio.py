@@ -10,7 +10,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.ranges import Threads
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Groups, Items
-from keyshift.solvers.splitting.flow import Flow, fractional_flow, next_possible_load, whole_flow
+from keyshift.solvers.splitting.flow import Flow, fractional_flow, whole_flow
 from keyshift.solvers.splitting.rounding import even, polished, rounded
 from keyshift.solvers.splitting.statement import search
 
@@ -39,7 +39,7 @@ def solve_flow(
         share = flow.share
     else:
         flow = fractional_flow(items, budget)
-        flow = replace(flow, bound=next_possible_load(items, flow.bound))
+        flow = replace(flow, bound=items.next_possible_load(flow.bound))
         share = None if flow.share is None else polished(items, rounded(items, flow.share), budget)
     details = {"rounds": flow.rounds, "binding_workers": int(flow.binding.sum())}
     if share is None:

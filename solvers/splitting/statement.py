@@ -13,19 +13,16 @@ from keyshift.models.ranges import Threads
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Items
 from keyshift.solvers import highs
-from keyshift.solvers.splitting.flow import DOUBT, fractional_flow, next_possible_load, whole_flow
+from keyshift.solvers.checked import within
+from keyshift.solvers.safe_bounds import LinearProgram
+from keyshift.solvers.splitting.flow import DOUBT, fractional_flow, whole_flow
 from keyshift.solvers.splitting.rounding import even, rounded
 
 FINE = {"small_matrix_value": 1e-12}
 """A message may weigh a billionth of another, and there may be many of it."""
 MOST_ONE_BY_ONE = 100_000
 PAIRS_PER_SECOND = 10_000
-"""So many variables the model must be able to take up in the time left, or it is not begun."""
-
-
-def items_of(problem: KeySplitting) -> Items:
-    """What is placed: messages, or whole keys where keys must stay in one place."""
-    return Items.of_keys(problem) if problem.one_place else Items.of_messages(problem)
+"""Variables that a model takes up in a second: one that needs longer than the time left is not begun."""
 
 
 def solve_milp(
@@ -43,7 +40,7 @@ def solve_milp(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less its doubt (`solvers.highs.DOUBT`), rounded up to a load that can occur.
+    The bound is HiGHS's dual bound less its doubt (`models.doubts`), rounded up to a load that can occur.
     """
     least = 0.0
     if problem.one_place and not budget.expired:
@@ -51,7 +48,7 @@ def solve_milp(
         least = (whole_flow if problem.weights is None else fractional_flow)(messages, budget.part(0.3)).bound
         if start is not None and (value := problem.objective(start)) - least <= problem.tolerance_of(value):
             return Answer(start, least, "optimal")
-    return search(items_of(problem), start, least, budget, seed, threads)
+    return search(Items.of(problem), start, least, budget, seed, threads)
 
 
 def search(
@@ -62,6 +59,9 @@ def search(
     if start is None:
         start = greedy(items)
     value = problem.objective(start)
+    least = max(least, items.heaviest_load * (1 - DOUBT))
+    if value - least <= problem.tolerance_of(value):
+        return Answer(start, least, "optimal")
     if budget.expired or items.pairs[0].size > PAIRS_PER_SECOND * budget.remaining:
         said = "" if budget.expired else "the model would take longer to write down than the limit allows"
         return Answer(start, least, budget.why, said)
@@ -74,7 +74,7 @@ def search(
         return Answer(start, least, budget.why, "the limit came while the model was written down")
 
     def bound(proven: float) -> float:
-        return max(least, next_possible_load(items, proven * statement.unit) if math.isfinite(proven) else 0.0)
+        return max(least, items.next_possible_load(proven * statement.unit) if math.isfinite(proven) else 0.0)
 
     def report(primal: float, dual: float) -> None:
         budget.report(primal * statement.unit, dual * statement.unit)
@@ -97,17 +97,20 @@ def lp_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
     trivial = universal_bound(problem, budget=budget).bound or 0.0
     if items.pairs[0].size > PAIRS_PER_SECOND * budget.remaining:
         return Answer(None, trivial, budget.why, "the model would take longer to write down than the limit allows")
-    try:
-        with highs.written_in_time():
-            statement = SplittingPyomo(items, 0.0, problem.objective(greedy(items)), budget.tick)
-    except LimitReached:
+
+    def stated() -> tuple[LinearProgram, float]:
+        statement = SplittingPyomo(items, 0.0, problem.objective(greedy(items)))
+        return highs.compile_model(statement.model)[0], statement.unit
+
+    made = within(budget, stated)
+    if made is None:
         return Answer(None, trivial, budget.why, "the limit came while the model was written down")
-    program, _ = highs.compile_model(statement.model)
+    program, unit = made
     bound, termination = highs.relaxation_bound(program, budget, seed)
     if bound is None:
         return Answer(None, trivial, budget.why)
     ended: Termination = "completed" if termination == "optimal" else budget.why
-    return Answer(None, max(trivial, next_possible_load(items, max(0.0, bound * statement.unit))), ended)
+    return Answer(None, max(trivial, items.next_possible_load(max(0.0, bound * unit))), ended)
 
 
 def greedy(items: Items) -> np.ndarray:

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from keyshift.models.compiling import LEAF
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.move_kernels import accept, propose
-from keyshift.solvers.allocation.annealing.state_kernels import LEAF, power, refresh
+from keyshift.solvers.allocation.annealing.state_kernels import power, refresh
 from keyshift.solvers.random_kernels import uniform as draw
 
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from numba import njit
 
+from keyshift.models.compiling import LEAF
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.allocation.annealing.state_kernels import LEAF, put, take
+from keyshift.solvers.allocation.annealing.state_kernels import put, take
 from keyshift.solvers.random_kernels import uniform as draw
 
 HIGHEST, LOWEST = 1.0, -1.0

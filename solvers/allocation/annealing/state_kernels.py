@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 from numba import njit
 
+from keyshift.models.compiling import LEAF
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-
-LEAF = {"cache": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
-"""Kernels that allocate nothing: without reference counts on their arrays a step takes a quarter of the time."""
 
 
 class SearchData(NamedTuple):

@@ -15,20 +15,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound_kernels as kernels
 
-MOST_EXACT = 64
-"""Up to so many moves the balance of departures and arrivals is kept exactly, beyond it by a multiplier."""
-MOST_ENTRIES = 4_000_000
-"""Entries of D at most."""
-MOST_PAIR_SUMS = 2_000
-"""Pair sums of arrivals are listed for so many key groups at most."""
-MOST_SUBSETS = 20_000
-LEANS = tuple(i / 16 for i in range(17))
+
+@dataclass(frozen=True)
+class CountingSettings:
+    """Tuning numbers of the bound by counting.
+
+    Attributes
+    ----------
+    most_exact : int
+        Up to so many moves the balance of departures and arrivals is kept exactly, beyond it by a multiplier.
+    most_entries : int
+        Entries of D at most.
+    most_pair_sums : int
+        Pair sums of arrivals are listed for so many key groups at most.
+    most_subsets : int
+        Sets of departures of one size that a node lists at most.
+    leans : tuple of float
+        The multipliers tried, between counting departures alone (0) and arrivals alone (1).
+    """
+
+    most_exact: int = 64
+    most_entries: int = 4_000_000
+    most_pair_sums: int = 2_000
+    most_subsets: int = 20_000
+    leans: tuple[float, ...] = tuple(i / 16 for i in range(17))
+
+
+DEFAULTS = CountingSettings()
+"""The settings of every bound that is not handed others."""
 
 
 class CountBound:
@@ -39,6 +60,7 @@ class CountBound:
     instance : Instance
     expired : callable, optional
         When it says so, what is known by then must do: nodes not looked at allow everything.
+    settings : CountingSettings
 
     Attributes
     ----------
@@ -46,10 +68,15 @@ class CountBound:
         D[i, a, b] in units of the mean, less what rounding can have added.
     """
 
-    def __init__(self, instance: Instance, expired: Callable[[], bool] = lambda: False) -> None:
-        self.instance, self.expired = instance, expired
-        self.exact = instance.max_moves <= MOST_EXACT
-        size = int(math.sqrt(MOST_ENTRIES / instance.nodes))
+    def __init__(
+        self,
+        instance: Instance,
+        expired: Callable[[], bool] = lambda: False,
+        settings: CountingSettings = DEFAULTS,
+    ) -> None:
+        self.instance, self.expired, self.settings = instance, expired, settings
+        self.exact = instance.max_moves <= settings.most_exact
+        size = int(math.sqrt(settings.most_entries / instance.nodes))
         if self.exact and instance.max_moves + 1 > size:
             self.exact = False
         reach = instance.max_moves if self.exact else min(instance.max_moves, max(2, size - 1), 127)
@@ -64,7 +91,7 @@ class CountBound:
         ascending = np.argsort(it.load, kind="stable")
         singles = it.load[ascending]
         pairs = np.empty(0)
-        if it.key_groups <= MOST_PAIR_SUMS:
+        if it.key_groups <= self.settings.most_pair_sums:
             first, second = np.triu_indices(it.key_groups, 1)
             pairs = np.sort(singles[first] + singles[second])
         largest_home = int(np.diff(starts).max())
@@ -80,7 +107,16 @@ class CountBound:
             if not it.open_to_all[i]:
                 low, high = low[:0], high[:0]
             kernels.least_distances(
-                own, low, high, excess[i], it.weight[i], it.draining[i], pairs, singles, MOST_SUBSETS, table[i]
+                own,
+                low,
+                high,
+                excess[i],
+                it.weight[i],
+                it.draining[i],
+                pairs,
+                singles,
+                self.settings.most_subsets,
+                table[i],
             )
             self._forced_by_resources(table[i], i, order[starts[i] : starts[i + 1]])
         return np.where(table < kernels.UNREACHABLE, np.maximum(table - it.doubt, 0.0), np.inf)
@@ -98,7 +134,9 @@ class CountBound:
         most = self.instance.max_moves
         if self.exact:
             return bool(kernels.fewest_moves(self.table, distance, most) <= most)
-        return all(kernels.least_weighted(self.table, distance, lean) <= most * (1 + 1e-9) for lean in LEANS)
+        return all(
+            kernels.least_weighted(self.table, distance, lean) <= most * (1 + 1e-9) for lean in self.settings.leans
+        )
 
     def bound(self) -> float:
         """The least distance that is not ruled out, in units of the mean; `inf` when none is."""

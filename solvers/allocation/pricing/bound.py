@@ -34,27 +34,10 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.pricing import kernels
 from keyshift.solvers.allocation.pricing.master import Column, Master
+from keyshift.solvers.allocation.pricing.settings import PriceSettings
 
-KNOTS = 24
-"""Numbers that make up a price curve. Sixty gave the same bounds in two to three times the rounds."""
-ROUNDS = 60
-"""Curves tried for one distance at most."""
-MOST_SUBSETS = 30_000
-"""Sets of departures of one node that are tried one by one."""
-MOST_OUT, MOST_IN = 6, 5
-"""Departures and arrivals of a column that are priced one by one; beyond, a weaker bound takes over."""
-STEPS, MOST_STEPS = 100, 20_000
-"""Steps of the sums of three arrivals and more to the width of a target, and to the spread of the loads at most."""
-MOST_WORK = 3e8
-"""Elementary steps to answer one curve at most; larger instances are left to the counts."""
-WIDEST = 1_000.0
-"""Windows are counted in steps of the narrowest, that of the smallest node: beyond this ratio the tables get too wide."""
-MOST_COLUMNS = 3_000
-"""Columns kept for other distances."""
 MARGIN = 1e-6
-"""By so much must L(q) exceed the limit: a thousand times what rounding can have added to a sum of all columns."""
-SLOPES = (-4.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0)
-"""Prices for the spread of the loads, tried for columns beyond `MOST_OUT` and `MOST_IN`."""
+"""L(q) must exceed the limit by this much: a thousand times the rounding error of a sum of all columns."""
 
 
 class PriceBound:
@@ -63,7 +46,7 @@ class PriceBound:
     Parameters
     ----------
     instance : Instance
-    knots : int, default `KNOTS`
+    settings : PriceSettings, optional
 
     Attributes
     ----------
@@ -75,22 +58,27 @@ class PriceBound:
         L(q) for them, in moves.
     """
 
-    def __init__(self, instance: Instance, knots: int = KNOTS) -> None:
+    def __init__(self, instance: Instance, settings: PriceSettings | None = None) -> None:
         it = self.instance = instance
+        self.settings = settings or PriceSettings()
         self.ascending = np.argsort(it.load, kind="stable")
         self.load = np.ascontiguousarray(it.load[self.ascending])
         order, starts = it.by_node
         self.own = [order[starts[i] : starts[i + 1]] for i in range(it.nodes)]
         self.foreign = [it.current[self.ascending] != i for i in range(it.nodes)]
         self.excess = it.deviations(it.current) / it.weight
-        self.knots = np.unique(np.quantile(it.load, np.linspace(0, 1, knots)))
+        self.knots = np.unique(np.quantile(it.load, np.linspace(0, 1, self.settings.knots)))
         self.hats = np.array([np.interp(it.load, self.knots, row) for row in np.eye(self.knots.size)]).T
         self.spread = float(self.load[-1] - self.load[0])
-        self.slopes = np.array(SLOPES) / self.spread if self.spread > 0 else np.zeros(1)
+        self.slopes = np.array(self.settings.slopes) / self.spread if self.spread > 0 else np.zeros(1)
         self.curve = np.full(self.knots.size, 0.5)
         self.value = 0.0
         self.counts = np.tile(np.array([0, it.max_moves]), (it.nodes, 2))
         self.met: dict[tuple[object, ...], Column] = {}
+        out, into = self.settings.most_out, self.settings.most_in
+        self.subset = kernels.SubsetScratch(
+            np.zeros(out + 1, np.int64), np.zeros(out + 1), np.zeros(out + 1), np.zeros(into + 1, np.int64)
+        )
 
     @property
     def prices(self) -> FloatArray:
@@ -100,17 +88,17 @@ class PriceBound:
     @property
     def work(self) -> float:
         """Elementary steps to answer one curve, roughly."""
-        it = self.instance
-        sums = min(it.key_groups, MOST_STEPS) * MOST_STEPS * MOST_IN**2 / 20
-        subsets = sum(comb(own.size, self._most_out(own)) for own in self.own) * MOST_IN
-        others = it.nodes * len(SLOPES) * min(it.max_moves, max(own.size for own in self.own)) * it.max_moves
+        it, settings = self.instance, self.settings
+        sums = min(it.key_groups, settings.most_steps) * settings.most_steps * settings.most_in**2 / 20
+        subsets = sum(comb(own.size, self._most_out(own)) for own in self.own) * settings.most_in
+        others = it.nodes * len(settings.slopes) * min(it.max_moves, max(own.size for own in self.own)) * it.max_moves
         return float(sums + subsets + others)
 
     @property
     def affordable(self) -> bool:
-        """Whether a curve is answered within `MOST_WORK` steps, for nodes not too far apart in capacity."""
-        weight = self.instance.weight
-        return self.work <= MOST_WORK and float(weight.max() / weight.min()) <= WIDEST
+        """Whether a curve is answered with `most_work` at most, for nodes not too far apart in capacity."""
+        weight, settings = self.instance.weight, self.settings
+        return self.work <= settings.most_work and float(weight.max() / weight.min()) <= settings.widest
 
     def excludes(self, distance: float, expired: Callable[[], bool] = lambda: False) -> bool:
         """Whether no assignment of the allowed number of moves lies within a distance, in units of the mean."""
@@ -140,7 +128,7 @@ class PriceBound:
         master = Master(it.nodes, curve.size, it.max_moves + 1.0)
         master.add(column for column in self.met.values() if column.distance <= distance and _within(column, counts))
         best, center, trust = -np.inf, curve, 0.5
-        for turn in range(ROUNDS):
+        for turn in range(self.settings.rounds):
             proposed = center
             if turn:
                 proposed = trust * center + (1 - trust) * master.solve()
@@ -160,10 +148,11 @@ class PriceBound:
 
     def _forget(self, master: Master) -> None:
         """Keep the columns of late use when there are too many."""
-        if len(self.met) > MOST_COLUMNS:
+        most = self.settings.most_columns
+        if len(self.met) > most:
             for column in master.used():
                 self.met[column.key] = self.met.pop(column.key, column)
-            for key in list(self.met)[: len(self.met) - MOST_COLUMNS // 2]:
+            for key in list(self.met)[: len(self.met) - most // 2]:
                 del self.met[key]
 
     def _answer(self, curve: FloatArray, distance: float, counts: IntArray) -> tuple[float, list[Column]]:
@@ -184,33 +173,28 @@ class PriceBound:
     def _cheapest(self, i: int, reach: float, tariff: _Tariff, counts: IntArray) -> tuple[float, Column | None]:
         """The least term of node i in (P4), and a column that costs as much; None when it has none."""
         it, own = self.instance, self.own[i]
-        load, leaving = it.load[own], 1.0 - tariff.price[own]
-        least_out, most_out, least_in, most_in = (int(count) for count in counts)
+        node = kernels.NodeTerms(
+            it.load[own], 1.0 - tariff.price[own], self.foreign[i], self.excess[i], reach, bool(it.draining[i])
+        )
         value, column, tried_out, tried_in = kernels.NEVER, None, -1, -1
         if it.open_to_all[i] and not it.draining[i]:
-            tried_out, tried_in = min(most_out, self._most_out(own)), min(most_in, tariff.most_in)
-            minima, widths = tariff.windows(reach)
-            found = np.zeros(2 + MOST_OUT + MOST_IN, np.int64)
-            value = kernels.cheapest_column(
-                load, leaving, self.excess[i], reach, least_out, tried_out, least_in, tried_in,
-                self.load, tariff.ascending, self.foreign[i], self.load[0], tariff.step, tariff.sums, minima,
-                tariff.who, widths, found,
-            )  # fmt: skip
+            tried_out, tried_in = min(int(counts[1]), self._most_out(own)), min(int(counts[3]), tariff.most_in)
+            tried = np.array([counts[0], tried_out, counts[2], tried_in])
+            found = np.zeros(2 + self.settings.most_out + self.settings.most_in, np.int64)
+            value = kernels.cheapest_column(node, tried, tariff.arrivals(reach), self.subset, found)
             if value < kernels.NEVER:
                 a, b = found[:2]
                 column = self._column(i, own[found[2 : 2 + a]], self.ascending[found[2 + a : 2 + a + b]])
-        pick = np.zeros(3, np.int64)
-        other = kernels.beyond(
-            load, leaving, self.excess[i], reach, bool(it.draining[i]), least_out, tried_out, most_out,
-            least_in, tried_in, most_in if it.open_to_all[i] else 0, self.load, tariff.ascending, self.slopes, pick,
-        )  # fmt: skip
+        pick, within = np.zeros(3, np.int64), counts.copy()
+        within[3] = within[3] if it.open_to_all[i] else 0
+        other = kernels.beyond(node, within, tried_out, tried_in, self.load, tariff.ascending, self.slopes, pick)
         if other < value:
             return other, self._relaxed(i, reach, tariff, pick)
         return value, column
 
     def _most_out(self, own: IntArray) -> int:
         """How many departures of a node are tried one by one."""
-        most = max(a for a in range(MOST_OUT + 1) if comb(own.size, a) <= MOST_SUBSETS)
+        most = max(a for a in range(self.settings.most_out + 1) if comb(own.size, a) <= self.settings.most_subsets)
         return min(most, self.instance.max_moves, own.size)
 
     def _column(self, i: int, departures: IntArray, arrivals: IntArray) -> Column:
@@ -256,17 +240,21 @@ class _Tariff:
     """The prices of one curve, and what sums of arrivals cost under them."""
 
     def __init__(self, bound: PriceBound, curve: FloatArray, reach: float) -> None:
+        settings = bound.settings
         self.price = bound.hats @ curve
-        self.ascending = self.price[bound.ascending]
-        self.most_in = min(MOST_IN, bound.instance.max_moves)
-        self.step = max(2 * reach / STEPS, bound.spread / MOST_STEPS) or 1.0
+        self.load, self.ascending = bound.load, self.price[bound.ascending]
+        self.most_in = min(settings.most_in, bound.instance.max_moves)
+        self.step = max(2 * reach / settings.steps, bound.spread / settings.most_steps) or 1.0
         self.sums, self.who = kernels.arrival_costs(bound.load, self.ascending, bound.load[0], self.step, self.most_in)
-        self._windows: dict[int, tuple[FloatArray, IntArray]] = {}
+        self._by_width: dict[int, kernels.ArrivalPrices] = {}
 
-    def windows(self, reach: float) -> tuple[FloatArray, IntArray]:
-        """`kernels.window_minima` for windows of 2 `reach`, and their widths by number of arrivals."""
+    def arrivals(self, reach: float) -> kernels.ArrivalPrices:
+        """The prices with `kernels.window_minima` for windows of 2 `reach`, by number of arrivals."""
         width = int(np.ceil(2 * reach / self.step))
-        if width not in self._windows:
+        if width not in self._by_width:
             widths = width + np.arange(self.most_in + 1) + 3
-            self._windows[width] = kernels.window_minima(self.sums, widths), widths
-        return self._windows[width]
+            self._by_width[width] = kernels.ArrivalPrices(
+                self.load, self.ascending, self.load[0], self.step, self.sums, self.who,
+                kernels.window_minima(self.sums, widths), widths,
+            )  # fmt: skip
+        return self._by_width[width]

@@ -5,12 +5,60 @@ Loads are in units of the mean. Prices are the arrivals' share of a move's price
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+
+from keyshift.models.compiling import LEAF
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 NEVER = 1e300
 GAIN = 1e-12
 """A lower cost counts when it is lower by more than rounding."""
+
+
+class NodeTerms(NamedTuple):
+    """What one node asks of its columns."""
+
+    own: FloatArray
+    """Loads of its key groups."""
+    leaving: FloatArray
+    """What the departure of each costs."""
+    foreign: BoolArray
+    """Which key groups, by ascending load, other nodes have."""
+    excess: float
+    """By how much its load is above the mean."""
+    reach: float
+    """How far from the mean a column may leave it."""
+    upward_only: bool
+    """Whether it may come to any load below."""
+
+
+class ArrivalPrices(NamedTuple):
+    """What arrivals cost."""
+
+    load: FloatArray
+    """Loads of all key groups, ascending, and the price of each."""
+    price: FloatArray
+    low: float
+    """The least load, and the width of a step of `sums`."""
+    step: float
+    sums: FloatArray
+    """What `arrival_costs` returns, and the cheapest key group of each step."""
+    who: IntArray
+    minima: FloatArray
+    """What `window_minima` returns, for these widths."""
+    widths: IntArray
+
+
+class SubsetScratch(NamedTuple):
+    """Room for the departures that are being tried, the sums of their loads and costs, and for the arrivals chosen."""
+
+    leaving: IntArray
+    sums: FloatArray
+    costs: FloatArray
+    chosen: IntArray
 
 
 @njit(cache=True)
@@ -62,13 +110,13 @@ def window_minima(f, widths):
     return out
 
 
-@njit(cache=True)
-def last_step(b, least, low, step, widths):
+@njit(**LEAF)
+def last_step(b, least, prices):
     """Where in `window_minima` the sums of b arrivals from `least` on are found, whatever rounding took off."""
-    return int(np.floor((least - b * low) / step)) - b - 1 + widths[b]
+    return int(np.floor((least - b * prices.low) / prices.step)) - b - 1 + prices.widths[b]
 
 
-@njit(cache=True)
+@njit(**LEAF)
 def one_arrival(least, most, load, price, foreign):
     """The cheapest foreign key group with a load in [least, most], -1 for none; `load` ascends."""
     best = -1
@@ -80,10 +128,12 @@ def one_arrival(least, most, load, price, foreign):
     return best
 
 
-@njit(cache=True)
-def two_arrivals(least, most, limit, load, price, foreign, lowest, pair):
+@njit(**LEAF)
+def two_arrivals(least, most, limit, load, price, foreign, pair):
     """The cheapest two foreign key groups with a sum in [least, most] below a cost; False for none."""
-    found = False
+    found, lowest = False, NEVER
+    for j in range(load.size):
+        lowest = min(lowest, price[j])
     for j in range(load.size):
         if not foreign[j] or price[j] + lowest >= limit - GAIN:
             continue
@@ -99,7 +149,7 @@ def two_arrivals(least, most, limit, load, price, foreign, lowest, pair):
     return found
 
 
-@njit(cache=True)
+@njit(**LEAF)
 def trace(b, cell, f, who, price, chosen):
     """Which arrivals make up f[b, cell]."""
     while b > 0:
@@ -111,128 +161,108 @@ def trace(b, cell, f, who, price, chosen):
                 break
 
 
-@njit(cache=True)
-def cheapest_column(
-    own,
-    leaving,
-    excess,
-    reach,
-    least_out,
-    most_out,
-    least_in,
-    most_in,
-    load,
-    price,
-    foreign,
-    low,
-    step,
-    f,
-    minima,
-    who,
-    widths,
-    column,
-):
-    """Least price of so many departures and arrivals that bring a node within `reach`; `NEVER` when none do.
+@njit(**LEAF)
+def with_arrivals(b, spent, best, least, most, foreign, prices, chosen):
+    """The cost of departures of cost `spent` and the cheapest b arrivals with a sum in [least, most].
 
-    Departures are all tried, one and two arrivals exactly, more of them by `f`, that is: within `reach` or a little
-    more. `leaving` prices departures. `column` = [departures, arrivals, who leaves ..., who arrives ...] on return.
+    `NEVER` where it is not below `best`. One and two arrivals are found exactly, more of them by their sums in steps,
+    that is: in [least, most] or a little beyond.
     """
-    best = NEVER
-    lowest = price.min()
-    index = np.zeros(most_out + 1, np.int64)
-    sums, costs = np.zeros(most_out + 1), np.zeros(most_out + 1)
-    chosen = np.zeros(most_in + 1, np.int64)
-    a = 0
-    while True:
-        least, most = sums[a] - excess - reach, sums[a] - excess + reach
-        for b in range(least_in, most_in + 1 if a >= least_out else 0):
-            if most < b * low:
+    if b == 0:
+        return spent if least <= 0.0 and spent < best - GAIN else NEVER
+    price, minima = prices.price, prices.minima
+    at = last_step(b, least, prices)
+    if at < 0 or at >= minima.shape[1] or spent + minima[b, at] >= best - GAIN:
+        return NEVER
+    if b == 1:
+        k = chosen[0] = one_arrival(least, most, prices.load, price, foreign)
+        return spent + price[k] if k >= 0 and spent + price[k] < best - GAIN else NEVER
+    if b == 2:
+        if two_arrivals(least, most, best - spent, prices.load, price, foreign, chosen):
+            return spent + price[chosen[0]] + price[chosen[1]]
+        return NEVER
+    cell = max(0, at - prices.widths[b])
+    while prices.sums[b, cell] != minima[b, at]:
+        cell += 1
+    trace(b, cell, prices.sums, prices.who, price, chosen)
+    return spent + minima[b, at]
+
+
+@njit(**LEAF)
+def next_departures(a, most_out, node, subset):
+    """From a set of a departures to the next: one more, else the next of as many or of fewer; how many, -1 at the end."""
+    index, own = subset.leaving, node.own
+    following = index[a - 1] + 1 if a > 0 else 0
+    if a < most_out and following < own.size:
+        index[a] = following
+        a += 1
+    else:
+        while a > 0 and index[a - 1] + 1 >= own.size:
+            a -= 1
+        if a == 0:
+            return -1
+        index[a - 1] += 1
+    subset.sums[a] = subset.sums[a - 1] + own[index[a - 1]]
+    subset.costs[a] = subset.costs[a - 1] + node.leaving[index[a - 1]]
+    return a
+
+
+@njit(**LEAF)
+def cheapest_column(node, counts, prices, subset, column):
+    """Least price of so many departures and arrivals that bring a node within its reach; `NEVER` when none do.
+
+    `counts` = [least, most departures, least, most arrivals]. Departures are all tried, arrivals as `with_arrivals`
+    says. `column` = [departures, arrivals, who leaves ..., who arrives ...] on return.
+    """
+    best, a = NEVER, 0
+    while a >= 0:
+        least = subset.sums[a] - node.excess - node.reach
+        most = subset.sums[a] - node.excess + node.reach
+        for b in range(counts[2], counts[3] + 1 if a >= counts[0] else 0):
+            if most < b * prices.low:
                 break
-            if b == 0:
-                if least > 0.0 or costs[a] >= best - GAIN:
-                    continue
-                best = costs[a]
-            else:
-                at = last_step(b, least, low, step, widths)
-                if at < 0 or at >= minima.shape[1] or costs[a] + minima[b, at] >= best - GAIN:
-                    continue
-                if b == 1:
-                    chosen[0] = one_arrival(least, most, load, price, foreign)
-                    if chosen[0] < 0 or costs[a] + price[chosen[0]] >= best - GAIN:
-                        continue
-                    best = costs[a] + price[chosen[0]]
-                elif b == 2:
-                    if not two_arrivals(least, most, best - costs[a], load, price, foreign, lowest, chosen):
-                        continue
-                    best = costs[a] + price[chosen[0]] + price[chosen[1]]
-                else:
-                    best = costs[a] + minima[b, at]
-                    cell = max(0, at - widths[b])
-                    while f[b, cell] != minima[b, at]:
-                        cell += 1
-                    trace(b, cell, f, who, price, chosen)
+            total = with_arrivals(b, subset.costs[a], best, least, most, node.foreign, prices, subset.chosen)
+            if total == NEVER:
+                continue
+            best = total
             column[0], column[1] = a, b
             for t in range(a):
-                column[2 + t] = index[t]
+                column[2 + t] = subset.leaving[t]
             for t in range(b):
-                column[2 + a + t] = chosen[t]
-        following = index[a - 1] + 1 if a > 0 else 0
-        if a < most_out and following < own.size:  # one more departure, else the next of as many or of fewer
-            index[a] = following
-            a += 1
-        else:
-            while a > 0 and index[a - 1] + 1 >= own.size:
-                a -= 1
-            if a == 0:
-                return best
-            index[a - 1] += 1
-        sums[a] = sums[a - 1] + own[index[a - 1]]
-        costs[a] = costs[a - 1] + leaving[index[a - 1]]
+                column[2 + a + t] = subset.chosen[t]
+        a = next_departures(a, counts[1], node, subset)
+    return best
 
 
 @njit(cache=True)
-def beyond(
-    own,
-    leaving,
-    excess,
-    reach,
-    upward_only,
-    least_out,
-    tried_out,
-    most_out,
-    least_in,
-    tried_in,
-    most_in,
-    load,
-    price,
-    slopes,
-    pick,
-):
+def beyond(node, counts, tried_out, tried_in, load, price, slopes, pick):
     """Lower bound on the price of a node's columns with more departures than `tried_out` or arrivals than `tried_in`.
 
     For any slope m the window on (arrivals less departures), in load, may be priced at m for a unit of load; what is
     left is the a cheapest departures and b times the cheapest arrival. The largest over the slopes counts for each
-    (a, b), up to `most_out` and `most_in`, and the least of those is returned; `pick` = (a, b, slope) of it.
+    (a, b) within `counts`, and the least of those is returned; `pick` = (a, b, slope) of it.
     """
-    most_a = min(most_out, own.size)
+    own, excess, reach = node.own, node.excess, node.reach
+    most_a = min(counts[1], own.size)
     prefix = np.zeros((slopes.size, most_a + 1))
     arrival, window = np.empty(slopes.size), np.empty(slopes.size)
     for s in range(slopes.size):
         m = slopes[s]
-        prefix[s, 1:] = np.cumsum(np.sort(leaving + m * own))[:most_a]
+        prefix[s, 1:] = np.cumsum(np.sort(node.leaving + m * own))[:most_a]
         arrival[s] = (price - m * load).min()
         window[s] = min(m * (-reach - excess), m * (reach - excess))
-        if upward_only:
+        if node.upward_only:
             window[s] = m * (reach - excess) if m <= 0 else -NEVER
     light = np.concatenate((np.zeros(1), np.cumsum(np.sort(own))))
     heavy = np.concatenate((np.zeros(1), np.cumsum(np.sort(own)[::-1])))
     low, high = load.min(), load.max()
     best = NEVER
-    for a in range(least_out, most_a + 1):
-        for b in range(least_in, most_in + 1):
+    for a in range(counts[0], most_a + 1):
+        for b in range(counts[2], counts[3] + 1):
             if a <= tried_out and b <= tried_in:
                 continue
-            if b * low - heavy[a] > reach - excess or (not upward_only and b * high - light[a] < -reach - excess):
+            too_low = not node.upward_only and b * high - light[a] < -reach - excess
+            if too_low or b * low - heavy[a] > reach - excess:
                 continue
             value, slope = -NEVER, 0
             for s in range(slopes.size):

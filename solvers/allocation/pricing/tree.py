@@ -22,11 +22,6 @@ from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.master import Use
 
-MOST_NODES = 64
-"""Branches priced for one distance by the method "prices"."""
-PRECISION = 1e-6
-"""How finely the bound is searched for by bisection, in units of the mean load."""
-
 
 @dataclass
 class PriceTree:
@@ -155,5 +150,6 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
     prices = PriceBound(instance)
     if prices.affordable:
         high = max(low, instance.distance(instance.current))
-        low = PriceTree(prices).highest(low, high, PRECISION, MOST_NODES, lambda: budget.expired)
+        settings = prices.settings
+        low = PriceTree(prices).highest(low, high, settings.precision, settings.most_nodes, lambda: budget.expired)
     return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")

@@ -18,7 +18,7 @@ PACKED_BITS = 58
 
 @dataclass(frozen=True)
 class Best:
-    """For every source partition: least of cost + value over the partners, which attains it, and its cost.
+    """For every source partition: the least cost + value over the partners, the partner that attains it, and its cost.
 
     All in whole units of the ruler that made it.
     """

@@ -26,11 +26,31 @@ from keyshift.solvers.intervals.policy.closed_table import close
 from keyshift.solvers.intervals.policy.saved_policy import Policy
 from keyshift.solvers.threads import until_limit
 
-MOST_PARTITIONS = 12_000_000
-MOST_STATES = 100_000
-TOLERANCE = 1e-7
-STALLED = 5
-"""Rounds without progress, when rounding keeps a very high discount from being certain."""
+
+@dataclass(frozen=True)
+class PolicyIterationSettings:
+    """Where policy iteration stops.
+
+    Attributes
+    ----------
+    most_partitions : int
+        Partitions of all classes at most.
+    most_states : int
+        Partitions that a policy may visit for it to be written out as an assignment.
+    tolerance : float
+        The values shall be certain within so much of all the state.
+    stalled : int
+        Rounds without progress, when rounding keeps a very high discount from being certain.
+    """
+
+    most_partitions: int = 12_000_000
+    most_states: int = 100_000
+    tolerance: float = 1e-7
+    stalled: int = 5
+
+
+DEFAULTS = PolicyIterationSettings()
+"""The settings of every run that is not handed others."""
 
 
 def census(problem: MigrationPolicy) -> dict[int, int]:
@@ -56,6 +76,7 @@ class PolicyIteration:
     low: float = -math.inf
     high: float = math.inf
     rounds: int = 0
+    settings: PolicyIterationSettings = DEFAULTS
 
     def __post_init__(self) -> None:
         p = self.problem
@@ -124,7 +145,7 @@ class PolicyIteration:
             self._needs[n, after] = self.ruler.need(self.classes[n], self.classes[after].rows)
         return self._needs[n, after]
 
-    def evaluate(self, precision: float, most: int = 60) -> None:
+    def evaluate(self, precision: float, budget: Budget, most: int = 60) -> None:
         """Move the values towards those of the greedy policy: the interval holds for the next round's values only."""
         gamma = self.problem.discount
         lever = gamma / (1 - gamma)
@@ -134,7 +155,7 @@ class PolicyIteration:
             low, high = min(float(c.min()) for c in changes), max(float(c.max()) for c in changes)
             shift = lever * (low + high) / 2
             self.value = {n: v + shift for n, v in after.items()}
-            if lever * (high - low) <= precision:
+            if lever * (high - low) <= precision or budget.expired:
                 break
 
     def _one_step(self, n: int) -> FloatArray:
@@ -149,21 +170,25 @@ class PolicyIteration:
         """Iterate until the certified interval is narrower than `tolerance` times all the state.
 
         The values are written to the checkpoint after every round, and read from it before the first: the interval
-        holds wherever they come from.
+        holds wherever they come from. Where the budget ends within a round, the values are those of the round before,
+        which its interval is certain of.
         """
         goal = tolerance * self.problem.scale
         least, stalled = math.inf, 0
         if checkpoint is not None and checkpoint.exists():
             header, self.value = read_progress(checkpoint, self.fingerprint(), self.sizes())
             self.rounds, least, stalled = header.rounds, header.least, header.stalled
+        certain = self.value
         while self.round(budget):
+            certain = self.value
             budget.report(note=f"round {self.rounds}: values certain within {self.gap:.3g}")
             least, stalled = min(least, self.gap), 0 if self.gap < 0.99 * least else stalled + 1
-            if self.gap <= goal or stalled == STALLED or budget.expired:
+            if self.gap <= goal or stalled == self.settings.stalled or budget.expired:
                 return
-            self.evaluate(0.1 * goal)
-            if checkpoint is not None:
+            self.evaluate(0.1 * goal, budget)
+            if checkpoint is not None and not budget.expired:
                 write_progress(checkpoint, self.fingerprint(), self.value, self.rounds, stalled, least)
+        self.value = certain
 
     def sizes(self) -> dict[int, int]:
         """Number of partitions of every class."""
@@ -180,7 +205,7 @@ class PolicyIteration:
         return digest.hexdigest()
 
     def policy(self) -> Policy:
-        """What has been found, as an artefact."""
+        """The policy found so far."""
         ruler = self.ruler
         return Policy(
             self.classes, self.choice, self.value, self.low, self.high, self.problem.discount, ruler.prefix, ruler.unit
@@ -228,10 +253,10 @@ def solve_mtm(
     *,
     budget: Budget,
     seed: int = 0,
-    tolerance: Positive = TOLERANCE,
+    tolerance: Positive = DEFAULTS.tolerance,
     threads: Threads = 1,
-    most_partitions: Whole = MOST_PARTITIONS,
-    most_states: Whole = MOST_STATES,
+    most_partitions: Whole = DEFAULTS.most_partitions,
+    most_states: Whole = DEFAULTS.most_states,
     checkpoint: str | None = None,
 ) -> Answer:
     """Policy iteration over all partitions of all classes: exact, to a certified interval.
@@ -266,7 +291,10 @@ def solve_mtm(
             f"{sum(sizes.values())} partitions ({sizes[largest]} with {largest} nodes) are more than {most_partitions}"
         )
         return Answer(None, message=f"{said}; 'mtm-restricted' answers with a bound")
-    iteration = PolicyIteration(problem, threads)
+    try:
+        iteration = until_limit(budget, PolicyIteration, problem, threads)
+    except LimitReached:
+        return Answer(None, None, budget.why, "the limit came while partitions were enumerated")
     if checkpoint is None:
         return answer_of_iteration(iteration, budget, tolerance, most_states)
     file = Path(checkpoint)

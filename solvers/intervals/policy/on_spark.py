@@ -20,7 +20,7 @@ from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, enumerate_class
-from keyshift.solvers.intervals.policy.mtm import MOST_STATES, TOLERANCE, PolicyIteration, answer_of_iteration
+from keyshift.solvers.intervals.policy.mtm import DEFAULTS, PolicyIteration, answer_of_iteration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,8 +85,8 @@ def solve_mtm_on_spark(
     spark: SparkSession,
     *,
     budget: Budget | None = None,
-    tolerance: float = TOLERANCE,
-    most_states: int = MOST_STATES,
+    tolerance: float = DEFAULTS.tolerance,
+    most_states: int = DEFAULTS.most_states,
 ) -> Answer:
     """As `keyshift.solvers.intervals.policy.mtm.solve_mtm`, with the sweeps on a cluster.
 

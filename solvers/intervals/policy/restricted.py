@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 import numpy as np
 
@@ -21,10 +22,17 @@ from keyshift.solvers.intervals.step.band_kernels import band_cuts
 from keyshift.solvers.intervals.step.ssm import keepable
 
 
-def _single_step(problem: MigrationPolicy, prefix: IntArray, cuts: IntArray, after: int) -> IntArray:
-    intervals = min(after, problem.workload.key_groups)
-    _, chosen = band_cuts(problem.starts(after), cuts, prefix, intervals, True)
-    return chosen
+class _SingleStep:
+    """Optimal single steps from any cuts to any count: what a count allows is found once."""
+
+    def __init__(self, problem: MigrationPolicy) -> None:
+        self.tasks = problem.workload.key_groups
+        self.starts = cache(problem.starts)
+
+    def __call__(self, prefix: IntArray, cuts: IntArray, after: int) -> IntArray:
+        """The cuts after the step, for states with these prefix sums."""
+        _, chosen = band_cuts(self.starts(after), cuts, prefix, min(after, self.tasks), True)
+        return chosen
 
 
 def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, most_states: Whole = 100_000) -> Answer:
@@ -35,11 +43,11 @@ def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, mo
     most_states : int
         Give up when more partitions than these can be met.
     """
-    prefix = weights(problem.workload.state).prefix
-    firsts = {n: _first_single_step(problem, n) for n in problem.first_row}
+    prefix, single_step = weights(problem.workload.state).prefix, _SingleStep(problem)
+    firsts = {n: _first(problem, single_step, n) for n in problem.first_row}
 
     def decide(nodes: int, cuts: IntArray, after: int) -> IntArray:
-        return cuts if nodes == after else _single_step(problem, prefix, cuts, after)
+        return cuts if nodes == after else single_step(prefix, cuts, after)
 
     bound = policy_bound(problem)
     assignment = close(problem, firsts.__getitem__, decide, budget, most_states)
@@ -49,9 +57,9 @@ def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, mo
     return Answer(assignment, bound, "completed", message)
 
 
-def _first_single_step(problem: MigrationPolicy, nodes_after: int) -> IntArray:
+def _first(problem: MigrationPolicy, single_step: _SingleStep, nodes_after: int) -> IntArray:
     step = problem.first_step(nodes_after)
-    return _single_step(problem, keepable(step).prefix, step.old_cuts, nodes_after)
+    return single_step(keepable(step).prefix, step.old_cuts, nodes_after)
 
 
 def restricted_policy(
@@ -102,7 +110,7 @@ def _candidates(
 ) -> dict[int, dict[bytes, IntArray]]:
     """Partitions met by single steps: breadth first from now, then with jittered states from random members."""
     state = problem.workload.state
-    prefix = weights(state).prefix
+    prefix, single_step = weights(state).prefix, _SingleStep(problem)
     chosen: dict[int, dict[bytes, IntArray]] = {n: {} for n in problem.reachable}
 
     def meet(n: int, cuts: IntArray) -> bool:
@@ -111,12 +119,12 @@ def _candidates(
             chosen[n][cuts.tobytes()] = cuts
         return new
 
-    queue = [(n, _first_single_step(problem, n)) for n in problem.reachable]
+    queue = [(n, _first(problem, single_step, n)) for n in problem.reachable]
     for n, cuts in queue:
         meet(n, cuts)
     for n, cuts in queue:  # grows while it is read
         for after in (a for a in problem.transitions[n] if a != n and len(chosen[a]) < most // 2):
-            new = _single_step(problem, prefix, cuts, after)
+            new = single_step(prefix, cuts, after)
             if meet(after, new):
                 queue.append((after, new))
         if budget.expired:
@@ -129,7 +137,7 @@ def _candidates(
             after = int(rng.choice(list(problem.transitions[n])))
             pool: list[IntArray] = list(chosen[n].values())
             if len(chosen[after]) < most and not budget.expired:
-                meet(after, _single_step(problem, jittered, pool[int(rng.integers(len(pool)))], after))
+                meet(after, single_step(jittered, pool[int(rng.integers(len(pool)))], after))
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""A migration policy as an artefact: computed once, saved, loaded, and asked in microseconds."""
+"""A migration policy that is computed once, saved, loaded, and asked in microseconds."""
 
 from __future__ import annotations
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationPolicy
-from keyshift.models.intervals.policy.dense import DensePolicyModel
+from keyshift.models.intervals.policy.dense import DensePolicyModel, evaluated
 from keyshift.solvers import highs
 from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.policy.mtm import proven
-from keyshift.solvers.intervals.policy.written_out import answer_from_values, evaluated, too_large
+from keyshift.solvers.intervals.policy.written_out import answer_from_values, too_large
+
+if TYPE_CHECKING:
+    from keyshift.models.intervals.policy.mathopt_model import PolicyMathOpt
+    from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
 
 
 def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answer:
@@ -34,6 +40,12 @@ def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answ
     result = highs.minimise_model(statement.model, budget, seed=seed, relax=True)
     if result.values is None:
         return Answer(None, None, budget.why)
+    return read_values(statement, budget, result.termination == "optimal")
+
+
+def read_values(statement: PolicyPyomo | PolicyMathOpt, budget: Budget, solved: bool = True) -> Answer:
+    """The policy that is greedy for a statement's values, made its own, with a bound that trusts no solver."""
+    data = statement.data
     answer = answer_from_values(data, evaluated(data, statement.values()), budget)
-    answer.termination = proven(problem, answer) if result.termination == "optimal" else budget.why
+    answer.termination = proven(data.problem, answer) if solved else budget.why
     return answer

@@ -14,8 +14,6 @@ from keyshift.solvers.intervals.policy.mtm import census
 
 MOST_PAIRS = 60_000
 """Pairs of partitions whose costs are written out."""
-MOST_EVALUATED = 2_000
-"""Partitions up to which a policy's values are worth a dense linear system."""
 
 
 def too_large(problem: MigrationPolicy) -> Answer | None:
@@ -27,31 +25,8 @@ def too_large(problem: MigrationPolicy) -> Answer | None:
     return Answer(None, message=f"{pairs} pairs of partitions are more than the {MOST_PAIRS} it writes out; use 'mtm'")
 
 
-def evaluated(data: DensePolicyModel, value: dict[int, FloatArray], rounds: int = 20) -> dict[int, FloatArray]:
-    """The values of the policy that is greedy for some values, by a linear system, until it is greedy for its own."""
-    if data.states > MOST_EVALUATED:
-        return value
-    gamma = data.problem.discount
-    first = dict(zip(data.partitions, np.cumsum([0, *(len(p) for p in data.partitions.values())]), strict=False))
-    chosen: list[IntArray] = []
-    for _ in range(rounds):
-        costs, steps, before = np.zeros(data.states), np.zeros((data.states, data.states)), chosen
-        chosen = []
-        for (n, after), cost in data.cost.items():
-            best = (cost + gamma * value[after]).argmin(axis=1)
-            at, chance = np.arange(len(cost)), data.problem.transitions[n][after]
-            costs[first[n] + at] += chance * cost[at, best]
-            steps[first[n] + at, first[after] + best] += chance
-            chosen.append(best)
-        solved = np.linalg.solve(np.eye(data.states) - gamma * steps, costs)
-        value = {n: np.asarray(solved[first[n] : first[n] + len(p)]) for n, p in data.partitions.items()}
-        if before and all((a == b).all() for a, b in zip(before, chosen, strict=True)):
-            break
-    return value
-
-
 def answer_from_values(data: DensePolicyModel, value: dict[int, FloatArray], budget: Budget) -> Answer:
-    """The policy that is greedy for any values, and a bound that holds whatever they are worth (MacQueen)."""
+    """The policy that is greedy for any values, and a bound that holds however poor the values are (MacQueen)."""
     problem, gamma = data.problem, data.problem.discount
     better = data.bellman(value)
     lift, _ = macqueen.interval((better[n] - value[n] for n in value), gamma)
@@ -60,13 +35,12 @@ def answer_from_values(data: DensePolicyModel, value: dict[int, FloatArray], bud
         chance * float((cost + gamma * (better[after] + lift)).min())
         for (after, cost), chance in zip(data.first.items(), problem.first_row.values(), strict=True)
     )
-    number = {n: {cuts: i for i, cuts in enumerate(p)} for n, p in data.partitions.items()}
 
     def cuts(after: int, cost: FloatArray) -> IntArray:
         return np.array(data.partitions[after][int(np.argmin(cost + gamma * better[after]))], dtype=np.int64)
 
     def decide(nodes: int, now: IntArray, after: int) -> IntArray:
-        return cuts(after, data.cost[nodes, after][number[nodes][tuple(now.tolist())]])
+        return cuts(after, data.cost[nodes, after][data.number[nodes][tuple(now.tolist())]])
 
     assignment = close(problem, lambda after: cuts(after, data.first[after]), decide, Budget(None), data.states + 1)
     return Answer(assignment, max(0.0, bound - rounding), "completed", details={"partitions": data.states})

@@ -22,9 +22,25 @@ from keyshift.solvers.intervals.step.band_kernels import band_cuts
 from keyshift.solvers.intervals.step.ssm import keepable
 from keyshift.solvers.threads import until_limit
 
-MOST_PARTITIONS = 12_000_000
-MOST_CHOICES = 500_000_000
-"""Remembered decisions, 4 bytes each: partitions after a step, summed over the steps that change the count."""
+
+@dataclass(frozen=True)
+class SequenceSettings:
+    """What "oms" takes on.
+
+    Attributes
+    ----------
+    most_partitions : int
+        Partitions of one class at most.
+    most_choices : int
+        Remembered decisions, 4 bytes each: partitions after a step, summed over the steps that change the count.
+    """
+
+    most_partitions: int = 12_000_000
+    most_choices: int = 500_000_000
+
+
+DEFAULTS = SequenceSettings()
+"""The settings of every run that is not handed others."""
 
 
 def starts_of(problem: MigrationSequence, nodes: int) -> IntArray:
@@ -75,7 +91,7 @@ def solve_oms(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    most_partitions: Whole = MOST_PARTITIONS,
+    most_partitions: Whole = DEFAULTS.most_partitions,
 ) -> Answer:
     """Forward dynamic program over all partitions: exact for any number of steps.
 
@@ -94,11 +110,12 @@ def solve_oms(
     """
     sizes = {n: count_partitions(starts_of(problem, n), n)[0] for n in set(problem.counts)}
     changing = sum(sizes[n] for n in problem.counts)
-    if max(sizes.values()) > most_partitions or changing > MOST_CHOICES:
+    if max(sizes.values()) > most_partitions or changing > DEFAULTS.most_choices:
         said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
         return Answer(start, sequence_bound(problem), "completed", said)
-    classes = {n: enumerate_class(starts_of(problem, n), n) for n in sizes if not budget.expired}
-    if len(classes) < len(sizes):
+    try:
+        classes = {n: until_limit(budget, enumerate_class, starts_of(problem, n), n) for n in sizes}
+    except LimitReached:
         return Answer(start, sequence_bound(problem), budget.why, "the limit came while partitions were enumerated")
 
     def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:

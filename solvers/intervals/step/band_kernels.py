@@ -15,12 +15,45 @@ A layer k matters only where x can be reached from 0 by k intervals and m from x
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+
+from keyshift.models.compiling import LEAF
+from keyshift.models.workload import IntArray
 
 NEVER = -(1 << 60)
 STORED_STATES = 4_000_000
 """Above so many states the layers are recomputed from checkpoints while the cuts are traced back."""
+
+
+class TaskLine(NamedTuple):
+    """The positions 0..m."""
+
+    starts: IntArray
+    """Leftmost start of an interval within the load limit, for every end."""
+    left: IntArray
+    """Both ends of every position's cell, as `cells` returns them."""
+    right: IntArray
+    prefix: IntArray
+    """Prefix sums of the state."""
+
+
+class BandLayer(NamedTuple):
+    """F0 and F1 on [low, high], indexed from low."""
+
+    f0: IntArray
+    f1: IntArray
+    low: int
+    high: int
+
+
+class WindowScratch(NamedTuple):
+    """Room for the window of earlier cells, shape (4, m + 1), and for the queue within a cell, shape (m + 1,)."""
+
+    front: IntArray
+    queue: IntArray
 
 
 @njit(cache=True, nogil=True)
@@ -52,23 +85,20 @@ def bands(starts: np.ndarray, intervals: int) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-@njit(cache=True, nogil=True)
-def layer(
-    starts: np.ndarray, left: np.ndarray, right: np.ndarray, prefix: np.ndarray,
-    before0: np.ndarray, before1: np.ndarray, low_before: int, high_before: int,
-    now0: np.ndarray, now1: np.ndarray, low: int, high: int, front: np.ndarray, queue: np.ndarray,
-    penalty: int, in_place: bool,
-) -> None:  # fmt: skip
-    """One more interval: F0 and F1 on [low, high] from those on [low_before, high_before].
+@njit(nogil=True, **LEAF)
+def layer(line, before, now, scratch, penalty, in_place):
+    """One more interval: `now` from `before`.
 
-    Rows are indexed from their band's low end. `front`, shape (4, m + 1), and `queue`, shape (m + 1,), are scratch.
     Every interval costs `penalty`. With `in_place` the rows before and now are the same, so that intervals are not
     counted at all: one pass for any number of them.
     """
-    o = low_before
+    starts, left, right, prefix = line
+    before0, before1, o, high_before = before
+    now0, now1, low, high = now
+    front, queue = scratch
     cell = -1
     head = tail = pushed = 0  # monotone queue: largest F1 within the cell
-    middle = end = low_before  # the window of earlier cells: front stack [.., middle), back stack [middle, end)
+    middle = end = o  # the window of earlier cells: front stack [.., middle), back stack [middle, end)
     back_f = back_g = back_fg = back_p = NEVER
     for x in range(low, high + 1):
         if x == 0:
@@ -127,12 +157,11 @@ def layer(
         now0[x - low], now1[x - low] = v0, v1
 
 
-@njit(cache=True, nogil=True)
-def step_back(
-    starts: np.ndarray, left: np.ndarray, right: np.ndarray, prefix: np.ndarray,
-    before0: np.ndarray, before1: np.ndarray, o: int, high: int, x: int, taken: int, value: int,
-) -> tuple[int, int]:  # fmt: skip
+@njit(nogil=True, **LEAF)
+def step_back(line, before, x, taken, value):
     """A start x' of the last interval, and whether its cell's node may be taken, to explain a value; else (-1, -1)."""
+    starts, left, right, prefix = line
+    before0, before1, o, high = before
     first, edge = starts[x], left[x]
     a = max(first, edge)
     if a < x and a <= high:
@@ -161,7 +190,12 @@ def step_back(
 
 @njit(cache=True, nogil=True)
 def band_cuts(
-    starts: np.ndarray, cuts: np.ndarray, prefix: np.ndarray, intervals: int, trace: bool
+    starts: np.ndarray,
+    cuts: np.ndarray,
+    prefix: np.ndarray,
+    intervals: int,
+    trace: bool,
+    stored: int = STORED_STATES,
 ) -> tuple[int, np.ndarray]:
     """The largest state kept by at most so many intervals, and cuts that keep it.
 
@@ -177,6 +211,8 @@ def band_cuts(
         At most so many, >= 1.
     trace : bool
         False: the value only, with two layers of memory.
+    stored : int
+        As `STORED_STATES`.
 
     Returns
     -------
@@ -191,15 +227,16 @@ def band_cuts(
     if low[0] > 0:
         return -1, nothing
     left, right = cells(cuts, tasks)
+    line = TaskLine(starts, left, right, prefix)
     width, states = 1, 0
     for k in range(intervals + 1):
         width = max(width, high[k] - low[k] + 1)
         states += high[k] - low[k] + 1
-    block = intervals if trace and states <= STORED_STATES else int(np.sqrt(intervals)) + 1
+    block = intervals if trace and states <= stored else int(np.sqrt(intervals)) + 1
     blocks = (intervals + block - 1) // block
     kept0, kept1 = np.empty((blocks, width), np.int64), np.empty((blocks, width), np.int64)
     rows0, rows1 = np.empty((block + 1, width), np.int64), np.empty((block + 1, width), np.int64)
-    front, queue = np.empty((4, tasks + 1), np.int64), np.empty(tasks + 1, np.int64)
+    scratch = WindowScratch(np.empty((4, tasks + 1), np.int64), np.empty(tasks + 1, np.int64))
     rows0[0, 0] = rows1[0, 0] = 0
     base = 0
     for b in range(blocks):
@@ -208,8 +245,8 @@ def band_cuts(
         last = min(block, intervals - base)
         for r in range(1, last + 1):
             k = base + r
-            layer(starts, left, right, prefix, rows0[r - 1], rows1[r - 1], low[k - 1], high[k - 1],
-                  rows0[r], rows1[r], low[k], high[k], front, queue, 0, False)  # fmt: skip
+            before = BandLayer(rows0[r - 1], rows1[r - 1], low[k - 1], high[k - 1])
+            layer(line, before, BandLayer(rows0[r], rows1[r], low[k], high[k]), scratch, 0, False)
         if b < blocks - 1:
             rows0[0], rows1[0] = rows0[last].copy(), rows1[last].copy()
     value = rows1[intervals - base, tasks - low[intervals]]
@@ -225,47 +262,45 @@ def band_cuts(
             base = b * block
             rows0[0], rows1[0] = kept0[b], kept1[b]
             for r in range(1, block + 1):
-                layer(starts, left, right, prefix, rows0[r - 1], rows1[r - 1], low[base + r - 1], high[base + r - 1],
-                      rows0[r], rows1[r], low[base + r], high[base + r], front, queue, 0, False)  # fmt: skip
-        before0, before1 = rows0[k - base - 1], rows1[k - base - 1]
+                at = base + r
+                before = BandLayer(rows0[r - 1], rows1[r - 1], low[at - 1], high[at - 1])
+                layer(line, before, BandLayer(rows0[r], rows1[r], low[at], high[at]), scratch, 0, False)
+        before = BandLayer(rows0[k - base - 1], rows1[k - base - 1], low[k - 1], high[k - 1])
         if x == right[x]:
             taken = 1
-        if x <= high[k - 1] and (before1 if taken else before0)[x - low[k - 1]] == value:
+        if x <= before.high and (before.f1 if taken else before.f0)[x - before.low] == value:
             k -= 1
             continue
-        y, t = step_back(starts, left, right, prefix, before0, before1, low[k - 1], high[k - 1], x, taken, value)
+        y, t = step_back(line, before, x, taken, value)
         if y < 0 and taken == 1:
             taken = 0
-            y, t = step_back(starts, left, right, prefix, before0, before1, low[k - 1], high[k - 1], x, 0, value)
+            y, t = step_back(line, before, x, 0, value)
         x, taken, k = y, t, k - 1
-        value = (before1 if taken else before0)[x - low[k]]
+        value = (before.f1 if taken else before.f0)[x - before.low]
         found[count] = x
         count += 1
     return best, found[:count][::-1].copy()
 
 
 @njit(cache=True, nogil=True)
-def penalised(
-    starts: np.ndarray, left: np.ndarray, right: np.ndarray, prefix: np.ndarray, penalty: int,
-    row0: np.ndarray, row1: np.ndarray, front: np.ndarray, queue: np.ndarray,
-) -> tuple[int, np.ndarray]:  # fmt: skip
+def penalised(line, penalty, row, scratch):
     """Largest state kept less a penalty for every interval, however many there are, and cuts that attain it.
 
-    O(m) time and memory. `row0`, `row1`, shape (m + 1,), `front` and `queue` are scratch.
+    O(m) time and memory. `row`, a `BandLayer` on all of [0, m], is scratch, too.
     """
-    tasks = starts.size - 1
-    layer(starts, left, right, prefix, row0, row1, 0, tasks, row0, row1, 0, tasks, front, queue, penalty, True)
-    best = row1[tasks]
+    right, tasks = line.right, row.high
+    layer(line, row, row, scratch, penalty, True)
+    best = row.f1[tasks]
     found = np.empty(tasks + 1, np.int64)
     found[0] = tasks
     count, x, taken = 1, tasks, 1
     while x > 0:
         if x == right[x]:
             taken = 1
-        value = (row1[x] if taken else row0[x]) + penalty
-        y, t = step_back(starts, left, right, prefix, row0, row1, 0, tasks, x, taken, value)
+        value = (row.f1[x] if taken else row.f0[x]) + penalty
+        y, t = step_back(line, row, x, taken, value)
         if y < 0 and taken == 1:
-            y, t = step_back(starts, left, right, prefix, row0, row1, 0, tasks, x, 0, value)
+            y, t = step_back(line, row, x, 0, value)
         x, taken = y, t
         found[count] = x
         count += 1

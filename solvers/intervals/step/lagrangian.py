@@ -8,7 +8,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.state_sizes import weights
-from keyshift.solvers.intervals.step.band_kernels import cells, penalised
+from keyshift.solvers.intervals.step.band_kernels import BandLayer, TaskLine, WindowScratch, cells, penalised
 from keyshift.solvers.intervals.step.ssm import answer_from_cuts, moved_at_least
 
 VALUE_BITS = 60
@@ -19,15 +19,13 @@ class _Pass:
 
     def __init__(self, problem: IntervalMigration, prefix: IntArray) -> None:
         m = problem.workload.key_groups
-        self.starts, self.prefix = problem.starts, prefix
-        self.left, self.right = cells(problem.old_cuts, m)
-        self.row0, self.row1 = np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64)
-        self.front, self.queue = np.empty((4, m + 1), np.int64), np.empty(m + 1, np.int64)
+        left, right = cells(problem.old_cuts, m)
+        self.line = TaskLine(problem.starts, left, right, prefix)
+        self.row = BandLayer(np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64), 0, m)
+        self.scratch = WindowScratch(np.empty((4, m + 1), np.int64), np.empty(m + 1, np.int64))
 
     def __call__(self, price: int) -> tuple[int, IntArray]:
-        best, cuts = penalised(
-            self.starts, self.left, self.right, self.prefix, price, self.row0, self.row1, self.front, self.queue
-        )
+        best, cuts = penalised(self.line, price, self.row, self.scratch)
         return int(best), cuts
 
 

@@ -32,7 +32,7 @@ def _greedy_back(starts: IntArray, begin: int, end: int) -> list[int]:
 
 
 def _cuts(starts: IntArray, choice: np.ndarray, intervals: int) -> IntArray:
-    """The partition behind the decisions; ranges that serve nobody are cut greedily (the post-processing step)."""
+    """The partition behind the decisions; ranges that serve no node are cut greedily (the post-processing step)."""
     tasks = starts.size - 1
     found = {0, tasks}
     k, a, c = intervals, 0, 0

@@ -1,0 +1,95 @@
+"""MathOpt: one way to run a model by SCIP, GLOP, PDLP or another of its solvers until it is proven or the budget ends."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+
+import numpy as np
+from ortools.math_opt.python import mathopt
+
+from keyshift.models import Budget
+from keyshift.models.answer import Termination
+from keyshift.models.errors import InputError
+from keyshift.solvers.checked import POLL_SECONDS
+
+GRACE_SECONDS = 0.4
+"""A solver looks at its limits in its search; where it does not within this, it is left behind."""
+SOLVERS = {
+    "scip": mathopt.SolverType.GSCIP,
+    "cp-sat": mathopt.SolverType.CP_SAT,
+    "glop": mathopt.SolverType.GLOP,
+    "pdlp": mathopt.SolverType.PDLP,
+}
+"""Those that every wheel of OR-Tools brings; HiGHS is run through its own wheel."""
+
+
+def run(
+    model: mathopt.Model,
+    solver: str,
+    budget: Budget,
+    *,
+    seed: int = 0,
+    threads: int = 1,
+    hints: list[mathopt.SolutionHint] | None = None,
+) -> mathopt.SolveResult | None:
+    """A solver's result; None where it did not come back in time.
+
+    The solver hears Ctrl-C itself: the interrupter of MathOpt 9.15 makes SCIP print an error for every model.
+
+    Raises
+    ------
+    InputError
+        Where the solver does not take such a model.
+    """
+    if budget.expired:
+        return None
+    parameters = _parameters(solver, budget, seed, threads)
+    given = mathopt.ModelSolveParameters(solution_hints=hints or [])
+    results: list[mathopt.SolveResult] = []
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(mathopt.solve(model, SOLVERS[solver], params=parameters, model_params=given))
+        except BaseException as error:  # handed on to the main thread below
+            failures.append(error)
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    over: float | None = None
+    while worker.is_alive():
+        worker.join(POLL_SECONDS)
+        if budget.expired:
+            over = time.monotonic() if over is None else over
+            if worker.is_alive() and time.monotonic() - over > GRACE_SECONDS:
+                return None
+    if failures and isinstance(failures[0], Exception):  # MathOpt 9.15 hands some of SCIP's errors on garbled
+        said = " ".join(str(failures[0]).split())[:160]
+        raise InputError(f"{solver} does not take this model, or fails on it: {said}")
+    if failures:
+        raise failures[0]
+    if results[0].termination.limit == mathopt.Limit.INTERRUPTED:
+        budget.interrupt()
+    return results[0]
+
+
+def _parameters(solver: str, budget: Budget, seed: int, threads: int) -> mathopt.SolveParameters:
+    limit = None if budget.remaining == np.inf else datetime.timedelta(seconds=budget.remaining)
+    parameters = mathopt.SolveParameters(time_limit=limit)
+    if solver != "pdlp":  # which draws nothing, and refuses a seed
+        parameters.random_seed = int(seed) % 2**31
+    if solver != "glop":
+        parameters.threads = threads
+    if solver == "scip":
+        parameters.gscip.real_params.update({"limits/gap": 0.0, "numerics/feastol": 1e-9})
+    return parameters
+
+
+def ended(result: mathopt.SolveResult, budget: Budget) -> Termination:
+    """Why a solver stopped."""
+    reason = result.termination.reason
+    if reason in (mathopt.TerminationReason.INFEASIBLE, mathopt.TerminationReason.INFEASIBLE_OR_UNBOUNDED):
+        return "infeasible"
+    return "optimal" if reason == mathopt.TerminationReason.OPTIMAL else budget.ended("gap")

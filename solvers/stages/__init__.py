@@ -1,0 +1,1 @@
+"""Priorities, stage by stage: begin with lexicographic.py, which asks exact.py or search.py for each later stage."""
