@@ -1,18 +1,13 @@
-"""Baselines, the generator, explanations and repairs of key-group allocation."""
+"""Baselines, the generator, and explanations of key-group allocation."""
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
-from brute_force import brute_force
-from instances.allocation import random_problem
 
 import keyshift as ks
 from keyshift.models.allocation.why import explain
 from keyshift.models.families.allocation import synthetic_workload
-from keyshift.solvers.allocation.repair import repairs
 
 
 def test_generator_is_the_papers():
@@ -82,46 +77,6 @@ def test_explanation_names_nodes_and_capacities_that_bind():
     text = str(explain(problem, [0, 1]))
     for part in ("(2) the migration cost left, 0.5", "(3) node 0", "(4) node 1", "(7) node 0 has 1 of memory left"):
         assert part in text
-
-
-def test_relaxations_are_the_smallest_that_brute_force_finds():
-    rng = np.random.default_rng(4)
-    decided = 0
-    while decided < 12:
-        problem = dataclasses.replace(random_problem(rng, 5, 3), distance_floor=False)
-        if brute_force(problem)[0] is not None:
-            continue
-        for relaxation in repairs(problem):
-            if relaxation.limit.startswith("max_"):
-                field = {relaxation.limit: relaxation.value}
-                free = dataclasses.replace(problem, **{relaxation.limit: None})
-                if relaxation.value is None:
-                    assert relaxation.proven
-                    assert brute_force(free)[0] is None
-                    assert "no value of" in str(relaxation)
-                    continue
-                if relaxation.limit == "max_migrations":
-                    field = {"max_migrations": int(relaxation.value)}
-                    less = {"max_migrations": int(relaxation.value) - 1}
-                else:
-                    less = {relaxation.limit: relaxation.value - 0.25}
-                assert brute_force(dataclasses.replace(problem, **field))[0] is not None
-                if min(less.values()) >= 0:
-                    assert brute_force(dataclasses.replace(problem, **less))[0] is None
-                decided += 1
-            elif relaxation.value is not None:
-                name, limits = relaxation.limit, problem.resource_capacity
-                stretched = {**limits, name: np.asarray(limits[name]) * relaxation.value * (1 + 1e-5)}
-                assert brute_force(dataclasses.replace(problem, resource_capacity=stretched))[0] is not None
-                decided += 1
-
-
-def test_infeasible_by_its_capacities_says_what_would_do():
-    w = ks.Workload(load=[5, 4, 3], state=[1, 1, 1], current=[0, 1, 1], nodes=2)
-    problem = ks.KeyGroupAllocation(w, resource_capacity={"load": 5})
-    (only,) = repairs(problem)
-    assert only.value == pytest.approx(1.4)
-    assert str(only) == "load = 1.4 times the capacity would make it feasible"
 
 
 def test_drain_first_says_that_the_time_was_up():

@@ -63,9 +63,20 @@ def _npy(array: np.ndarray) -> bytes:
     return made.getvalue()
 
 
+def _case(what: str, name: str, body: bytes, expect: str = "refused") -> Case:
+    """One policy's file, and what must become of it."""
+    return Case(f"policy: {what}", name, partial(lambda b, f: _load_policy(f, b), body), expect)
+
+
 def cases() -> Iterator[Case]:
     """Policies: every array of every wrong type, shape and value; archives that are none."""
     members = _policy()
+    for part in (_arrays, _archives, _damaged, _headers):
+        yield from part(members)
+
+
+def _arrays(members: dict[str, bytes]) -> Iterator[Case]:
+    """Every array replaced by a wrong one, left out, cut short, or said to be longer than it is."""
     arrays = {
         "text": np.array("x"), "floats": np.array([0.5, 1.5]), "nan": np.array([np.nan] * 3), "none": np.empty(0, dtype=np.int64),
         "minus": np.array([-1, -2, -3]), "far": np.array([10**9] * 3), "cube": np.zeros((2, 2, 2), dtype=np.int64),
@@ -74,47 +85,43 @@ def cases() -> Iterator[Case]:
     }  # fmt: skip
     for name in members:
         for what, array in arrays.items():
-            yield Case(
-                "policy: array",
-                f"{name} {what}",
-                partial(lambda b, f: _load_policy(f, b), _zipped({**members, name: _npy(array)})),
-            )
+            yield _case("array", f"{name} {what}", _zipped({**members, name: _npy(array)}))
         less = {n: b for n, b in members.items() if n != name}
-        expect = "anything said" if name.startswith("choice") else "refused"
-        yield Case("policy: array gone", name, partial(lambda b, f: _load_policy(f, b), _zipped(less)), expect)
+        yield _case("array gone", name, _zipped(less), "anything said" if name.startswith("choice") else "refused")
         lie = _npy(np.zeros(3, dtype=np.int64)).replace(b"(3,)", b"(9" + b"9" * 0 + b",)")
-        yield Case(
-            "policy: array lies", name, partial(lambda b, f: _load_policy(f, b), _zipped({**members, name: lie}))
-        )
-        torn = members[name][: len(members[name]) - 3]
-        yield Case(
-            "policy: array torn", name, partial(lambda b, f: _load_policy(f, b), _zipped({**members, name: torn}))
-        )
+        yield _case("array lies", name, _zipped({**members, name: lie}))
+        yield _case("array torn", name, _zipped({**members, name: members[name][: len(members[name]) - 3]}))
+
+
+def _archives(members: dict[str, bytes]) -> Iterator[Case]:
+    """Archives that are none, or hold what they should not."""
     huge = (
         struct.pack("<6sBBH", b"\x93NUMPY", 1, 0, 118)
         + b"{'descr': '<i8', 'fortran_order': False, 'shape': (1000000000000,), }".ljust(117)
         + b"\n"
     )
-    whole_ = _zipped(members)
     odd = {
         "declares a terabyte": _zipped({**members, "prefix.npy": huge}), "compressed": _zipped(members, zipfile.ZIP_DEFLATED),
         "no archive": b"hello", "empty": b"", "empty archive": _zipped({}), "outside": _zipped({**members, "../x.npy": members["prefix.npy"]}),
         "no arrays": _zipped({"a.txt": b"x"}), "bomb": _zipped({**members, "z.npy": bytes(50_000_000)}, zipfile.ZIP_DEFLATED),
     }  # fmt: skip
     for what, body in odd.items():
-        yield Case("policy: archive", what, partial(lambda b, f: _load_policy(f, b), body))
-    rng = random.Random("policy")
-    for cut in rng.sample(range(len(whole_)), 40):
-        yield Case("policy: truncated", f"at {cut}", partial(lambda b, f: _load_policy(f, b), whole_[:cut]))
-    for place in rng.sample(range(len(whole_) * 8), 150):
-        flipped = bytearray(whole_)
+        yield _case("archive", what, body)
+
+
+def _damaged(members: dict[str, bytes]) -> Iterator[Case]:
+    """A good archive cut short, and with one bit flipped."""
+    body, rng = _zipped(members), random.Random("policy")
+    for cut in rng.sample(range(len(body)), 40):
+        yield _case("truncated", f"at {cut}", body[:cut])
+    for place in rng.sample(range(len(body) * 8), 150):
+        flipped = bytearray(body)
         flipped[place // 8] ^= 1 << place % 8
-        yield Case(
-            "policy: bit flipped",
-            f"bit {place}",
-            partial(lambda b, f: _load_policy(f, b), bytes(flipped)),
-            "anything said",
-        )
+        yield _case("bit flipped", f"bit {place}", bytes(flipped), "anything said")
+
+
+def _headers(members: dict[str, bytes]) -> Iterator[Case]:
+    """Every field of the header gone, or of every wrong type and value."""
     from keyshift.models.files.policy import PolicyHeader
 
     about = json.loads(str(np.load(io.BytesIO(members["about.npy"]), allow_pickle=False)))
@@ -125,7 +132,5 @@ def cases() -> Iterator[Case]:
         for what, value in [*WRONG.items(), ("gone", GONE)]:
             header = np.array(dump(changed(about, (name,), value)))
             ok = value is not GONE and value != "DEEP" and fine.get(name, never)(value)
-            yield Case(
-                "policy: header", f"{name} {what}", partial(lambda b, f: _load_policy(f, b), _zipped({**members, "about.npy": _npy(header)})),
-                "anything said" if ok else "refused",
-            )  # fmt: skip
+            body = _zipped({**members, "about.npy": _npy(header)})
+            yield _case("header", f"{name} {what}", body, "anything said" if ok else "refused")

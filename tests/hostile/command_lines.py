@@ -200,8 +200,10 @@ def shared_options() -> Iterator[Case]:
     for name, texts in numbers.items():
         for text in texts:
             yield case("pareto", f"{name} {text}", ["pareto", "w.json", f"--{name}", text])
-    for problem in set(FORMULATIONS) - {"mclb", "key-splitting", "key-placement"}:
-        yield case("pareto", f"of {problem}", ["pareto", "w.json", "-p", problem, *GIVEN.get(problem, [])])
+    for problem in sorted(set(FORMULATIONS) - {"key-splitting", "key-placement"}):
+        trades = FORMULATIONS[problem].trades
+        line = ["pareto", "w.json", "-p", problem, *GIVEN.get(problem, [])]
+        yield case("pareto", f"of {problem}", [*line, "--against", "beauty"] if trades else line)
     for out in ("/dev/null/x", "/proc/x", "nowhere/f.json", "/", ".", "w.json", "\u0000"):
         yield case("output", f"pareto checkpoint {out!r}", ["pareto", "w.json", "--points", "2", "--checkpoint", out])
         if out != "nowhere/f.json":
@@ -246,7 +248,7 @@ def other_commands() -> Iterator[Case]:
 
 def _generator() -> Any:
     from keyshift.catalogue.generators import GENERATORS
-    from keyshift.catalogue.method import load
+    from keyshift.catalogue.loading import load
 
     return load(GENERATORS["allocation"])
 

@@ -23,6 +23,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ class Case:
     expect : str
     same : callable, optional
         For "refused or harmless": raises unless what is read is what was written.
+    costly : bool
+        Takes a second to make: left out of samples where its class has others.
     """
 
     kind: str
@@ -57,6 +60,7 @@ class Case:
     make: Callable[[Path], list[str] | Callable[[], Any]]
     expect: Expect = "refused"
     same: Callable[[Path], None] | None = None
+    costly: bool = False
 
 
 @dataclass
@@ -183,12 +187,12 @@ def _good_stream(folder: Path) -> list[str]:
     return ["solve", "s.txt", "-p", "key-splitting", "-m", "hash"]
 
 
-def cases() -> Iterator[Case]:
+@cache
+def cases() -> tuple[Case, ...]:
     """Every case there is, in a fixed order."""
-    from hostile import command_lines, files
+    from hostile import command_lines, engines, files
 
-    yield from files.cases()
-    yield from command_lines.cases()
+    return (*files.cases(), *engines.cases(), *command_lines.cases())
 
 
 def sample(count: int, seed: int) -> list[Case]:
@@ -196,6 +200,7 @@ def sample(count: int, seed: int) -> list[Case]:
     rng = random.Random(seed)
     everything = list(cases())
     rng.shuffle(everything)
+    everything.sort(key=lambda case: case.costly)
     first = {case.kind: case for case in reversed(everything)}
     rest = [case for case in everything if first[case.kind] is not case]
     return [*first.values(), *rest][: max(count, len(first))]
@@ -218,30 +223,52 @@ def table(verdicts: Iterable[Verdict]) -> str:
     return "\n".join(lines)
 
 
+def _keep(out: Path, v: Verdict) -> None:
+    """Write a verdict down as soon as it is there: a run that is ended goes on where it was."""
+    out.mkdir(parents=True, exist_ok=True)
+    row = {"kind": v.case.kind, "name": v.case.name, "outcome": v.outcome, "wrong": v.wrong, "said": v.said,
+           "seconds": round(v.seconds, 3)}  # fmt: skip
+    with (out / "refusals.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def _known(out: Path | None, chosen: list[Case], numbers: list[int]) -> Iterator[Verdict]:
+    """The verdicts of earlier runs into the same folder."""
+    if out is None or not (out / "refusals.jsonl").exists():
+        return
+    ours = {(chosen[n].kind, chosen[n].name): chosen[n] for n in numbers}
+    for line in (out / "refusals.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        case = ours.pop((row["kind"], row["name"]), None)
+        if case is not None:
+            yield Verdict(case, row["outcome"], row["said"], row["seconds"], row["wrong"])
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run all cases, or some; exit code 1 when anything was wrong."""
     parser = argparse.ArgumentParser(prog="hostile.refusals", description=__doc__)
     parser.add_argument("--count", type=int, help="a sample of so many; default: all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", help="only classes that contain this text")
-    parser.add_argument("--out", type=Path, help="a folder for the table and what was wrong")
+    parser.add_argument("--out", type=Path, help="a folder for the table and what was said; goes on there")
     given = parser.parse_args(arguments)
     chosen = list(cases()) if given.count is None else sample(given.count, given.seed)
     numbers = [n for n, case in enumerate(chosen) if given.kind is None or given.kind in case.kind]
-    verdicts = []
+    verdicts = list(_known(given.out, chosen, numbers))
+    known = {(v.case.kind, v.case.name) for v in verdicts}
+    numbers = [n for n in numbers if (chosen[n].kind, chosen[n].name) not in known]
     for verdict in judged(numbers, given.count, given.seed, chosen):
         verdicts.append(verdict)
         if verdict.wrong:
             print(f"{verdict.case.kind}: {verdict.case.name}: {verdict.wrong} {verdict.said[-600:]}", flush=True)
+        if given.out is not None:
+            _keep(given.out, verdict)
     made = table(verdicts)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(f"{made}\npeak memory of a process that ran them one after the other: {peak:,.0f} MiB")
     if given.out is not None:
         given.out.mkdir(parents=True, exist_ok=True)
         (given.out / "refusals.txt").write_text(made + "\n")
-        lines = [json.dumps({"kind": v.case.kind, "name": v.case.name, "outcome": v.outcome, "wrong": v.wrong,
-                             "said": v.said, "seconds": round(v.seconds, 3)}) for v in verdicts]  # fmt: skip
-        (given.out / "refusals.jsonl").write_text("\n".join(lines) + "\n")
     return int(any(v.wrong for v in verdicts))
 
 

@@ -83,12 +83,6 @@ class Truth(e.Truth):
         if self.counts:
             self.scale = min(self.scale, Fraction(10**6, 2))  # a tolerance of less than a message
 
-    def find(self) -> None:
-        """Also the scale: a tolerance is a millionth of the largest load, which is never below the mean."""
-        super().find()
-        if self.best is not None and not self.counts:
-            self.scale = max(self.scale, self.best)
-
     def _candidates(self, key: int | str, choices: int | None, seed: int) -> list[int]:
         if choices is None:
             return list(range(self.n))

@@ -15,8 +15,8 @@ from hostile.solving import MODULES, Instance, spec_of
 from keyshift.catalogue import FORMULATIONS
 
 SAMPLE = {  # by what a solve costs: the sample has to earn its seconds
-    "key-group-allocation": 8, "collocated-allocation": 4, "mclb": 4, "movement-within-limits": 25, "key-splitting": 15,
-    "key-placement": 20, "mixed-routing": 12, "interval-migration": 12, "migration-sequence": 12, "migration-policy": 6,
+    "key-group-allocation": 5, "collocated-allocation": 3, "mclb": 3, "movement-within-limits": 20, "key-splitting": 10,
+    "key-placement": 12, "mixed-routing": 8, "interval-migration": 10, "migration-sequence": 10, "migration-policy": 4,
 }  # fmt: skip
 
 

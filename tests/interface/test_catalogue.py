@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.listing import as_markdown, as_row
+from keyshift.catalogue.options import annotations_of
+from keyshift.catalogue.parameters import parameters_of
 
 ROOT = Path(__file__).parents[2]
 METHODS = {f"{f.name}:{m.name}": (f, m) for f in FORMULATIONS.values() for m in f.methods}
@@ -37,3 +42,32 @@ def test_a_search_for_a_function_finds_its_entry():
     # no module path is put together from pieces
     for path in (ROOT / "interface" / "catalogue").glob("*.py"):
         assert not re.search(r'f"[^"\n]*\}[.:]\w', path.read_text()) or path.stem in ("listing", "method", "options")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_parameters_read_from_the_source_are_those_of_the_function(name):
+    _, method = METHODS[name]
+    of_the_function = {k: v for k, v in annotations_of(method.function).items() if k in method.options}
+    read = {k: v for k, v in parameters_of(method.code).items() if k in method.option_names}
+    assert method.option_names == tuple(method.options)
+    assert read == of_the_function
+
+
+def test_a_wrong_option_is_refused_before_any_solver_is_loaded(tmp_path):
+    ks.write_workload(ks.Workload(load=[2, 1], state=[1, 1], current=[0, 0], nodes=2), tmp_path / "w.json")
+    heavy = ("pyomo", "numba", "ortools", "highspy", "scipy", "matplotlib", "pandas", "pyspark")
+    for line in (
+        ["solve", "w.json", "--set", "threads=1.5"],
+        ["solve", "w.json", "-p", "mclb", "-m", "branch-and-bound", "--set", "max_tree=-1"],
+        ["solve", "w.json", "-p", "mclb", "-m", "clb", "--set", "labels=new"],
+        ["solve", "w.json", "--out", "no/such/plan.json"],
+        ["compare", "w.json", "-m", "nothing"],
+        ["plan", "w.json", "--report", "no/such/page.html"],
+        ["solve", "nothing.json"],
+    ):
+        code = (
+            f"import sys; from keyshift.cli import main; code = main({line!r}); "
+            f"print(code, [m for m in {heavy!r} if m in sys.modules])"
+        )
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
+        assert run.stdout.strip() == "2 []", (line, run.stdout, run.stderr)

@@ -96,6 +96,15 @@ def test_check_explains_what_is_broken(capsys, workload, tmp_path):
     assert "3 key groups move, the limit is 1" in out
 
 
+def test_check_says_each_figure_once(capsys, workload, tmp_path):
+    (tmp_path / "a.json").write_text("[0, 0, 0, 1]")
+    for more in ((), ("-p", "mclb"), ("-p", "movement-within-limits", "--lower", 0, "--upper", 99)):
+        _, out, _ = run(capsys, "check", workload, "-a", tmp_path / "a.json", *more)
+        figures = [line.split(":")[0] for line in out.splitlines() if ":" in line]
+        assert figures
+        assert sorted(set(figures)) == sorted(figures)
+
+
 def test_methods_lists_all(capsys):
     code, out, _ = run(capsys, "methods", "--json")
     assert code == 0
@@ -155,7 +164,7 @@ MISTAKES = {
     "methods-unknown": (["methods", "-p", "sudoku"], "--problem sudoku: choose one of"),
     "unknown-command": (["rebalance"], "No such command 'rebalance'"),
     "bad-plot": (["compare", "{w}", "-m", "flux", "--plot", "{tmp}/x.docx"], "x.docx: a figure is written as one of .png, .svg, .pdf"),
-    "plot-nowhere": (["compare", "{w}", "--plot", "{tmp}/no/x.png"], "/no does not exist"),
+    "plot-nowhere": (["compare", "{w}", "--plot", "{tmp}/no/x.png"], "there is no folder"),
     "generate-unknown": (["generate", "chaos", "{tmp}/g"], "chaos: choose one of allocation"),
     "generate-missing": (["generate", "allocation", "{tmp}/g", "--nodes", "3"], "--key-groups is missing: the generator allocation needs it"),
     "generate-unknown-option": (["generate", "allocation", "{tmp}/g", "--size", "3"], "--size: the generator allocation has the options --nodes"),

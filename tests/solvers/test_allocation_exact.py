@@ -13,10 +13,11 @@ from instances.allocation import random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.families.allocation import synthetic_workload
-from keyshift.solvers.allocation import phases
 from keyshift.solvers.allocation.annealing.search import Search
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
+from keyshift.solvers.allocation.portfolio import Portfolio
+from keyshift.solvers.allocation.settings import PortfolioSettings, RoundSettings
 
 
 def instances(seed: int, count: int) -> list[ks.KeyGroupAllocation]:
@@ -61,13 +62,19 @@ def test_all_exact_methods_agree_with_brute_force_on_thousands(seed):
             agree(problem, method, best)
 
 
-def test_search_alone_agrees_with_brute_force(monkeypatch):
+def test_search_alone_agrees_with_brute_force():
     """Without the shortcut for small instances the counts and the search face every option too."""
-    monkeypatch.setattr("keyshift.solvers.allocation.portfolio.SMALL", 0)
-    short = phases.RoundSettings(least_steps=600_000, most_steps=600_000, steps_for_each=1)
-    monkeypatch.setattr(phases, "RoundSettings", lambda: short)
+    short = RoundSettings(least_steps=600_000, most_steps=600_000, steps_for_each=1)
     for problem in instances(11, 30):
-        agree(problem, "milp", brute_force(problem)[0])
+        best = brute_force(problem)[0]
+        answer = Portfolio(problem, Budget(), settings=PortfolioSettings(small=0, rounds=short)).run()
+        if best is None:
+            assert answer.termination == "infeasible"
+            continue
+        assert answer.termination == "optimal"
+        assert not problem.violations(answer.assignment)
+        assert problem.objective(answer.assignment) == pytest.approx(best, abs=problem.tolerance)
+        assert answer.bound <= best + problem.tolerance
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -16,6 +16,7 @@ from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.pricing import kernels as price_kernels
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.master import Column, Master
+from keyshift.solvers.allocation.pricing.settings import PriceSettings
 from keyshift.solvers.allocation.pricing.tree import PriceTree
 
 
@@ -61,16 +62,15 @@ def test_prices_never_rule_out_the_optimum_of_thousands():
             exclude_all(PriceBound(Instance(problem)), best, problem.scale)
 
 
-def test_the_relaxed_columns_are_safe_too(monkeypatch):
+def test_the_relaxed_columns_are_safe_too():
     """With hardly any column priced one by one, slopes and sums of steps carry the bound."""
-    monkeypatch.setattr("keyshift.solvers.allocation.pricing.bound.MOST_IN", 1)
-    monkeypatch.setattr("keyshift.solvers.allocation.pricing.bound.MOST_OUT", 1)
+    few = PriceSettings(most_in=1, most_out=1)
     rng = np.random.default_rng(5)
     for _ in range(60):
         problem = random_problem(rng, 6, 3)
         best = brute_force(problem)[0]
         if best is not None:
-            exclude_all(PriceBound(Instance(problem)), best, problem.scale)
+            exclude_all(PriceBound(Instance(problem), few), best, problem.scale)
 
 
 def test_every_node_pays_the_least_of_all_its_columns():
@@ -110,7 +110,7 @@ def test_by_hand():
     w = ks.Workload(load=[3, 3, 3, 3, 4, 5], state=np.ones(6), current=[0, 0, 1, 1, 2, 2], nodes=3)
     problem = ks.KeyGroupAllocation(w, max_migrations=3)
     assert CountBound(Instance(problem)).bound() == 0
-    bound = PriceBound(Instance(problem), knots=11)  # some of them at 3, 4 and 5
+    bound = PriceBound(Instance(problem), PriceSettings(knots=11))  # some of them at 3, 4 and 5
     by_hand = np.interp(bound.knots * problem.scale, [3, 4, 5], [0, 1, 0])
     value, _ = bound._answer(by_hand, 0.9 / problem.scale, bound.counts)
     assert value == pytest.approx(5)
@@ -119,9 +119,13 @@ def test_by_hand():
     assert brute_force(problem)[0] == 1
 
 
-def test_an_instance_beyond_reach_is_left_to_the_counts(monkeypatch):
-    monkeypatch.setattr("keyshift.solvers.allocation.pricing.bound.MOST_WORK", 0)
-    problem = ks.KeyGroupAllocation(synthetic_workload(4, 40, varies=0.6, seed=0), max_migrations=2)
+def test_an_instance_beyond_reach_is_left_to_the_counts():
+    w = synthetic_workload(4, 40, varies=0.6, seed=0)
+    near = Instance(ks.KeyGroupAllocation(w, max_migrations=2))
+    assert PriceBound(near).affordable
+    assert not PriceBound(near, PriceSettings(most_work=PriceBound(near).work - 1)).affordable
+    problem = ks.KeyGroupAllocation(w.replace(nodes=[1, 1, 1, 2000]), max_migrations=2)
+    assert not PriceBound(Instance(problem)).affordable  # the windows are too far apart
     assert ks.solve(problem, "prices").bound == CountBound(Instance(problem)).bound() * problem.scale
 
 
@@ -156,9 +160,9 @@ def test_a_plan_says_who_sends_and_takes_how_many():
     assert not PriceTree(bound).excludes(0.0033, 200, never, keep, most_plans=1)
 
 
-def test_columns_of_late_use_are_kept(monkeypatch):
-    monkeypatch.setattr("keyshift.solvers.allocation.pricing.bound.MOST_COLUMNS", 100)
-    bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)))
+def test_columns_of_late_use_are_kept():
+    problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2), max_migrations=20)
+    bound = PriceBound(Instance(problem), PriceSettings(most_columns=100))
     PriceTree(bound).excludes(0.0033, 9, never)
     assert 0 < len(bound.met) <= 100
 
@@ -187,37 +191,18 @@ def test_kernels_say_the_same_compiled_and_not():
         inside = f[b, max(0, y - widths[b]) : y + 1]
         assert minima[b, y] == (inside.min() if inside.size else price_kernels.NEVER)
     own, leaving, foreign = rng.uniform(0.1, 0.2, 4), rng.uniform(0, 1, 4), np.ones(9, bool)
+    prices = price_kernels.ArrivalPrices(load, price, load[0], 0.01, f, who, minima, widths)
     for excess in (-0.4, 0.0, 0.1):
+        node = price_kernels.NodeTerms(own, leaving, foreign, excess, 0.02, False)
         answers = []
         for kernel in (price_kernels.cheapest_column, price_kernels.cheapest_column.py_func):
-            column = np.zeros(10, np.int64)
-            value = kernel(
-                own,
-                leaving,
-                excess,
-                0.02,
-                0,
-                3,
-                0,
-                3,
-                load,
-                price,
-                foreign,
-                load[0],
-                0.01,
-                f,
-                minima,
-                who,
-                widths,
-                column,
-            )
-            answers.append((value, *column))
+            column, numbers = np.zeros(10, np.int64), np.zeros((2, 4), np.int64)
+            room = price_kernels.SubsetScratch(numbers[0], np.zeros(4), np.zeros(4), numbers[1])
+            answers.append((kernel(node, np.array([0, 3, 0, 3]), prices, room, column), *column))
         assert answers[0] == answers[1]
         beyond = []
         for kernel in (price_kernels.beyond, price_kernels.beyond.py_func):
             pick = np.zeros(3, np.int64)
-            value = kernel(
-                own, leaving, excess, 0.02, False, 0, 1, 4, 0, 1, 4, load, price, np.array([-1.0, 0, 1]), pick
-            )
+            value = kernel(node, np.array([0, 4, 0, 4]), 1, 1, load, price, np.array([-1.0, 0, 1]), pick)
             beyond.append((value, *pick))
         assert beyond[0] == pytest.approx(beyond[1])

@@ -7,10 +7,12 @@ import itertools
 import numpy as np
 import pytest
 from instances.collocation import random_problem
+from interpreted import interpret
 
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.collocation import lagrangian_kernels as tree_kernel
+from keyshift.solvers.collocation import local_search
 from keyshift.solvers.collocation import local_search_kernels as search_kernel
 from keyshift.solvers.collocation.arrays import arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, largest, most_arrivals, tighten
@@ -88,9 +90,7 @@ def test_prices_bound_every_feasible_assignment_and_close_no_better_one(seed):
 def test_annealing_is_the_same_compiled_or_not(seed, monkeypatch):
     problem = random_problem(np.random.default_rng(seed), 6, 3)
     compiled = improve(problem, None, Budget(), seed, steps=400)
-    for name in ("anneal", "shift", "violation", "propose", "a_mover", "uniform", "integer"):
-        monkeypatch.setattr(search_kernel, name, getattr(search_kernel, name).py_func)
-    monkeypatch.setattr("keyshift.solvers.collocation.local_search.anneal", search_kernel.anneal)
+    interpret(monkeypatch, search_kernel, local_search)
     with np.errstate(over="ignore"):
         plain = improve(problem, None, Budget(), seed, steps=400)
     if compiled is None:

@@ -50,15 +50,13 @@ def test_ssm_equals_all_partitions_on_a_hundred_thousand_instances():
     compare_with_all_partitions(seed=2, instances=100_000)
 
 
-def test_tracing_through_checkpoints_changes_nothing(monkeypatch):
-    """The block size depends on a constant compiled into the kernel: run its Python source with another one."""
+def test_tracing_through_checkpoints_changes_nothing():
     problem = ks.IntervalMigration(workload([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], np.repeat([0, 1, 2], 4), 3), 7, "0.9")
     prefix = np.concatenate(([0], np.cumsum(problem.workload.state))).astype(np.int64)
-    compiled = band_kernel.band_cuts(problem.starts, problem.old_cuts, prefix, 7, True)
-    monkeypatch.setattr(band_kernel, "STORED_STATES", 0)
-    by_blocks = band_kernel.band_cuts.py_func(problem.starts, problem.old_cuts, prefix, 7, True)
-    assert compiled[0] == by_blocks[0] == band_kernel.band_cuts(problem.starts, problem.old_cuts, prefix, 7, False)[0]
-    np.testing.assert_array_equal(compiled[1], by_blocks[1])
+    whole = band_kernel.band_cuts(problem.starts, problem.old_cuts, prefix, 7, True)
+    by_blocks = band_kernel.band_cuts(problem.starts, problem.old_cuts, prefix, 7, True, 0)
+    assert whole[0] == by_blocks[0] == band_kernel.band_cuts(problem.starts, problem.old_cuts, prefix, 7, False)[0]
+    np.testing.assert_array_equal(whole[1], by_blocks[1])
 
 
 def test_kernels_as_python(monkeypatch):
@@ -114,13 +112,13 @@ def test_a_pass_at_a_price_as_python(monkeypatch):
             continue
         m = problem.workload.key_groups
         prefix = np.concatenate(([0], np.cumsum(rng.integers(0, 9, m))))
-        left, right = band_kernel.cells(problem.old_cuts, m)
+        line = band_kernel.TaskLine(problem.starts, *band_kernel.cells(problem.old_cuts, m), prefix)
         for price in (0, 1, 5, 100):
             runs = []
             for run in (band_kernel.penalised, band_kernel.penalised.py_func):
-                rows = (np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64))
-                scratch = (np.empty((4, m + 1), np.int64), np.empty(m + 1, np.int64))
-                runs.append(run(problem.starts, left, right, prefix, price, *rows, *scratch))
+                row = band_kernel.BandLayer(np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64), 0, m)
+                scratch = band_kernel.WindowScratch(np.empty((4, m + 1), np.int64), np.empty(m + 1, np.int64))
+                runs.append(run(line, price, row, scratch))
             assert runs[0][0] == runs[1][0]
             np.testing.assert_array_equal(runs[0][1], runs[1][1])
             new = tuple(runs[0][1].tolist())

@@ -63,7 +63,7 @@ def test_any_multipliers_give_a_bound(seed):
         core, best = p.core, optimum(p)
     dual = sdp._Dual(core, 1.0)
     dual.ascend(0.1, 5, Budget())
-    dual.add_triangles(0.1)
+    dual.add_triangles(0.1, Budget())
     for spread in (0.0, 0.1, 10.0):
         noise = rng.normal(0, spread, dual.v.size) * float(np.abs(dual.cost).max())
         dual.v = dual.v + noise
@@ -114,9 +114,9 @@ def test_the_least_eigenvalue_is_never_overstated(seed):
 def test_triangles_hold_for_every_placement_and_are_found_where_they_do_not():
     chosen = np.array([0, 0, 1, 2, 1])
     X = (chosen[:, None] == chosen[None, :]) - 1 / 3
-    assert sdp.violated_triangles(X, 2 / 3, 10, 1e-9).size == 0
+    assert sdp.violated_triangles(X, 2 / 3, 10, 1e-9, Budget()).size == 0
     X[0, 1] = X[1, 0] = X[0, 2] = X[2, 0] = 2 / 3  # 0 with 1 and with 2, which are apart
-    assert [0, 1, 2] in sdp.violated_triangles(X, 2 / 3, 10, 1e-9).tolist()
+    assert [0, 1, 2] in sdp.violated_triangles(X, 2 / 3, 10, 1e-9, Budget()).tolist()
 
 
 def test_triangles_help_and_isolated_giants_make_the_bound_tight():

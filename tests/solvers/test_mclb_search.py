@@ -115,23 +115,34 @@ def test_annealing_says_what_it_gained(small):
 def test_water_filling_is_the_best_completion_with_divisible_load():
     from keyshift.solvers.mclb.branch_and_bound_kernels import completion_bound, level_squares
 
-    assert level_squares.py_func(np.array([5.0, 1.0, 2.0]), 3.0) == 25 + 3**2 + 3**2  # the two lower ones level at 3
-    assert level_squares.py_func(np.array([5.0, 1.0, 2.0]), 0.0) == 30
-    assert level_squares(np.array([1.0, 1.0]), 4.0) == 18
-    assert completion_bound.py_func(np.array([[5.0, 0.0], [1.0, 2.0]]), np.array([2.0, 0.0])) == 25 + 9 + 4
+    heights, order = np.array([5.0, 1.0, 2.0]), np.arange(3)
+    assert level_squares.py_func(heights, 3.0, order) == 25 + 3**2 + 3**2  # the two lower ones level at 3
+    assert order.tolist() == [1, 2, 0]
+    assert level_squares.py_func(heights, 0.0, order) == 30
+    assert level_squares(np.array([1.0, 1.0]), 4.0, np.arange(2)) == 18
+    sums, orders = np.array([[5.0, 0.0], [1.0, 2.0]]), np.tile(np.arange(2), (2, 1))
+    assert completion_bound.py_func(sums, np.array([2.0, 0.0]), orders) == 25 + 9 + 4
 
 
 def test_only_the_first_empty_interchangeable_node_is_tried():
-    from keyshift.solvers.mclb.branch_and_bound_kernels import _next_node
+    from keyshift.solvers.mclb.branch_and_bound_kernels import TreeData, TreeState, next_node
 
-    own, sums = np.array([2.0]), np.array([[5.0], [0.0], [0.0], [1.0]])
-    count, none, free = np.array([1, 0, 0, 1]), np.zeros(4, dtype=bool), np.ones(4, dtype=bool)
-    assert _next_node.py_func(own, sums, none, count, free, 0.0, 9.0, 1.0, -1) == 1
-    tried = np.array([False, True, False, False])
-    assert _next_node.py_func(own, sums, tried, count, free, 0.0, 9.0, 1.0, -1) == 3
-    assert _next_node.py_func(own, sums, tried, count, ~free, 0.0, 9.0, 1.0, -1) == 2  # all nodes differ
-    assert _next_node.py_func(own, sums, none, count, free, 9.0, 9.0, 1.0, 0) == 0  # only staying is paid for
-    assert _next_node.py_func(own, sums, np.array([True, False, False, False]), count, free, 9.0, 9.0, 1.0, 0) == -1
+    def first(spent, tried=(), free=True, current=-1, cost=1.0):
+        data = TreeData(
+            load=np.array([[2.0]]), rest=np.zeros((2, 1)), state=np.array([cost]), current=np.array([current]),
+            free=np.full(4, free), budget=9.0, margin=0.0,
+        )  # fmt: skip
+        state = TreeState(
+            choice=np.array([-1]), tried=np.isin(np.arange(4), tried)[None], sums=np.array([[5.0], [0.0], [0.0], [1.0]]),
+            held=np.array([1, 0, 0, 1]), order=np.arange(4)[None], frame=np.zeros(2), best=np.array([-1]),
+        )  # fmt: skip
+        return next_node.py_func(0, spent, data, state)
+
+    assert first(0.0) == 1
+    assert first(0.0, tried=[1]) == 3
+    assert first(0.0, tried=[1], free=False) == 2  # all nodes differ
+    assert first(9.0, current=0) == 0  # only staying is paid for
+    assert first(9.0, tried=[0], current=0) == -1
 
 
 def test_the_tree_search_interpreted_finds_the_optimum():
@@ -141,11 +152,8 @@ def test_the_tree_search_interpreted_finds_the_optimum():
     p = problem([[5, 4, 3, 3], [1, 2, 2, 1]], [0, 0, 1, 1], 2, limit=2)
     search = DepthFirst(p, p.core, None)
     limit, visited = np.inf, 0
-    while search.frame[0] >= 0:
-        limit, more = tree_kernels.explore.py_func(
-            search.load, search.rest, search.state, search.current, p.core.interchangeable, p.core.budget, limit,
-            search.choice, search.tried, search.sums, search.count, search.frame, search.found, 5, 0.0,
-        )  # fmt: skip
+    while search.state.frame[0] >= 0:
+        limit, more = tree_kernels.explore.py_func(limit, 5, search.data._replace(margin=0.0), search.state)
         visited += more
     search._keep()
     assert search.value == pytest.approx(optimum(p))

@@ -53,6 +53,27 @@ def test_every_value_lies_in_its_certified_interval():
     assert precise.gap <= 1e-9 * problem.scale < rough.gap
 
 
+def test_the_interval_holds_for_the_values_that_a_limit_leaves(monkeypatch):
+    rng = np.random.default_rng(13)
+    w = ks.Workload(load=rng.random(12) + 0.2, state=rng.random(12) + 0.1, current=np.arange(12) // 4, nodes=3)
+    problem = ks.MigrationPolicy(w, {3: {4: 1.0}, 4: {3: 0.5, 5: 0.5}, 5: {4: 1.0}}, 0.4, 0.95)
+    precise = PolicyIteration(problem)
+    precise.run(Budget(), 1e-12)
+    cut, budget = PolicyIteration(problem), Budget()
+    evaluate = PolicyIteration.evaluate
+
+    def then_interrupted(self, precision, budget):
+        evaluate(self, precision, budget)
+        budget.interrupt()
+
+    monkeypatch.setattr(PolicyIteration, "evaluate", then_interrupted)
+    cut.run(budget, 1e-12)
+    assert cut.rounds == 1
+    for n, value in precise.value.items():
+        assert (cut.value[n] + cut.low <= value + precise.high).all()
+        assert (cut.value[n] + cut.high >= value + precise.low).all()
+
+
 def test_no_discount_is_single_step_migration():
     problem = table_4(discount=0.0)
     solution = ks.solve(problem)
@@ -290,7 +311,7 @@ def test_limits_are_said_not_hidden():
     assert unwritten.bound == pytest.approx(ks.solve(problem).bound)
     late = ks.solve(problem, time_limit=0.0)
     assert late.status == "none"
-    assert "before the first sweep" in late.message
+    assert "the limit came" in late.message
 
 
 # Transition matrices ----------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def test_no_time_at_all():
     placed = placement.battery()["too many workers"]
     assert ks.solve(placed, "flow", time_limit=0.0).bound == late.bound
     assert ks.solve(placed, "lp", time_limit=0.0).bound == ks.solve(placed, "universal").bound
-    assert ks.solve(placed, "milp", time_limit=0.0).status == "feasible"  # keys one by one, without a model
+    assert ks.solve(placed, "milp", time_limit=0.0).status == "optimal"  # without a model: the heaviest key proves it
 
 
 def test_a_start_that_is_optimal_already_is_the_answer():
@@ -196,9 +196,27 @@ def test_rounding_a_flow_keeps_the_books_and_polishing_only_helps(case):
 def test_loads_that_can_occur():
     problem = ks.KeySplitting([1, 2, 3], workers=2, weights=[0.5, 1.5, 2.0])
     items = Items.of_messages(problem)
-    assert flow.next_possible_load(items, 2.0 - 1e-12) == 2.0
-    assert flow.next_possible_load(items, 2.1) == 2.5
+    assert items.next_possible_load(2.0 - 1e-12) == 2.0
+    assert items.next_possible_load(2.1) == 2.5
     uneven = Items.of_messages(ks.KeySplitting([1, 2, 3], workers=[1.0, 2.0], weights=[0.5, 1.5, 2.0]))
-    assert flow.next_possible_load(uneven, 2.1) == 2.25  # 4.5 on the worker of speed 2
+    assert uneven.next_possible_load(2.1) == 2.25  # 4.5 on the worker of speed 2
     odd = Items.of_messages(ks.KeySplitting([1, 2, 3], workers=2, weights=[0.1, 0.3, 0.7]))
-    assert 0.6 - 1e-14 <= flow.next_possible_load(odd, 0.55) < 0.6  # tenths are no exact floats
+    assert 0.6 - 1e-14 <= odd.next_possible_load(0.55) < 0.6  # tenths are no exact floats
+
+
+@pytest.mark.parametrize("method", ["flow", "milp"])
+def test_one_message_alone_can_prove_the_optimum(method):
+    weights = [
+        8085197.507918787,
+        0.47840502022788806,
+        725144663.6589814,
+        82744555.46382101,
+        0.00186,
+        1497762869.1153145,
+    ]
+    posed = ks.KeySplitting([5, -7, -7, 8, 5, 8], workers=4, choices=None, weights=weights)
+    found = ks.solve(posed, method)
+    assert (found.status, found.termination) == ("optimal", "optimal")
+    assert found.bound == pytest.approx(max(weights), rel=1e-9)
+    assert found.bound <= max(weights)
+    assert Items.of(ks.KeySplitting([1, 2], workers=[1, 4], choices=None, weights=[8, 2])).heaviest_load == 2

@@ -20,7 +20,7 @@ from keyshift.spark_stats.key_problems import _room, messages
 SKEWS = (0.0, 0.5, 1.0, 1.5, 2.5)
 
 
-def summary(pairs, tasks, capacity, monkeypatch=None):
+def summary(pairs, tasks, capacity, block=heavy_pairs.BLOCK):
     """As Spark does: a summary for each task, then one of the summaries."""
     parts = []
     for part in np.array_split(pairs, tasks):
@@ -28,8 +28,8 @@ def summary(pairs, tasks, capacity, monkeypatch=None):
             pa.record_batch({"src_key": pa.array(chunk[:, 0]), "dst_key": pa.array(chunk[:, 1])})
             for chunk in np.array_split(part, 7)
         ]
-        parts += list(heavy_pairs.summarise(batches, capacity))
-    made = pa.Table.from_batches(heavy_pairs.summarise(parts, capacity)).to_pandas()
+        parts += list(heavy_pairs.summarise(batches, capacity, block))
+    made = pa.Table.from_batches(heavy_pairs.summarise(parts, capacity, block)).to_pandas()
     final = made["final"].to_numpy()
     taken = int(made.loc[final, "tuples"].sum())
     found = {(a, b): n for a, b, n in made.loc[~final, ["src_key", "dst_key", "tuples"]].itertuples(index=False)}
@@ -37,14 +37,13 @@ def summary(pairs, tasks, capacity, monkeypatch=None):
 
 
 @pytest.mark.parametrize("skew", SKEWS)
-def test_no_pair_is_off_by_more_than_the_bound(monkeypatch, skew):
-    monkeypatch.setattr(heavy_pairs, "BLOCK", 3_000)  # many cuts
+def test_no_pair_is_off_by_more_than_the_bound(skew):
     rng = np.random.default_rng(int(10 * skew))
     weight = np.arange(1, 301.0) ** -skew
     pairs = rng.choice(300, size=(40_000, 2), p=weight / weight.sum())
     true = Counter(map(tuple, pairs.tolist()))
     for capacity in (20, 200):
-        found, taken = summary(pairs, 5, capacity)
+        found, taken = summary(pairs, 5, capacity, block=3_000)  # many cuts
         assert len(found) <= capacity
         assert taken <= len(pairs) / (capacity + 1)
         errors = [n - found.get(pair, 0) for pair, n in true.items()]
@@ -71,15 +70,14 @@ def test_hlhe_of_a_distribution_is_hlhe_of_its_keys(values, degree, unit):
     np.testing.assert_allclose(np.sort(made), np.sort(hlhe(keys, degree)), rtol=1e-12)
 
 
-def test_a_histogram_becomes_a_stream_of_all_its_messages(monkeypatch):
-    monkeypatch.setattr("keyshift.spark_stats.key_problems.CHUNK", 100)
+def test_a_histogram_becomes_a_stream_of_all_its_messages():
     keys, counts = np.array([5, 7, 9]), np.array([900, 60, 1])
-    chunks = list(messages(keys, counts))
+    chunks = list(messages(keys, counts, chunk=100))
     assert len(chunks) > 5
     assert Counter(np.concatenate(chunks).tolist()) == dict(zip(keys.tolist(), counts.tolist(), strict=True))
     share = [np.count_nonzero(chunk == 5) / chunk.size for chunk in chunks]
     assert min(share) > 0.8  # evenly spread
-    assert all((a == b).all() for a, b in zip(chunks, messages(keys, counts), strict=True))
+    assert all((a == b).all() for a, b in zip(chunks, messages(keys, counts, chunk=100), strict=True))
 
 
 def test_what_the_other_keys_leave_is_the_room_of_the_listed():

@@ -11,7 +11,7 @@ from data_folder import data_folder
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from spark_oracle import recompute, spark_key_group
-from test_spark_streaming import (
+from streaming_log import (
     GROUPS,
     ORACLE,
     SCHEMA,

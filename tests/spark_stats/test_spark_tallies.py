@@ -70,13 +70,11 @@ def test_tallies_of_several_tasks_add_up(seed, n, tasks):
     pd.testing.assert_frame_equal(found, expected_of(frame), check_dtype=False)
 
 
-def test_blocks_and_pieces_do_not_show(monkeypatch):
+def test_blocks_and_pieces_do_not_show():
     frame = tuples(np.random.default_rng(1), 300)
     batch = pa.RecordBatch.from_pandas(frame, preserve_index=False)
-    monkeypatch.setattr(tallies, "BLOCK", 50)
-    monkeypatch.setattr(tallies, "PACK", 3)
-    packed = list(tallies.count([batch.slice(i, 40) for i in range(0, 300, 40)], PLAN))
-    pd.testing.assert_frame_equal(rows_of(tallies.merge(packed)), expected_of(frame), check_dtype=False)
+    packed = list(tallies.count([batch.slice(i, 40) for i in range(0, 300, 40)], PLAN, block=50, pack=3))
+    pd.testing.assert_frame_equal(rows_of(tallies.merge(packed, pack=3)), expected_of(frame), check_dtype=False)
 
 
 @pytest.mark.parametrize("spread", [1, 1_000, 2**20, 2**45])

@@ -77,14 +77,22 @@ def _commands() -> dict[str, list[str]]:
 
     from keyshift.cli import app
 
-    group = typer.main.get_command(app)
     return {
         name: [
             " ".join(p.opts + p.secondary_opts) if p.param_type_name == "option" else p.name.upper()
             for p in command.params
         ]
-        for name, command in sorted(group.commands.items())
+        for name, command in _named_commands(typer.main.get_command(app))
     }
+
+
+def _named_commands(group: Any, before: str = "") -> list[tuple[str, Any]]:
+    """All commands; those of a group have its name before theirs."""
+    found = []
+    for name, command in sorted(group.commands.items()):
+        inner = hasattr(command, "commands")
+        found += _named_commands(command, f"{before}{name} ") if inner else [(f"{before}{name}", command)]
+    return found
 
 
 def write(path: Path) -> None:

@@ -59,5 +59,12 @@ def battery() -> dict[str, ks.Problem]:
         "nothing may move": make([5, 4, 1], [0, 0, 1], 2, max_migrations=0),
         "unequal nodes": make([5, 4, 3, 2, 1, 1], [0, 0, 0, 1, 1, 1], [1.0, 3.0], max_migrations=3),
         "infeasible": make([5, 4, 3], [0, 1, 1], 2, resource_capacity={"load": 5}),
+        "billionths": make([3e-9, 1e-9, 2e-9, 2e-9, 1e-9], [0, 0, 0, 1, 1], 2, state=[1e-9, 2e-9, 1e-9, 3e-9, 1e-9],
+                           max_migration_cost=3e-9),
+        "trillions": make([3e12, 1e12, 2e12, 2e12, 1e12], [0, 0, 0, 1, 1], 2, state=[1e12, 2e12, 1e12, 3e12, 7e11],
+                          max_migration_cost=3e12),
+        "mixed scales": make([1e-9, 3e12, 2.0, 2e-9, 1e12], [0, 0, 0, 1, 1], 2, state=[1e12, 3e-9, 5.0, 1e-9, 2e-9],
+                             max_migration_cost=4e-9),
+        "nodes a million apart": make([3, 1, 2, 2, 1], [0, 0, 0, 1, 1], [1e-3, 1e3]),
         "sixteen": make(rng.integers(1, 30, 16), rng.integers(0, 4, 16), 4, max_migrations=6),
-    }
+    }  # fmt: skip

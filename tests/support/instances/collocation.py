@@ -88,6 +88,18 @@ def battery() -> dict[str, ks.Problem]:
         "nothing may move": make([5, 5], [0, 1], 2, [(0, 1, 3)], max_migrations=0),
         "unequal nodes": make([5, 4, 3, 2, 1, 1], [0, 0, 0, 1, 1, 1], [1.0, 3.0], [(0, 3, 7), (1, 4, 5), (2, 5, 1)], max_load_distance=40),
         "infeasible": make([5, 4, 3], [0, 1, 1], 2, [(0, 1, 3)], max_load_distance=1),
+        "billionths": make(
+            [3e-9, 1e-9, 2e-9, 2e-9], [0, 0, 1, 1], 2, [(0, 2, 1e-9), (1, 3, 3e-9), (0, 3, 2e-9)],
+            state=[1e-9, 2e-9, 1e-9, 3e-9], max_load_distance=60, max_migration_cost=3e-9,
+        ),
+        "trillions": make(
+            [3e12, 1e12, 2e12, 2e12], [0, 0, 1, 1], 2, [(0, 2, 1e12), (1, 3, 3e12), (0, 3, 2e12)],
+            state=[1e12, 2e12, 1e12, 3e12], max_load_distance=60, max_migration_cost=3e12, serialisation=0.1,
+        ),
+        "mixed scales": make(
+            [3e-9, 1e12, 2e12, 2.0], [0, 0, 1, 1], 2, [(0, 2, 1e12), (1, 3, 3e-9), (0, 3, 2.0)],
+            state=[1e12, 2e-9, 1.0, 3e-9], max_load_distance=60, max_migration_cost=4e-9,
+        ),
         "one to one": make(
             rng.integers(8, 12, 16), [*range(4), *range(4), *range(1, 4), 0, *range(1, 4), 0], 4, chain, operator=two,
             max_migrations=4, max_load_distance=25,

@@ -50,5 +50,26 @@ def battery() -> dict[str, ks.Problem]:
         "decimals and an empty window": make(
             np.vstack([rng.random((2, 7)), np.zeros(7)]), rng.integers(0, 3, 7), 3, max_state_moved=3
         ),
+        "billionths": make(
+            [[3e-9, 1e-9, 2e-9, 2e-9, 1e-9]],
+            [0, 0, 0, 1, 1],
+            2,
+            state=[1e-9, 2e-9, 1e-9, 3e-9, 1e-9],
+            max_state_moved=3e-9,
+        ),
+        "trillions": make(
+            [[3e12, 1e12, 2e12, 2e12, 1e12]],
+            [0, 0, 0, 1, 1],
+            2,
+            state=[1e12, 2e12, 1e12, 3e12, 7e11],
+            max_state_moved=3e12,
+        ),
+        "mixed scales": make(
+            [[1e-9, 3e12, 2.0, 2e-9, 1e12]],
+            [0, 0, 0, 1, 1],
+            2,
+            state=[1e12, 3e-9, 5.0, 1e-9, 2e-9],
+            max_state_moved=4e-9,
+        ),
         "twelve": make(rng.integers(1, 30, (3, 12)), rng.integers(0, 3, 12), 3, max_state_moved=7),
     }

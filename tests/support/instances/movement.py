@@ -46,5 +46,20 @@ def battery() -> dict[str, ks.Problem]:
         "draining all but one": make([4, 2, 1, 3], [0, 1, 2, 2], 3, 9, 11, draining=[True, False, True]),
         "nodes added": make([4, 3, 3, 2, 2, 2], [0, 0, 0, 1, 1, 1], 2, 3, 5),
         "nodes removed": make([1, 1, 2, 2, 1, 3], [0, 0, 1, 1, 2, 3], 4, 4, 6),
+        "billionths": make(
+            [3e-9, 1e-9, 2e-9, 2e-9, 1e-9], [0, 0, 0, 1, 1], 2, 3.5e-9, 5.5e-9, state=[1e-9, 2e-9, 1e-9, 3e-9, 1e-9]
+        ),
+        "trillions": make(
+            [3e12, 1e12, 2e12, 2e12, 1e12], [0, 0, 0, 1, 1], 2, 3.5e12, 5.5e12, state=[1e12, 2e12, 1e12, 3e12, 7e11]
+        ),
+        "mixed scales": make(
+            [1e-9, 3e12, 2.0, 2e-9, 1e12],
+            [0, 0, 0, 0, 0],
+            2,
+            1e-9,
+            3e12,
+            state=[1e12, 3e-9, 5.0, 1e-9, 2e-9],
+            nodes_after=2,
+        ),
         "infeasible": make([5, 5, 5], [0, 1, 1], 2, 7, 8, nodes_after=2),
     }

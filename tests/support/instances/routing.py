@@ -61,6 +61,16 @@ def battery() -> dict[str, ks.Problem]:
         "one entry": make([5, 4, 3, 4], [0, 0, 0, 1], [0, 0, 0, 1], 2, theta_max=0.2, max_table_size=1),
         "a key above every limit": make([9, 1, 1], [0, 1, 1], [0, 1, 1], 2),
         "unequal nodes": make([5, 4, 3, 2, 1, 1], [0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 1, 1], [1.0, 3.0], max_table_size=4),
+        "billionths": make(
+            [3e-9, 1e-9, 2e-9, 2e-9, 1e-9], [0, 0, 0, 1, 1], [0, 1, 0, 1, 1], 2, theta_max=0.2, max_table_size=2
+        ),
+        "trillions": make(
+            [3e12, 1e12, 2e12, 2e12, 1e12], [0, 0, 0, 1, 1], [0, 1, 0, 1, 1], 2, theta_max=0.2, max_table_size=2
+        ),
+        "mixed scales": make(
+            [1e-9, 3e12, 2.0, 2e-9, 1e12], [0, 0, 0, 0, 0], [0, 1, 0, 1, 0], 2, theta_max=0.6,
+            state=[1e12, 3e-9, 5.0, 1e-9, 2e-9],
+        ),
         "forty": make(
             rng.zipf(1.7, 40).clip(max=12), rng.integers(0, 4, 40), forty, 4, state=rng.integers(1, 9, 40), max_table_size=12
         ),

@@ -1,0 +1,66 @@
+"""A limit is heard while a model is still being written down, and whoever writes it is stopped without a word."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pyomo.environ as pyo
+import pytest
+
+import keyshift as ks
+from keyshift.models import Budget
+from keyshift.solvers import checked
+from keyshift.solvers.mclb import sdp
+
+
+def far_too_many_rows(written, budget):
+    """A Pyomo model with a thousand million constraints; at the sixth the budget ends."""
+    model = pyo.ConcreteModel()
+    model.x = pyo.Var()
+
+    def rule(m, i):
+        written.append(i)
+        if len(written) == 6:
+            budget.interrupt()
+        return m.x <= i
+
+    model.rows = pyo.Constraint(pyo.RangeSet(10**9), rule=rule)
+    return model
+
+
+def test_a_model_far_too_large_is_left_at_the_limit(caplog):
+    budget, written = Budget(), []
+    with caplog.at_level(logging.WARNING, "pyomo.core"):
+        assert checked.within(budget, lambda: far_too_many_rows(written, budget)) is None
+    reached = len(written)
+    assert reached >= 6
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR] == []
+    with pytest.raises(ZeroDivisionError):  # what fails by itself is still heard
+        checked.within(Budget(), lambda: 1 / 0)
+    assert len(written) <= reached + 1  # nobody goes on writing
+
+
+def test_a_limit_that_is_over_begins_nothing():
+    begun = []
+    assert checked.within(Budget(0.0), lambda: begun.append(1)) is None
+    assert begun == []
+
+
+def test_the_semidefinite_bound_hears_a_limit_within_one_ascent(monkeypatch):
+    rng = np.random.default_rng(0)
+    w = ks.Workload(load=rng.random((3, 12)), state=rng.random(12), current=np.arange(12) % 3, nodes=3)
+    dual, budget = sdp._Dual(ks.MCLB(w, max_state_moved=2.0).core, 1.0), Budget()
+    smoothed, asked = dual.smoothed, []
+
+    def counted(v, smoothing):
+        asked.append(1)
+        if len(asked) == 7:
+            budget.interrupt()
+        return smoothed(v, smoothing)
+
+    monkeypatch.setattr(dual, "smoothed", counted)
+    found = sdp._climb(dual, budget, True, np.inf)
+    assert len(asked) == 7
+    assert 0.0 <= found <= 3 * ks.solve(ks.MCLB(w, max_state_moved=2.0)).objective
+    assert sdp.violated_triangles(np.eye(40), -5.0, 10**6, 0.0, budget).shape[0] == 39 * 38 // 2

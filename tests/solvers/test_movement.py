@@ -1,0 +1,52 @@
+"""Least movement within load limits: the linear relaxation against brute force, in any unit."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from instances.movement import random_problem
+
+import keyshift as ks
+
+
+def optimum(problem) -> float | None:
+    """Least state moved over all placements on all the nodes there are to choose from."""
+    found = (
+        problem.objective(np.array(chosen))
+        for chosen in itertools.product(range(problem.node_limit), repeat=problem.workload.key_groups)
+        if not problem.violations(np.array(chosen))
+    )
+    return min(found, default=None)
+
+
+def of_size(problem, loads: float, states: float):
+    w = problem.workload.replace(load=problem.workload.load * loads, state=problem.workload.state * states)
+    given = problem.arguments()
+    return type(problem)(
+        **{
+            **given,
+            "workload": w,
+            "lower": problem.lower * loads,
+            "upper": problem.upper * loads,
+            "nodes_after": problem.nodes_after,
+        }
+    )
+
+
+@pytest.mark.parametrize(("loads", "states"), [(1.0, 1.0), (1e-9, 1e12), (1e12, 1e-9)])
+def test_the_linear_relaxation_is_never_above_the_optimum(loads, states):
+    rng, feasible, tight = np.random.default_rng(61), 0, 0
+    for _ in range(40):
+        problem = of_size(random_problem(rng, int(rng.integers(1, 6)), int(rng.integers(1, 4))), loads, states)
+        best, solution = optimum(problem), ks.solve(problem, "lp")
+        if best is None:
+            assert solution.status in ("infeasible", "none")
+            continue
+        feasible += 1
+        assert solution.status == "none"
+        assert solution.bound <= best * (1 + 1e-12)
+        tight += best > 0 and solution.bound > 0
+    assert feasible > 15
+    assert tight > 2

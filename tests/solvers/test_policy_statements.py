@@ -1,0 +1,93 @@
+"""The linear programs of migration policies: values and occupation measures meet, and mean what `mtm` finds."""
+
+from __future__ import annotations
+
+import interval_oracle as oracle
+import numpy as np
+import pytest
+from instances.policies import random_problem
+from ortools.math_opt.python import mathopt
+from pyomo.environ import Constraint, value
+
+from keyshift.models import Budget
+from keyshift.models.intervals.policy.mathopt_model import OccupationMathOpt, PolicyMathOpt
+from keyshift.models.intervals.policy.occupation_pyomo import OccupationPyomo
+from keyshift.solvers import highs
+from keyshift.solvers.intervals.policy.mtm import solve_mtm
+
+
+def of_size(problem, factor: float):
+    w = problem.workload.replace(state=problem.workload.state * factor)
+    return type(problem)(**{**problem.arguments(), "workload": w})
+
+
+def feasible_problems(seed: int, count: int, factor: float = 1.0):
+    rng = np.random.default_rng(seed)
+    while count > 0:
+        problem = of_size(random_problem(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4))), factor)
+        if not problem.conflicts():
+            count -= 1
+            yield problem
+
+
+def solved(statement, solver=mathopt.SolverType.GLOP):
+    result = mathopt.solve(statement.model, solver)
+    assert result.termination.reason == mathopt.TerminationReason.OPTIMAL
+    return statement.value(result.objective_value()), result.variable_values()
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-9, 1e12])
+def test_primal_and_dual_meet_and_equal_mtm(factor):
+    for problem in feasible_problems(seed=31, count=20, factor=factor):
+        near = {"rel": 1e-7, "abs": 1e-7 * problem.scale}
+        best = problem.objective(solve_mtm(problem, budget=Budget()).assignment)
+        assert best == pytest.approx(oracle.policy(problem), **near)
+        for statement in (PolicyMathOpt(problem), OccupationMathOpt(problem)):
+            native, found = solved(statement)
+            assert native == pytest.approx(best, **near)
+            policy = problem.canonical(statement.assignment(found))
+            assert not problem.violations(policy)
+            assert problem.objective(policy) == pytest.approx(best, **near)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-9, 1e12])
+def test_pyomo_states_the_same_measures(factor):
+    for problem in feasible_problems(seed=32, count=12, factor=factor):
+        near = {"rel": 1e-7, "abs": 1e-7 * problem.scale}
+        statement = OccupationPyomo(problem)
+        result = highs.minimise_model(statement.model, Budget(), relax=True)
+        assert result.values is not None
+        best = problem.objective(solve_mtm(problem, budget=Budget()).assignment)
+        assert statement.value(_objective(statement)) == pytest.approx(best, **near)
+        policy = problem.canonical(statement.assignment())
+        assert not problem.violations(policy)
+        assert problem.objective(policy) == pytest.approx(best, **near)
+
+
+def _objective(statement) -> float:
+    return value(statement.model.moved)
+
+
+def test_a_policy_is_a_point_of_the_dual_and_costs_there_what_it_costs():
+    """The measures of any policy keep (5) and (6); reading it back gives the policy's own value."""
+    for problem in feasible_problems(seed=33, count=12):
+        policy = solve_mtm(problem, budget=Budget()).assignment
+        statement = OccupationPyomo(problem)
+        statement.set_start(policy)
+        assert statement.value(_objective(statement)) == pytest.approx(problem.objective(policy), abs=1e-9)
+        for row in statement.model.component_data_objects(Constraint):
+            assert value(row.body) == pytest.approx(value(row.lower), abs=1e-9)
+        again = problem.canonical(statement.assignment())
+        assert problem.objective(again) == pytest.approx(problem.objective(policy), abs=1e-9)
+        assert OccupationMathOpt(problem).hint(policy).variable_values
+
+
+def test_a_first_order_method_comes_near():
+    for problem in feasible_problems(seed=34, count=4):
+        best = problem.objective(solve_mtm(problem, budget=Budget()).assignment)
+        for statement in (PolicyMathOpt(problem), OccupationMathOpt(problem)):
+            native, found = solved(statement, mathopt.SolverType.PDLP)
+            assert native == pytest.approx(best, abs=1e-3 * problem.scale)
+            policy = problem.canonical(statement.assignment(found))
+            assert not problem.violations(policy)
+            assert best - 1e-9 <= problem.objective(policy) <= best + 1e-2 * problem.scale

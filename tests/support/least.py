@@ -1,0 +1,37 @@
+"""The least objective of a tiny instance of any problem, by trying everything."""
+
+from __future__ import annotations
+
+import itertools
+
+import interval_oracle
+import numpy as np
+
+import keyshift as ks
+
+
+def candidates(problem: ks.Problem):
+    """Every assignment there could be."""
+    if isinstance(problem, ks.KeySplitting):
+        size, places = problem.stream.messages, problem.workers
+    else:
+        w = problem.workload
+        size, places = w.key_groups, getattr(problem, "node_limit", w.nodes)
+    for candidate in itertools.product(range(places), repeat=size):
+        yield np.array(candidate)
+
+
+def least(problem: ks.Problem, keeps=lambda assignment: True) -> float | None:
+    """Least objective over assignments that keep the problem's rules, and another one; None if there is none."""
+    if isinstance(problem, ks.MigrationPolicy):  # whose own tests hold mtm against the chain written out
+        return ks.solve(problem, "mtm").objective
+    if isinstance(problem, ks.MigrationSequence):
+        return interval_oracle.sequence(problem)
+    if isinstance(problem, ks.IntervalMigration):
+        return interval_oracle.single_step(problem)
+    values = (
+        problem.objective(a)
+        for a in map(problem.canonical, candidates(problem))
+        if keeps(a) and not problem.violations(a)
+    )
+    return min(values, default=None)
