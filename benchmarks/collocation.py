@@ -1,8 +1,8 @@
-"""ALBIC, COLA and the exact model: [Madsen2016]'s figures 6 to 14, ALBIC's gap to the optimum, and running times.
+"""ALBIC, COLA and the exact model: [Madsen2016]'s figures 6 to 8 and 10 to 14, ALBIC's gap to the optimum, and running times.
 
 python benchmarks/collocation.py [--quick] [--only PART ...] --out docs/benchmarks/0.1.0/collocation
 
-Parts: synthetic (figures 10, 11), job1 (figures 6 to 9), job2, job3, job4 (figures 12 to 14), gap (ALBIC against the
+Parts: synthetic (figures 10, 11), job1 (figures 6 to 8), job2, job3, job4 (figures 12 to 14), gap (ALBIC against the
 optimum, period by period), busy (Real Job 2 at other loads), speed (one
 invocation at 40 / 800 and 60 / 1200), hundred (100 periods, four methods). Each writes a
 table ``<part>.csv`` and a figure ``<part>.png``.
@@ -24,10 +24,12 @@ from matplotlib.figure import Figure
 import keyshift as ks
 from keyshift.figures.replay import COLOURS, MARKERS, draw
 from keyshift.heuristics.collocation.comparisons import split_loads
+from keyshift.models.families.collocation import synthetic_cluster
 
 sys.path.insert(0, str(Path(__file__).parent))
 import collocation_streams as streams
 from collocation_jobs import POINTS, PRINTED, SELECTIVE, busy, job_four, job_table, planner, real_job
+from data_folder import data_folder
 
 
 def main() -> None:
@@ -37,7 +39,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    if "job1" in given.only and streams.data_folder() is None:
+    if "job1" in given.only and data_folder() is None:
         print("job1 is left out: KEYSHIFT_TEST_DATA names no folder with the Wikipedia edits")
         given.only.remove("job1")
     for part in given.only:
@@ -89,10 +91,10 @@ def synthetic(quick: bool) -> tuple[pd.DataFrame, Figure]:
 def _steady(setting: tuple[int, int, int, float], periods: int, last: int) -> Iterator[dict[str, object]]:
     """Mean figures over the last periods. COLA has no memory here, so it need not live through the earlier ones."""
     nodes, key_groups, operators, share = setting
-    first = next(streams.synthetic(nodes, key_groups, operators, share, 1))
+    first = next(synthetic_cluster(nodes, key_groups, operators, share, 1))
     start = ks.solve(ks.CollocatedAllocation(first, **POINTS), "cola")
     stream = [
-        w.replace(current=start.assignment) for w in streams.synthetic(nodes, key_groups, operators, share, periods)
+        w.replace(current=start.assignment) for w in synthetic_cluster(nodes, key_groups, operators, share, periods)
     ]
     frames = [ks.replay(stream, [planner("albic", 20)]), ks.replay(stream[-last - 1 :], [planner("cola")])]
     for frame in (part.to_frame() for part in frames):
@@ -106,11 +108,11 @@ def _steady(setting: tuple[int, int, int, float], periods: int, last: int) -> It
         }  # fmt: skip
 
 
-# Real Job 1: figures 6 to 9 -----------------------------------------------------------------------------------------
+# Real Job 1: figures 6 to 8 -----------------------------------------------------------------------------------------
 
 
 def job1(quick: bool) -> tuple[pd.DataFrame, Figure]:
-    """Figures 6 to 9: balance alone. PoTC pays a unit of load for merging a unit of state, every period."""
+    """Figures 6 to 8: balance alone. PoTC pays a unit of load for merging a unit of state, every period."""
     periods = 6 if quick else 30
     balance = {"problem": "key-group-allocation"}
     methods = [
@@ -131,7 +133,7 @@ def job1(quick: bool) -> tuple[pd.DataFrame, Figure]:
         for row, metric in enumerate(("load_distance_percent", "migrations")):
             draw(grid[row, column], shown[shown[metric].notna()], metric)
             grid[row, column].legend(fontsize=8)
-    figure.suptitle("Real Job 1, Wikipedia edits: figures 6, 8 above, 7, 9 below")
+    figure.suptitle("Real Job 1, Wikipedia edits: figures 6 to 8")
     table = frame.groupby("method", sort=False).agg(
         load_distance_mean=("load_distance_percent", "mean"), load_distance_max=("load_distance_percent", "max"),
         migrations=("migrations", "mean"), state_moved=("state_moved", "mean"), straight_back=("oscillations", "sum"),
@@ -160,10 +162,10 @@ def gap(quick: bool) -> tuple[pd.DataFrame, Figure]:
     rows = []
     _compile()
     cases = {
-        "20 / 100, one to one": streams.synthetic(20, 100, 5, 1.0, periods, seed=1),
+        "20 / 100, one to one": synthetic_cluster(20, 100, 5, 1.0, periods, seed=1),
         "20 / 200, Real Job 2": streams.flights(2, periods),
-        "20 / 400, one to one": streams.synthetic(20, 400, 10, 1.0, periods, seed=3),
-        "20 / 400, half one to one": streams.synthetic(20, 400, 10, 0.5, periods, seed=4),
+        "20 / 400, one to one": synthetic_cluster(20, 400, 10, 1.0, periods, seed=3),
+        "20 / 400, half one to one": synthetic_cluster(20, 400, 10, 0.5, periods, seed=4),
     }
     for case, stream in cases.items():
         rows += list(_gaps(case, stream, periods, 6 if quick else 10))
@@ -228,7 +230,7 @@ def speed(quick: bool) -> tuple[pd.DataFrame, None]:
     _compile()
     for nodes, key_groups, operators in sizes:
         for share in (0.5, 1.0):
-            w = next(streams.synthetic(nodes, key_groups, operators, share, 1, seed=7))
+            w = next(synthetic_cluster(nodes, key_groups, operators, share, 1, seed=7))
             problem = ks.CollocatedAllocation(w, max_migrations=20)
             cpu = time.process_time()
             albic = ks.solve(problem, "albic", seed=1)
@@ -250,18 +252,18 @@ def _compile() -> None:
     """One small solve by each method, so that Numba's compilation falls into nobody's time."""
     for method in ("albic", "milp"):
         ks.solve(
-            ks.CollocatedAllocation(next(streams.synthetic(4, 40, 2, 1.0, 1)), max_migrations=2), method, time_limit=60
+            ks.CollocatedAllocation(next(synthetic_cluster(4, 40, 2, 1.0, 1)), max_migrations=2), method, time_limit=60
         )
 
 
 def hundred(quick: bool) -> tuple[pd.DataFrame, Figure]:
     """100 periods at 20 nodes, 400 key groups, four methods."""
     periods = 5 if quick else 100
-    model = ks.LoadModel.for_share(next(streams.synthetic(20, 400, 10, 0.5, 1)), 0.3)
+    model = ks.LoadModel.for_share(next(synthetic_cluster(20, 400, 10, 0.5, 1)), 0.3)
     began, cpu = time.perf_counter(), time.process_time()
     names = ("albic", "cola", "flux", "allocation-milp")
     result = ks.replay(
-        streams.synthetic(20, 400, 10, 0.5, periods), [planner(name) for name in names], load_model=model
+        synthetic_cluster(20, 400, 10, 0.5, periods), [planner(name) for name in names], load_model=model
     )
     table = job_table(result.to_frame(), model)
     table["wall_seconds_all"] = time.perf_counter() - began

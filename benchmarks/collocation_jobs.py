@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 import keyshift as ks
 from keyshift.figures.replay import COLOURS, draw
+from keyshift.models.families.collocation import BUSY
 
 sys.path.insert(0, str(Path(__file__).parent))
 import collocation_streams as streams
@@ -133,7 +134,7 @@ def job_figure(job: int, frame: pd.DataFrame) -> Figure:
         _panel(axes, frame, metric)
     figure.axes[0].legend(fontsize=8)
     figure.suptitle(
-        f"Real Job {job}, flights of New York 2013, one-week windows a day apart; nodes {streams.BUSY:g} % busy at the start"
+        f"Real Job {job}, flights of New York 2013, one-week windows a day apart; nodes {BUSY:g} % busy at the start"
     )
     return figure
 

@@ -1,20 +1,20 @@
-"""The streams of statistics that the collocation experiments replay: synthetic clusters, flights, Wikipedia edits."""
+"""The real streams of statistics that the collocation experiments replay: flights, Wikipedia edits."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import os
 import zlib
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from data_folder import data_folder
 
 import keyshift as ks
+from keyshift.models.families.collocation import BUSY
 
 GROUPS = 100
 """Key groups of every operator of the real jobs: five for each of 20 nodes."""
@@ -22,10 +22,6 @@ NODES = 20
 SERVICE = ks.LoadModel(1.0, 1.0)
 """A remote tuple costs its sender and its receiver what processing a tuple costs: all remote, Real Job 2 spends half
 its load on traffic, which is what [Madsen2016]'s load index of 50 % at full collocation says."""
-BUSY = 50.0
-"""Percentage points of its capacity that a node is busy with at the start of a real job: ours, the paper is silent."""
-TUPLES = 2000
-"""Tuples that a synthetic key group sends for each point of its load."""
 
 
 def in_points(stream: Iterator[ks.Workload], busy: float = BUSY) -> tuple[Iterator[ks.Workload], ks.LoadModel]:
@@ -38,53 +34,6 @@ def in_points(stream: Iterator[ks.Workload], busy: float = BUSY) -> tuple[Iterat
     point = busy * first.nodes / SERVICE.total_load(first, first.current)
     model = ks.LoadModel(point * SERVICE.serialisation, point * SERVICE.deserialisation)
     return (w.replace(load=point * w.load) for w in chain([first], stream)), model
-
-
-# Synthetic (sections 5.1 and 5.3) -----------------------------------------------------------------------------------
-
-
-def synthetic(
-    nodes: int, key_groups: int, operators: int, one_to_one: float, periods: int, seed: int = 0, spread: bool = True
-) -> Iterator[ks.Workload]:
-    """A chain of operators of which a share of the key groups sends one to one, the others to all.
-
-    Nodes are `BUSY` percent busy; key groups start at their mean load +- 5 %. In every later period 20 % of the nodes have their load changed, by up to 2 % of the
-    node's, on one of their key groups. With `spread`, neighbours in the chain start on different nodes.
-    """
-    rng = np.random.default_rng(seed)
-    g = key_groups // operators
-    per_node = key_groups // nodes
-    load = rng.uniform(0.95, 1.05, key_groups) * BUSY / per_node
-    place = np.arange(key_groups) % nodes
-    single = rng.random(key_groups) < one_to_one
-    partner = np.concatenate([rng.permutation(g) for _ in range(operators)])
-    if spread:
-        place = np.concatenate([(np.arange(g) + o * g) % nodes for o in range(operators)])
-    for period in range(periods):
-        if period > 0:
-            for i in rng.permutation(nodes)[: nodes // 5]:
-                here = np.flatnonzero(place == i)
-                k = int(rng.choice(here))
-                load[k] = max(0.0, load[k] + rng.uniform(-0.02, 0.02) * load[here].sum())
-        yield ks.Workload(
-            load=load,
-            state=np.ones(key_groups),
-            current=place,
-            nodes=nodes,
-            traffic=_chain(load, single, partner, g, operators),
-            operator=np.repeat(np.arange(operators), g),
-        )
-
-
-def _chain(load: np.ndarray, single: np.ndarray, partner: np.ndarray, g: int, operators: int) -> sp.csr_array:
-    rows, columns, tuples = [], [], []
-    for k in range((operators - 1) * g):
-        after = (k // g + 1) * g
-        to = [after + int(partner[k])] if single[k] else range(after, after + g)
-        rows += [k] * len(to)
-        columns += list(to)
-        tuples += [TUPLES * load[k] / len(to)] * len(to)
-    return sp.csr_array((np.rint(tuples), (rows, columns)), shape=(load.size, load.size))
 
 
 # Flights (section 5.4) ----------------------------------------------------------------------------------------------
@@ -229,10 +178,3 @@ def edits(periods: int, scale: float = 100.0) -> Iterator[ks.Workload]:
             traffic=scale * sp.csr_array((np.ones(source.size), (source, target)), shape=(size, size)),
             operator=np.repeat([0, 1, 2], GROUPS),
         )
-
-
-def data_folder() -> Path | None:
-    """The folder of test data, None where there is none."""
-    named = os.environ.get("KEYSHIFT_TEST_DATA")
-    folder = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
-    return folder if folder.is_dir() else None

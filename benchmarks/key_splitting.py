@@ -19,6 +19,7 @@ from splitting_figures import estimates, skew, sources
 from splitting_report import SAME_CANDIDATES, WORKERS, Report, e, imbalances, optimum, run
 
 import keyshift as ks
+from keyshift.models.families.splitting import draw_keys, zipf_shares
 from keyshift.models.splitting.simulation import simulate
 from keyshift.models.splitting.stream import CHUNK
 
@@ -73,7 +74,7 @@ def pkg_speed(report, rng, m):
         "Zipf 0.8, 100k keys": (100_000, 0.8),
         "Zipf 1.2, 1M keys": (10**6, 1.2),
     }.items():
-        keys = rng.integers(0, 100_000, m) if p is None else streams.sample(rng, streams.zipf(*p), m)
+        keys = rng.integers(0, 100_000, m) if p is None else draw_keys(rng, zipf_shares(*p), m)
         ks.Partitioner("pkg", 100).feed(keys[:10])
         pkg, counting = fastest(partition, m), fastest(lambda keys=keys: np.bincount(keys), m)
         ratios = (f"{a / b:.2f}" for a, b in zip(pkg, counting, strict=True))
@@ -123,7 +124,7 @@ def flow_speed(report, rng, k):
     """The optimum by flows."""
     rows = []
     for d in (2, 3):
-        keys = np.concatenate([np.arange(k), streams.sample(rng, streams.zipf(k, 0.9), 2 * k)])
+        keys = np.concatenate([np.arange(k), draw_keys(rng, zipf_shares(k, 0.9), 2 * k)])
         problem = ks.KeySplitting(keys, workers=100, choices=d)
         begun = time.perf_counter()
         answer = optimum(keys, 100, d)
@@ -154,7 +155,7 @@ def table_2(report, quick):
     inputs = {}
     for name, head, keys in (("WP", 0.0932, 1_000_000), ("TW", 0.0267, 1_000_000)):
         p, exponent = streams.zipf_with_head(keys, head)
-        inputs[name] = (f"like {name}: Zipf {exponent:.2f}, 1M keys", streams.sample(rng, p, m))
+        inputs[name] = (f"like {name}: Zipf {exponent:.2f}, 1M keys", draw_keys(rng, p, m))
     inputs["words"] = ("English words", streams.words(rng, m))
     for field in ("page", "user"):
         found = streams.edits(field)
@@ -226,7 +227,7 @@ def deployment(report, quick):
     )  # fmt: skip
     m = 100_000 if quick else 1_000_000
     rng = np.random.default_rng(10)
-    keys = streams.sample(rng, streams.zipf_with_head(1_000_000, 0.0932)[0], m)
+    keys = draw_keys(rng, streams.zipf_with_head(1_000_000, 0.0932)[0], m)
     rows = []
     for scheme in ("hash", "pkg", "shuffle"):
         for delay in (1e-4, 1e-3):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
+from data_folder import data_folder
 
 
 def word_counts(most: int = 100_000) -> np.ndarray | None:
     """Counts of the most frequent English words."""
-    folder = Path(os.environ.get("KEYSHIFT_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
-    path = folder / "count_1w.txt"
-    if not path.exists():
+    folder = data_folder()
+    path = None if folder is None else folder / "count_1w.txt"
+    if path is None or not path.exists():
         return None
     lines = path.read_text(encoding="utf-8").splitlines()[:most]
     return np.array([float(line.split("\t")[1]) for line in lines])

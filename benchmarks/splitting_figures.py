@@ -8,6 +8,7 @@ import splitting_streams as streams
 from splitting_report import FLOOR, WORKERS, e, final, optimum, run
 
 import keyshift as ks
+from keyshift.models.families.splitting import draw_keys, drifting_keys, log_normal_shares, zipf_shares
 from keyshift.models.splitting.outcome import jaccard
 
 
@@ -16,11 +17,11 @@ def estimates(report, quick):
     m = 300_000 if quick else 2_000_000
     rng = np.random.default_rng(4)
     inputs = {
-        "WP-like": streams.sample(rng, streams.zipf_with_head(1_000_000, 0.0932)[0], m),
-        "TW-like": streams.sample(rng, streams.zipf_with_head(1_000_000, 0.0267)[0], m),
-        "CT-like (drift)": streams.drifting(rng, min(m, 690_000)),
-        "LN1": streams.sample(rng, streams.lognormal(rng, "LN1"), m),
-        "LN2": streams.sample(rng, streams.lognormal(rng, "LN2"), m),
+        "WP-like": draw_keys(rng, streams.zipf_with_head(1_000_000, 0.0932)[0], m),
+        "TW-like": draw_keys(rng, streams.zipf_with_head(1_000_000, 0.0267)[0], m),
+        "CT-like (drift)": drifting_keys(rng, min(m, 690_000)),
+        "LN1": draw_keys(rng, log_normal_shares(rng, "ln1"), m),
+        "LN2": draw_keys(rng, log_normal_shares(rng, "ln2"), m),
     }
     report.say("## Figures 4 to 6: local load estimates", "")
     figure_4(report, inputs, m)
@@ -84,7 +85,7 @@ def figure_6(report, rng, m):
     for s in (5, 10, 15, 20):
         found = []
         for x in exponents:
-            keys = streams.sample(rng, streams.zipf(10_000, x), m // 4)
+            keys = draw_keys(rng, zipf_shares(10_000, x), m // 4)
             told = ks.Partitioner("pkg", 10, sources=s, estimate="global").feed(keys)
             found.append(1 - jaccard(told, ks.Partitioner("pkg", 10, sources=s).feed(keys)))
         axis.plot(exponents, found, "o-", ms=4, label=f"{s} sources")
@@ -99,7 +100,7 @@ def skew(report, quick):
     rng = np.random.default_rng(7)
     report.say("## Figures 7 and 9: skew, and more choices against it", "")
     figure_7(report, rng, m, np.arange(0.1, 2.01, 0.3 if quick else 0.1))
-    stream = streams.sample(rng, streams.zipf(100_000, 2.0), m)
+    stream = draw_keys(rng, zipf_shares(100_000, 2.0), m)
     figure_9(report, stream, quick)
     chooser(report, stream)
 
@@ -110,13 +111,13 @@ def figure_7(report, rng, m, exponents):
     for axis, keys in zip(axes, (10_000, 100_000, 1_000_000), strict=True):
         curves = {w: [] for w in WORKERS}
         for x in exponents:
-            stream = streams.sample(rng, streams.zipf(keys, x), m)
+            stream = draw_keys(rng, zipf_shares(keys, x), m)
             for w in WORKERS:
                 curves[w].append(final(run("pkg", stream, w, sources=5)))
         for w, curve in curves.items():
             axis.plot(exponents, curve, "o-", ms=3, label=f"W = {w}")
         for w, line in zip(WORKERS, axis.get_lines(), strict=True):
-            cliff = [x for x in exponents if streams.zipf(keys, x)[0] > 2 / w]
+            cliff = [x for x in exponents if zipf_shares(keys, x)[0] > 2 / w]
             if cliff:
                 axis.axvline(cliff[0], color=line.get_color(), lw=0.8, ls=":")
         axis.set(yscale="log", title=f"{keys:,} keys", xlabel="Zipf exponent")

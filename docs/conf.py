@@ -25,10 +25,12 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "citations",
+    "drawings",
     "gallery",
     "guard",
     "notebooks",
     "offline",
+    "slides",
 ]
 exclude_patterns = ["_build", "_ext", "**.ipynb_checkpoints"]
 html_theme = "furo"
@@ -45,6 +47,7 @@ pygments_dark_style = "github-dark"
 def sources_digest() -> str:
     """What the lessons run on: the code of the package and the pinned versions."""
     digest = hashlib.sha256((HERE.parent / "constraints.txt").read_bytes())
+    digest.update((HERE / "_ext" / "drawings.py").read_bytes())
     for folder in ("models", "solvers", "heuristics", "spark_stats", "interface"):
         for path in sorted((HERE.parent / folder).rglob("*.py")):
             digest.update(path.read_bytes())

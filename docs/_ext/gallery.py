@@ -27,6 +27,19 @@ class GalleryDirective(Directive):
         return [Gallery(lines=[line for line in self.content if line.strip()])]
 
 
+def figures(app: Sphinx, page: str) -> list[str]:
+    """The pictures of a page, each once: where an output holds it in several formats, as SVG."""
+    found = []
+    for node in app.env.get_doctree(page).findall(nodes.image):
+        kind, bundle = node.parent.get("mime_type"), node.parent.parent
+        others = [child.get("mime_type") for child in bundle.children if isinstance(child, nodes.container)]
+        if kind not in (None, "image/svg+xml") and "image/svg+xml" in others:
+            continue
+        if node["uri"] in app.env.images:
+            found.append(node["uri"])
+    return found
+
+
 def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Replace each place-holder by cards with the pictures of the pages named."""
     for place in list(doctree.findall(Gallery)):
@@ -34,8 +47,7 @@ def fill(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         for line in place["lines"]:
             where, caption = (part.strip() for part in line.split("|", 1))
             page, _, number = where.partition(" ")
-            pictures = [node["uri"] for node in app.env.get_doctree(page).findall(nodes.image)]
-            known = [app.env.images[uri][1] for uri in pictures if uri in app.env.images]
+            known = [app.env.images[uri][1] for uri in figures(app, page)]
             if int(number or 0) >= len(known):
                 raise ExtensionError(
                     f"{docname}: {page} has {len(known)} pictures, so none with the number {number or 0}"

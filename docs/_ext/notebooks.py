@@ -16,7 +16,7 @@ TITLE = re.compile(r"^# .*$", re.MULTILINE)
 
 INSTALL = (
     "*This notebook is a page of keyshift's documentation. It needs keyshift, from a checkout: `pip install '.[demo]'`, and "
-    "a program that shows notebooks, such as JupyterLab.*"
+    "a program that shows notebooks, such as JupyterLab; pages that read a log need Java 17 or newer, too.*"
 )
 LINK = '<p class="notebook"><a href="{up}{folder}/{name}.ipynb" download>Download this page as a notebook</a></p>'
 
