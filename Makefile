@@ -9,7 +9,7 @@ SEED ?= 0
 
 BENCHMARKS ?= allocation allocation_large allocation_scale_in collocation intervals key_splitting mclb mixed_routing plans spark_stats
 
-.PHONY: setup demo test slow hostile lint docs bench surface clean java
+.PHONY: setup demo test slow hostile lint docs bench flink surface clean java
 
 setup: $(READY) java
 
@@ -49,6 +49,17 @@ docs: setup
 bench: setup
 	mkdir -p out/benchmarks
 	for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py --quick --out out/benchmarks || exit 1; done
+
+# A real Flink, in an environment of its own: are keys and records where we say? It needs a JDK, for javac.
+FLINK := benchmarks/flink/.venv
+$(FLINK)/.ready:
+	"$(PYTHON)" -m venv $(FLINK)
+	$(FLINK)/bin/python -m pip install --quiet --disable-pip-version-check apache-flink==2.3.0
+	@touch $@
+
+flink: setup $(FLINK)/.ready
+	$(BIN)/python benchmarks/flink/key_groups.py
+	$(BIN)/python benchmarks/flink/routing.py
 
 # The public surface as it is now; read the difference before committing it.
 surface: setup
