@@ -96,7 +96,7 @@ def clb_moment(
 
     Notes
     -----
-    Source: [Guo2018], section 4, with the slip of eqs. (3)-(5) corrected: sum_i eta_i^2 in eq. (4) is no constant.
+    Source: [Guo2018], section 4, with the slip of eqs. (3)-(5) corrected: sum_i eta_i^2 in eq. (4) is not a constant.
     """
     core = problem.core
     if split not in ("cut", "threshold"):

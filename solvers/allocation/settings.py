@@ -17,7 +17,7 @@ class RoundSettings:
     least_steps, most_steps, steps_for_each : int
         Steps of search before the rounds end: at least, at most, and for each (key group, node) pair.
     endless_pairs : int
-        With more pairs than so many, rounds use up a time limit: no solver would use the time better.
+        With more pairs than this many, rounds use up a time limit: no solver would use the time better.
     planned_at : tuple of float
         Where between the bound and the best distance plans aim, in turns.
     planned_steps : int
@@ -63,7 +63,7 @@ class PortfolioSettings:
     cpsat_effort : float
         Deterministic seconds that CP-SAT gets before HiGHS takes over.
     second_stage_pairs : int
-        The second stage is solved for so many (key group, node) pairs at most.
+        The second stage is solved for this many (key group, node) pairs at most.
     second_stage_effort : float
         Deterministic seconds for it.
     rounds : RoundSettings

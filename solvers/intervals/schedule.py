@@ -34,7 +34,7 @@ def schedule(
     target : array_like of int, shape (m,)
         The assignment to reach, as a solution of `IntervalMigration` has it; any assignment will do.
     max_tasks : int, optional
-        At most so many tasks in a phase.
+        At most this many tasks in a phase.
     max_state : float, optional
         At most so much state in a phase.
     per_link : int, default 1

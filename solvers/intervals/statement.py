@@ -92,13 +92,13 @@ def _stated(
 def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, seconds: NonNegative = 5.0) -> Answer:
     """Least state moved when any task may go to any node, by CP-SAT: a lower bound, and the price of contiguity.
 
-    The assignment is in ``details["assignment"]``, its state moved in ``details["state_moved"]``; it is no answer to
+    The assignment is in ``details["assignment"]``, its state moved in ``details["state_moved"]``; it is not an answer to
     the problem unless it happens to lie in intervals.
 
     Parameters
     ----------
     seconds : float
-        Stop the search after so many seconds with the bound it has.
+        Stop the search after this many seconds with the bound it has.
     """
     from keyshift.models.intervals.cpsat_model import FreeCpSat
 

@@ -84,8 +84,8 @@ def test_an_answer_that_breaks_the_rules_is_offered_only(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "is no solution file"),
-        ("hello\n", "is no solution file"),
+        ("", "is not a solution file"),
+        ("hello\n", "is not a solution file"),
         ("solution status: optimal solution found\nobjective value: 3\ny[7] 1 (obj:0)\n", "another model"),
         ("solution status: optimal solution found\nobjective value: 3\nd\n", "names no value"),
         ("solution status: infeasible\nno solution available\n", "found no solution"),

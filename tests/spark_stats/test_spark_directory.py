@@ -122,7 +122,7 @@ WORDS = {
     "An error occurred while calling o1.collect.\n: org.apache.spark.SparkException: Job aborted\nCaused by: "
     "org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero. Use `try_divide`\n"
     "== SQL (line 1, position 1) ==\nc / 0\n^^^^^": "divides by zero on some row: write try_divide, or filter such rows (in c / 0)",
-    "file:/a/b.parquet is not a Parquet file. Expected magic number": "file:/a/b.parquet is no Parquet file, or is damaged",
+    "file:/a/b.parquet is not a Parquet file. Expected magic number": "file:/a/b.parquet is not a Parquet file, or is damaged",
     "ModuleNotFoundError: No module named 'pyarrow'": "the Python on Spark's workers has no pyarrow: set PYSPARK_PYTHON",
     "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' of the type \"STRING\" cannot be cast "
     'to "BIGINT" because it is malformed. Correct the value': "an expression fails on some row: The value 'x'",

@@ -73,7 +73,7 @@ def restricted_policy(
     Parameters
     ----------
     partitions : int
-        At most so many partitions for each class.
+        At most this many partitions for each class.
     noise : float
         Every state is multiplied by up to 1 +- noise before a jittered single step.
     """

@@ -44,7 +44,7 @@ DEFAULTS = SequenceSettings()
 
 
 def starts_of(problem: MigrationSequence, nodes: int) -> IntArray:
-    """Leftmost start of an interval within the limit for so many nodes, for every end."""
+    """Leftmost start of an interval within the limit for this many nodes, for every end."""
     return problem.prefix.starts(problem.limit(nodes))
 
 
@@ -101,7 +101,7 @@ def solve_oms(
     Parameters
     ----------
     most_partitions : int
-        Above so many partitions of one class, return the start with the bound of `sequence_bound`.
+        Above this many partitions of one class, return the start with the bound of `sequence_bound`.
 
     Notes
     -----
