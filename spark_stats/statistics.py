@@ -300,7 +300,7 @@ class Stats:
         path : str or Path
             A new directory, or one of statistics of the same topology, windows and key groups.
         nodes, placement : optional
-            What `keyshift.read_workload` shall take when it reads the directory.
+            What `keyshift.read_workload` takes by default when it reads the directory.
         cluster : dict, optional
             See `keyshift.spark_stats.cluster.read_cluster`.
         keys : sequence of str, optional

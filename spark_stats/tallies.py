@@ -88,7 +88,7 @@ def merge(batches: Iterable[pa.RecordBatch], pack: int = PACK) -> Iterator[pa.Re
 
 
 def unpack(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
-    """Turn packed rows into rows (window, kind, a, b, tuples, sum_0, ...); sums that a kind lacks are nought."""
+    """Turn packed rows into rows (window, kind, a, b, tuples, sum_0, ...); sums that a kind lacks are zero."""
     for batch in batches:
         for window, kind, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             rows = _matrix(np.frombuffer(content, dtype=np.int64))

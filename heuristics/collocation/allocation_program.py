@@ -23,7 +23,7 @@ def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int
     rounds : int
         Rounds of its search at most.
     enough : float
-        A load distance at which it need not.
+        A load distance at which it may stop.
 
     Notes
     -----

@@ -29,8 +29,8 @@ class RoundSettings:
     priced_steps : int
         Steps of search that take as long as one question to the prices.
     branch_work, most_branches : float, int
-        Prices may take as many branches for the first question as amount to so much work; a quarter more with
-        each question.
+        The first question to the prices may take as many branches as amount to this much work; each further question a
+        quarter more.
     attempts : int
         Annealings that try to realise a plan of the prices: now and then the right key groups meet, mostly they do not.
     """
@@ -59,7 +59,7 @@ class PortfolioSettings:
     Attributes
     ----------
     small : int
-        Instances of so few (key group, node) pairs go to CP-SAT at once.
+        Instances of at most this many (key group, node) pairs go to CP-SAT at once.
     cpsat_effort : float
         Deterministic seconds that CP-SAT gets before HiGHS takes over.
     second_stage_pairs : int

@@ -84,7 +84,7 @@ def _stated(
         try:
             return answer_to(state, best)
         except LimitReached:
-            return Answer(best, None, budget.why, "the limit came while the model was written down")
+            return Answer(best, None, budget.why, "the time limit was reached while the model was written down")
 
     return in_fine_units(problem, start, in_time)
 
@@ -107,7 +107,7 @@ def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, sec
     try:
         statement = FreeCpSat(problem, tick=budget.tick)
     except LimitReached:
-        return Answer(None, 0.0, budget.why, "the limit came while the model was written down")
+        return Answer(None, 0.0, budget.why, "the time limit was reached while the model was written down")
     own = budget.part(1.0, seconds)
 
     said = "no assignment keeps the load limit"

@@ -34,7 +34,7 @@ class TreeSettings:
         computed: such instances end within them. Larger ones spend half of a limited time on more local search, not
         on a hopeless tree.
     margin : float
-        A subtree is left alone unless it can improve by so much of the problem's tolerance.
+        A subtree is left alone unless it can improve by more than this share of the problem's tolerance.
     """
 
     slice: int = 2_000_000

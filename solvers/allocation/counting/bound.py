@@ -59,7 +59,7 @@ class CountBound:
     ----------
     instance : Instance
     expired : callable, optional
-        When it says so, what is known by then must do: nodes not looked at allow everything.
+        Once it is true, the bound uses what is known by then: nodes not looked at allow everything.
     settings : CountingSettings
 
     Attributes
