@@ -93,7 +93,7 @@ def test_where_nothing_can_be_written_a_command_says_so(tmp_path, monkeypatch, c
     [
         ("pareto --checkpoint", "f.json"),
         ("study --out", "f is not a folder|cannot be made a folder"),
-        ("export", "f is not empty|no folder"),
+        ("export", "f is not empty|not a folder"),
         ("generate a folder", "f"),
     ],
 )
