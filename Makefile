@@ -9,7 +9,7 @@ SEED ?= 0
 
 BENCHMARKS ?= allocation allocation_large allocation_scale_in collocation intervals key_splitting mclb mixed_routing plans spark_stats
 
-.PHONY: setup demo test slow hostile lint docs bench flink surface clean java
+.PHONY: setup demo test slow hostile lint docs notebooks bench flink surface clean java
 
 setup: $(READY) java
 
@@ -45,6 +45,14 @@ lint: $(READY)
 
 docs: setup
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going -j 2 -b html docs docs/_build/html
+
+# Every notebook that the site offers, in an environment of its own with nothing but what a reader installs. It takes a while.
+READER := build/reader
+notebooks: setup
+	rm -rf $(READER)
+	"$(PYTHON)" -m venv $(READER)
+	$(READER)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[demo]'
+	$(BIN)/python docs/run_notebooks.py $(READER)/bin/python
 
 bench: setup
 	mkdir -p out/benchmarks

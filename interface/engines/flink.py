@@ -117,7 +117,7 @@ def _parts(current: np.ndarray, count: int, shares: ArrayLike | None) -> FloatAr
 
 
 def advise(workload: Workload, parallelisms: Iterable[int]) -> pd.DataFrame:
-    """What each parallelism costs and carries with Flink's own ranges, and the least that any ranges as even would move.
+    """What each parallelism moves and carries with Flink's own ranges, and the least that equally even ranges would move.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def advise(workload: Workload, parallelisms: Iterable[int]) -> pd.DataFrame:
     -------
     DataFrame
         One row each: ``parallelism``; ``most``, ``least``: key groups of a subtask; ``max_load``, ``imbalance``: of the busiest
-        subtask, and by which share of the mean it is above it; ``state_moved``: by Flink's own ranges, subtasks keeping
+        subtask, and by what share of the mean it is above it; ``state_moved``: by Flink's own ranges, subtasks keeping
         their numbers; ``least_state_moved``: by the proven optimal single-step migration ([Ding2015]) to as many subtasks, none
         of which carries more than Flink's busiest.
     """
@@ -174,7 +174,7 @@ def max_parallelism_options(parallelism: int, candidates: Sequence[int] | None =
     Returns
     -------
     DataFrame
-        ``max_parallelism``, ``most``, ``least``: key groups of a subtask; ``imbalance``: by which share of the mean the largest
+        ``max_parallelism``, ``most``, ``least``: key groups of a subtask; ``imbalance``: by what share of the mean the largest
         subtask is above it.
     """
     import pandas as pd

@@ -1,6 +1,6 @@
 """Which subtask a key goes to, by the standard library alone: what a PyFlink program and its workers load.
 
-PyFlink pins libraries that keyshift needs in other versions, so a program for Flink mostly runs where keyshift is not
+PyFlink pins other versions of libraries that keyshift needs, so a PyFlink program usually runs where keyshift is not
 installed. This file works on its own: copy it there (`flink.partitioner_file()` says where it is), together with what
 `flink.write_routing` wrote, and ::
 
@@ -61,7 +61,7 @@ class Routing:
         """Read what `flink.write_routing` wrote."""
         content = json.loads(Path(path).read_text())
         if (content.get("format"), content.get("version")) != ("keyshift-flink-routing", 1):
-            raise ValueError(f"{path} is no routing for Flink")
+            raise ValueError(f"{path} is not a routing for Flink")
         return cls(content["scheme"], dict(map(tuple, content["entries"])), content["choices"], content["seed"])
 
     def candidates(self, key: object, workers: int, choices: int | None = None) -> list[int]:

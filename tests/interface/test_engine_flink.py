@@ -92,8 +92,8 @@ def test_key_groups_are_javas_arithmetic(keys, most):
 
 @pytest.mark.parametrize(
     ("keys", "kind", "said"),
-    [([1, None], "int", r"keys\[1\] is null"), (["a", 3], "string", "the key 3 is no string"), ([2**31], "int", "is no int"),
-     ([1.5], "long", "the key 1.5 is no long"), (["7"], "int", "the key '7' is no int"), ([1], "float", "must be one of")],
+    [([1, None], "int", r"keys\[1\] is null"), (["a", 3], "string", "the key 3 is not a string"), ([2**31], "int", "is not an int"),
+     ([1.5], "long", "the key 1.5 is not a long"), (["7"], "int", "the key '7' is not an int"), ([1], "float", "must be one of")],
 )  # fmt: skip
 def test_other_keys_are_refused(keys, kind, said):
     with pytest.raises(ks.InputError, match=said):
