@@ -22,7 +22,7 @@ MOST_SAID = 600
 """Characters of the longest sentence: a value that is refused may be very long."""
 
 USAGE: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
-"""What Typer raises for a line that it cannot read; recent versions bring a Click of their own."""
+"""What Typer raises for a line that it cannot read; recent versions bring their own copy of Click."""
 
 
 class Command(NamedTuple):

@@ -22,7 +22,7 @@ Made = TypeVar("Made")
 
 
 class _Stopped(BaseException):
-    """Raised in a thread whose work is not wanted any more."""
+    """Raised in a thread whose work is no longer wanted."""
 
 
 class _OfThoseThatGoOn(logging.Filter):
@@ -37,7 +37,7 @@ logging.getLogger("pyomo.core").addFilter(_OfThoseThatGoOn())
 
 
 def within(budget: Budget, make: Callable[[], Made], variables: float = math.inf) -> Made | None:
-    """Run what cannot look at the clock itself, such as writing a model down; None when the budget ends first.
+    """Run something that cannot look at the clock itself, such as writing a model down; None when the budget ends first.
 
     It runs in a thread of its own, which is stopped at its next step in Python; a model of a few `variables` needs none.
     """

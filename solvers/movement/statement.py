@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NO_PLACEMENT = "no placement keeps within the limits"
 SMALLER = 1 / 8
-"""States are capped anew where an optimum is by so much smaller than what was known: its last digits count then."""
+"""States are capped anew where an optimum is smaller than this share of what was known: its last digits count then."""
 
 
 def solve_milp(
