@@ -20,7 +20,7 @@ from markdown_table import markdown
 
 import keyshift as ks
 
-LIMIT, COUNT = 20.0, 30
+LIMIT, COUNT = 20.0, 20
 INK = "#0072B2"
 
 
@@ -99,7 +99,7 @@ def measured(all_prices: list[Price], count: int, results: Path, workers: int) -
     sides = list({repr(s): s for p in all_prices for s in (p.restricted, p.free)}.values())
     for method, own in itertools.groupby(sorted(sides, key=lambda s: s.method), key=lambda s: s.method):
         instances = itertools.chain.from_iterable(side.drawn(count) for side in own)
-        study = ks.study(instances, [method], time_limit=LIMIT, out=results, workers=workers)
+        study = ks.study(instances, [method], time_limit=LIMIT, patience=900, out=results, workers=workers)
         frames.append(study.to_frame())
         print(f"{method}: {study}", flush=True)
     solves = pd.concat(frames).set_index(["instance", "method"])

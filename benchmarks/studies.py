@@ -25,8 +25,9 @@ from markdown_table import markdown
 import keyshift as ks
 from keyshift.models import Problem
 
-LIMIT = 60.0
-"""Seconds for a solve: none of these small instances needs them, and a solve at its limit would not give the same row twice."""
+LIMIT, PATIENCE = 60.0, 900.0
+"""Seconds for a solve, and for what comes before: none of these small instances needs them on an idle machine, and a solve that
+is stopped does not give the same row twice."""
 TIMES = ["seconds", "wall"]
 DRAWN: tuple[tuple[str, dict[str, object]], ...] = (
     ("hard-allocation", {"nodes": 3, "key_groups": 12, "count": 2}),
@@ -51,11 +52,13 @@ def instances() -> Iterator[tuple[str, Problem]]:
 def run(way: str, out: Path) -> ks.Study:
     """The study in one of its ways."""
     if way != "spark":
-        return ks.study(instances(), time_limit=LIMIT, out=out / way, workers=2 if way == "two" else 1)
+        return ks.study(
+            instances(), time_limit=LIMIT, patience=PATIENCE, out=out / way, workers=2 if way == "two" else 1
+        )
     from keyshift.spark_stats.session import local_session
 
     with local_session("keyshift studies", master="local-cluster[2,1,1024]") as spark:
-        return ks.study(instances(), time_limit=LIMIT, out=out / way, spark=spark)
+        return ks.study(instances(), time_limit=LIMIT, patience=PATIENCE, out=out / way, spark=spark)
 
 
 def processor_seconds() -> float:
@@ -95,7 +98,10 @@ def report(out: Path) -> None:
     """Compare the ways that were run, row by row."""
     ways = [way for way in ("one", "two", "spark", "killed") if (out / way).is_dir()]
     frames = {
-        way: run(way, out) if way != "spark" else ks.study(instances(), time_limit=LIMIT, out=out / way) for way in ways
+        way: run(way, out)
+        if way != "spark"
+        else ks.study(instances(), time_limit=LIMIT, patience=PATIENCE, out=out / way)
+        for way in ways
     }
     first = frames["one"].to_frame().drop(columns=TIMES)
     rows = []

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from keyshift.report.page import shown, text
 
-WIDTH, LEFT, RIGHT, TOP = 760, 52.0, 16.0, 10.0
+WIDTH, LEFT, RIGHT, TOP = 760, 74.0, 16.0, 18.0
+LETTER = 11.5
+"""Width of a letter on a narrow screen, where text is larger."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#999999")
 """The colours of Okabe and Ito, legible on light and on dark; lines of the same colour differ in their dashes."""
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
@@ -61,14 +63,14 @@ def profile_curves(curves: Mapping[str, Steps], axis: str, least: float, logarit
 def gap_dots(gaps: Mapping[str, Sequence[float]]) -> str:
     """A line of dots for each method, a dot for each solve, on a scale of square roots: small gaps stay apart."""
     most = max([gap for values in gaps.values() for gap in values], default=0.0) or 1e-6
-    row, left = 24.0, 130.0
+    row, left = 24.0, max(130.0, 14 + LETTER * max(map(len, gaps), default=0))
     bottom = TOP + row * len(gaps)
 
     def x(gap: float) -> float:
         return left + math.sqrt(gap / most) * (WIDTH - left - RIGHT)
 
     parts = []
-    for share in (0.0, 0.01, 0.05, 0.25, 1.0):
+    for share in (0.0, 0.05, 0.25, 1.0):
         parts.append(
             f'<line x1="{x(share * most):.1f}" x2="{x(share * most):.1f}" y1="{TOP}" y2="{bottom}" stroke="var(--line)"/>'
             f'<text class="soft" x="{x(share * most):.1f}" y="{bottom + 16:.0f}" '

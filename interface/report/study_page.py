@@ -157,7 +157,8 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _percent(records: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    # What is below a ten thousandth of a percent is within an optimum's tolerance; the table of solves has every digit.
     return [
-        {**record, **{name: None if record[name] is None else 100 * record[name] for name in names}}
+        {**record, **{name: None if record[name] is None else round(100 * record[name], 4) for name in names}}
         for record in records
     ]
