@@ -154,7 +154,7 @@ def draw(rows: pd.DataFrame, file: Path) -> None:
         axes.plot([own.median()] * 2, [place - 0.38, place + 0.38], color="black", lw=2)
     axes.set_yticks(range(len(keys)), [f"{restriction}, {setting}" for restriction, setting in keys])
     axes.invert_yaxis()
-    axes.set_xlabel("price: share of what is paid with the restriction, in percent (bar: median)")
+    axes.set_xlabel("price in percent of what is paid (bar: median)")
     axes.grid(axis="x", alpha=0.3)
     figure.savefig(file, dpi=110)
     plt.close(figure)
@@ -172,8 +172,8 @@ saved without it: (restricted - free) / restricted, in percent; 50 means twice a
 {table}
 
 *no answer*: instances that the restriction leaves without any answer (their price has no limit, and no dot). *proven*: both sides are proven optima, or the restricted side
-is a rule that is what it is (deciding online, one step at a time, ignoring collocation) and the free side a proven optimum; the other prices are upper limits, because the
-free side is a bound. *free*: instances on which the restriction costs nothing.
+is a rule that is what it is (deciding online, one step at a time, ignoring collocation) and the free side a proven optimum; the other prices are upper limits, because
+one side is not proven. *free*: instances on which the restriction costs nothing.
 
 {settings}
 
