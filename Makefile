@@ -9,7 +9,7 @@ SEED ?= 0
 
 BENCHMARKS ?= allocation allocation_large allocation_scale_in collocation intervals key_splitting mclb mixed_routing plans spark_stats
 
-.PHONY: setup demo test slow hostile lint docs notebooks bench flink surface clean java
+.PHONY: setup demo test slow hostile lint docs notebooks bench best-known flink surface clean java
 
 setup: $(READY) java
 
@@ -58,7 +58,11 @@ bench: setup
 	mkdir -p out/benchmarks
 	for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py --quick --out out/benchmarks || exit 1; done
 
-# A real Flink, in an environment of its own: are keys and records where we say? It needs a JDK, for javac.
+# Draw every instance of the table of best known answers, check every answer, hold every bound against it.
+best-known: setup
+	$(BIN)/python benchmarks/best_known.py --check
+
+# A real Flink, in an environment of its own: keys, records, delays, state. Some 20 minutes; it needs a JDK, for javac.
 FLINK := benchmarks/flink/.venv
 $(FLINK)/.ready:
 	"$(PYTHON)" -m venv $(FLINK)
@@ -67,7 +71,8 @@ $(FLINK)/.ready:
 
 flink: setup $(FLINK)/.ready
 	$(BIN)/python benchmarks/flink/key_groups.py
-	$(BIN)/python benchmarks/flink/routing.py
+	mkdir -p out/benchmarks
+	$(BIN)/python benchmarks/flink/live.py --out out/benchmarks
 
 # The public surface as it is now; read the difference before committing it.
 surface: setup

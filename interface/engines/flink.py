@@ -241,7 +241,7 @@ def partitioner(plan: RoutingTable | Solution | str, **options: Any) -> Any:
 
     Parameters
     ----------
-    plan : RoutingTable, Solution of mixed routing, or {"hash", "shuffle", "pkg", "greedy-d"}
+    plan : RoutingTable, Solution of mixed routing, or {"hash", "shuffle", "pkg", "greedy-d", "d-choices"}
         A table's exceptions, and the hash for all other keys; or a scheme of key splitting, by what each sending subtask
         has sent itself.
     **options
@@ -254,9 +254,10 @@ def partitioner(plan: RoutingTable | Solution | str, **options: Any) -> Any:
 
     Notes
     -----
-    The hash is zlib's CRC-32 of the key's text: the same on every machine and in every run, which Python's own is not; it is
-    not the hash of Flink's ``keyBy``. Where keyshift itself is not installed - PyFlink pins other versions of its libraries -
-    write the decisions with `write_routing`, and load them with the one file that `partitioner_file` names.
+    The hash is BLAKE2b of the key's text, 8 bytes of it, keyed with the seed: the same on every machine and in every run,
+    which Python's own is not; it is not the hash of Flink's ``keyBy``. Where keyshift itself is not installed - PyFlink pins
+    other versions of its libraries - write the decisions with `write_routing`, and load them with the one file that
+    `partitioner_file` names.
     """
     from keyshift.engines import flink_partitioner
 

@@ -71,7 +71,7 @@ class VertexFile(OpenModel):
 
 
 class Completed(OpenModel):
-    """A completed checkpoint."""
+    """A completed checkpoint or savepoint."""
 
     id: Number
 
@@ -80,6 +80,7 @@ class Latest(OpenModel):
     """The latest checkpoints."""
 
     completed: Completed | None = None
+    savepoint: Completed | None = None
 
 
 class CheckpointsFile(OpenModel):
@@ -146,8 +147,10 @@ def read_rest(url: str, job: str, vertex: str | None = None, keep: str | Path | 
     chosen = vertex_of(about, vertex)
     ask("vertex", f"{base}/vertices/{chosen.id}")
     points = model_of(CheckpointsFile, ask("checkpoints", f"{base}/checkpoints"), f"{url}{base}/checkpoints")
-    if points.latest is not None and points.latest.completed is not None:
-        ask("checkpoint", f"{base}/checkpoints/details/{points.latest.completed.id}/subtasks/{chosen.id}")
+    latest = points.latest or Latest()
+    done = [point.id for point in (latest.completed, latest.savepoint) if point is not None]
+    if done:
+        ask("checkpoint", f"{base}/checkpoints/details/{max(done)}/subtasks/{chosen.id}")
     seen = seen_in(answers, vertex, url)
     if keep is not None:
         make_folder(Path(keep))
