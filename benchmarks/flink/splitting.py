@@ -11,8 +11,8 @@ from runs import RATE, Live, draw, row, zipf
 from keyshift.engines import flink as ours
 
 SCHEMES = ("hash", "shuffle", "pkg", "d-choices")
-SETTINGS = (("zipf", 5, 0.1), ("zipf", 5, 0.5), ("zipf", 5, 1), ("zipf", 20, 4), ("words", 10, 2))
-"""Stream, workers, milliseconds of delay: 8, 40 and then 80 % of what all workers together can do at the rate offered."""
+SETTINGS = (("zipf", 5, 1), ("zipf", 20, 4), ("words", 10, 2), ("zipf", 5, 0.1), ("zipf", 5, 0.5))
+"""Stream, workers, milliseconds of delay: at the rate offered 80 % of what all workers can do; with 0.1 ms 8 %, with 0.5 ms 40 %."""
 
 
 def streams() -> dict[str, np.ndarray]:
