@@ -114,7 +114,7 @@ def jobs(flink: Flink) -> Iterator[Callable[[dict[str, Any]], str]]:
 
 
 @contextmanager
-def cluster(slots: int = 16, seconds: int = 1500) -> Iterator[Flink]:
+def cluster(slots: int = 16, seconds: int = 600) -> Iterator[Flink]:
     """Start a JobManager and a TaskManager; stop them after so many seconds at the latest, and kill what does not stop."""
     python = HERE / ".venv/bin/python"
     home = next((HERE / ".venv/lib").glob("python3*/site-packages/pyflink"))

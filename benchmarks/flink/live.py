@@ -34,13 +34,18 @@ def main() -> int:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--count", type=int, default=8_000, help="records of a run")
+    parser.add_argument("--seconds", type=int, default=1_100, help="after which Flink is stopped, finished or not")
     parser.add_argument(
         "--slow", type=float, default=1, help="offer so many times less, and sleep so many times longer"
     )
     parser.add_argument("--out", type=Path, default=Path("out/benchmarks"))
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    with cluster(slots=20) as flink, jobs(flink) as submit, tempfile.TemporaryDirectory() as folder:
+    with (
+        cluster(slots=20, seconds=given.seconds) as flink,
+        jobs(flink) as submit,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         live = Live(flink, submit, Path(folder), given.out, given.runs, given.count, given.slow)
         print("load of the machine:", os.getloadavg(), flush=True)
         exact = [live.say(name, PARTS[name](live)) for name in given.parts]
