@@ -9,7 +9,7 @@ SEED ?= 0
 
 BENCHMARKS ?= allocation allocation_large allocation_scale_in collocation intervals key_splitting mclb mixed_routing plans spark_stats
 
-.PHONY: setup demo test slow hostile lint docs notebooks bench flink surface clean java
+.PHONY: setup demo test slow hostile lint docs notebooks bench best-known flink surface clean java
 
 setup: $(READY) java
 
@@ -57,6 +57,10 @@ notebooks: setup
 bench: setup
 	mkdir -p out/benchmarks
 	for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py --quick --out out/benchmarks || exit 1; done
+
+# Draw every instance of the table of best known answers, check every answer, hold every bound against it.
+best-known: setup
+	$(BIN)/python benchmarks/best_known.py --check
 
 # A real Flink, in an environment of its own: keys, records, delays, state. Some 20 minutes; it needs a JDK, for javac.
 FLINK := benchmarks/flink/.venv

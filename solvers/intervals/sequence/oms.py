@@ -114,7 +114,10 @@ def solve_oms(
         said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
         return Answer(start, sequence_bound(problem), "completed", said)
     try:
-        classes = {n: until_limit(budget, enumerate_class, starts_of(problem, n), n) for n in sizes}
+        classes = {
+            n: until_limit(budget, enumerate_class, starts_of(problem, n), n, steps=n * size)
+            for n, size in sizes.items()
+        }
     except LimitReached:
         return Answer(
             start, sequence_bound(problem), budget.why, "the time limit was reached while partitions were enumerated"
@@ -148,7 +151,8 @@ def _forward(
             steps.append(_Step(classes[nodes], None))
             continue
         try:
-            best = until_limit(budget, ruler.sweep, classes[nodes], classes[problem.counts[t - 1]].rows, cost)
+            here, before = classes[nodes], classes[problem.counts[t - 1]]
+            best = until_limit(budget, ruler.sweep, here, before.rows, cost, steps=nodes * here.size * before.size)
         except LimitReached:
             said = f"the time limit was reached in step {t} of {len(problem.counts)}"
             return Answer(start, sequence_bound(problem), budget.why, said)
