@@ -162,7 +162,7 @@ def clb_thresholds(page: Page) -> None:
 
 
 def kept_hashes(page: Page) -> None:
-    """State moved by UHLB and PKG: a fresh hash against hashes that stay (figure 4)."""
+    """State moved by UHLB, PKG and ELB (figure 4)."""
     page.say(
         "What moves from window to window where both candidates of a key group stay what they are, and only the less loaded one"
     )
@@ -183,6 +183,18 @@ def kept_hashes(page: Page) -> None:
             moved = [100 * w.load[t][at[t] != at[t - 1]].sum() / w.load[t].sum() for t in range(1, w.windows)]
             rows.append({"stream": name, "way": way, "state moved a window, %": np.mean(moved)})
     page.table(pd.DataFrame(rows), "kept_hashes")
+    page.say(
+        "What ELB moves where the words' frequencies drift more (standard deviation of their logarithms over the windows):"
+    )
+    drifts = [
+        (d, replay(words(nodes=10, windows=40, drift=d), "elb")[0])
+        for d in ((0.3,) if page.quick else (0.3, 1.0, 3.0, 10.0))
+    ]
+    rows = [
+        {"drift": d, "state moved a window, %": f["moved, %"].mean(), "mean var(L_t)": f["variance"].mean()}
+        for d, f in drifts
+    ]
+    page.table(pd.DataFrame(rows), "elb_drift")
 
 
 def two_choices(candidates: np.ndarray, load: np.ndarray) -> np.ndarray:

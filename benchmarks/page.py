@@ -104,14 +104,8 @@ def lines(axes: Axes, frame: pd.DataFrame, x: str, y: str, by: str | None = None
     """A line for each value of a column, in the colours and markers of keyshift's own figures."""
     groups = [("", frame)] if by is None else frame.groupby(by, sort=False)
     for number, (name, part) in enumerate(groups):
-        looks = {
-            "color": COLOURS[number % 7],
-            "marker": MARKERS[number % 7],
-            "markersize": 4,
-            "linewidth": 1.2,
-            **style,
-        }
-        axes.plot(part[x], part[y], label=str(name), **looks)
+        looks = {"color": COLOURS[number % 7], "marker": MARKERS[number % 7], "markersize": 4, "linewidth": 1.2}
+        axes.plot(part[x], part[y], **{**looks, "label": name, **style})
     axes.set(xlabel=x, ylabel=y)
     axes.grid(alpha=0.3)
     return axes

@@ -28,6 +28,7 @@ extensions = [
     "drawings",
     "gallery",
     "guard",
+    "measured",
     "notebooks",
     "offline",
     "slides",
