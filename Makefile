@@ -9,7 +9,7 @@ SEED ?= 0
 
 BENCHMARKS ?= albic_step_four allocation collocation collocation_priorities intervals key_splitting limits mclb mixed_routing plans spark_keys spark_stats
 
-.PHONY: setup demo test slow hostile lint docs bench flink surface clean java
+.PHONY: setup demo test slow hostile lint docs notebooks bench best-known flink surface clean java
 
 setup: $(READY) java
 
@@ -46,11 +46,23 @@ lint: $(READY)
 docs: setup
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going -j 2 -b html docs docs/_build/html
 
+# Every notebook that the site offers, in an environment of its own with nothing but what a reader installs. It takes a while.
+READER := build/reader
+notebooks: setup
+	rm -rf $(READER)
+	"$(PYTHON)" -m venv $(READER)
+	$(READER)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[demo]'
+	$(BIN)/python docs/run_notebooks.py $(READER)/bin/python
+
 bench: setup
 	mkdir -p out/benchmarks
 	for name in $(BENCHMARKS); do echo "== $$name"; $(BIN)/python benchmarks/$$name.py --quick --out out/benchmarks || exit 1; done
 
-# A real Flink, in an environment of its own: are keys and records where we say? It needs a JDK, for javac.
+# Draw every instance of the table of best known answers, check every answer, hold every bound against it.
+best-known: setup
+	$(BIN)/python benchmarks/best_known.py --check
+
+# A real Flink, in an environment of its own: keys, records, delays, state. Some 20 minutes; it needs a JDK, for javac.
 FLINK := benchmarks/flink/.venv
 $(FLINK)/.ready:
 	"$(PYTHON)" -m venv $(FLINK)
@@ -59,7 +71,8 @@ $(FLINK)/.ready:
 
 flink: setup $(FLINK)/.ready
 	$(BIN)/python benchmarks/flink/key_groups.py
-	$(BIN)/python benchmarks/flink/routing.py
+	mkdir -p out/benchmarks
+	$(BIN)/python benchmarks/flink/live.py --out out/benchmarks
 
 # The public surface as it is now; read the difference before committing it.
 surface: setup

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from markdown_table import markdown
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -43,7 +44,7 @@ class Page:
         """Say a table, or what of it is to be `shown`; write all of it where it has a name."""
         if name:
             frame.to_csv(self.csv(name), index=False, float_format="%.6g")
-        self.say("", *markdown(frame if shown is None else shown), "")
+        self.say("", markdown(frame if shown is None else shown), "")
         return frame
 
     def csv(self, name: str) -> Path:
@@ -84,20 +85,6 @@ def run(name: str, title: str, doc: str, parts: Iterable[Part], **options: dict[
         known[part](page)
         page.write(title, doc.strip().split("\n\n")[-1])
         print(f"== {part}: {time.perf_counter() - began:.0f} s", flush=True)
-
-
-def markdown(frame: pd.DataFrame) -> list[str]:
-    """A data frame as the lines of a Markdown table."""
-
-    def cell(value: Any) -> str:
-        if pd.isna(value):
-            return "-"
-        if isinstance(value, float):
-            return f"{value:.4g}" if abs(value) < 1e4 or abs(value) >= 1e7 else f"{value:.0f}"
-        return f"{value:,}" if isinstance(value, int) and abs(value) >= 1e4 else str(value)
-
-    rows = [[cell(v) for v in row] for row in frame.astype(object).itertuples(index=False)]
-    return ["| " + " | ".join(map(str, row)) + " |" for row in (frame.columns, ["---"] * frame.shape[1], *rows)]
 
 
 def lines(axes: Axes, frame: pd.DataFrame, x: str, y: str, by: str | None = None, **style: Any) -> Axes:

@@ -25,6 +25,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "citations",
+    "execution",
     "drawings",
     "gallery",
     "guard",

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import typer
 from rich.console import Console
 
-from keyshift.commands import (
-    check,
-    compare,
-    demo,
-    diff,
-    explain,
-    exporting,
-    families,
-    generate,
-    importing,
-    methods,
-    model,
-    pareto,
-    plan,
-    remedies,
-    replay,
-    solve,
-    stats,
-    study,
-)
-from keyshift.commands.options import ProblemCommand
 from keyshift.models.errors import BoundError, InputError, KeyshiftError
 from keyshift.version import __version__
 
@@ -40,37 +22,153 @@ MOST_SAID = 600
 """Characters of the longest sentence: a value that is refused may be very long."""
 
 USAGE: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
-"""What Typer raises for a line that it cannot read; recent versions bring a Click of their own."""
+"""What Typer raises for a line that it cannot read; recent versions bring their own copy of Click."""
 
-app = typer.Typer(
-    name="keyshift",
-    help="Exact, relaxed and heuristic rebalancing of stateful streams.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+
+class Command(NamedTuple):
+    """Where a command is, and its line in the list of all: only the one that is called is loaded.
+
+    Attributes
+    ----------
+    summary : str
+        The first sentence of its docstring, or of its group's help.
+    module : str
+        In `keyshift.commands`.
+    function : str
+        A `typer.Typer` of this name is a group of commands.
+    takes_problem : bool
+        A problem's own parameters are options too (--max-migrations 13): the command reads them from the rest of the
+        line, and its help lists them.
+    takes_rest : bool
+        It reads the rest of the line, such as a family's parameters.
+    """
+
+    summary: str
+    module: str
+    function: str
+    takes_problem: bool = False
+    takes_rest: bool = False
+
+
+COMMANDS = MappingProxyType(
+    {
+        "demo": Command(
+            "Rebalance a real stream: New York's flights of 2013, 20 nodes, 13 migrations (needs keyshift[demo] and Java).",
+            "demo",
+            "demo",
+        ),
+        "generate": Command(
+            "Write a synthetic instance; the family's parameters are options, such as --nodes 20 --seed 3.",
+            "generate",
+            "generate",
+            takes_rest=True,
+        ),
+        "families": Command(
+            "List the families of instances; with a name, what its parameters are.", "families", "families"
+        ),
+        "stats": Command("Gather load, state and traffic of a topology from a log of tuples.", "stats", "stats"),
+        "solve": Command(
+            "Answer a problem about a workload: its figures, then the moves.", "solve", "solve", takes_problem=True
+        ),
+        "compare": Command(
+            "Run several methods on one problem and show them side by side.", "compare", "compare", takes_problem=True
+        ),
+        "plan": Command(
+            "Solve a problem and plan how to carry the answer out: which key group moves when.",
+            "plan",
+            "plan",
+            takes_problem=True,
+        ),
+        "explain": Command("Solve a problem and explain the answer.", "explain", "explain", takes_problem=True),
+        "diff": Command(
+            "Compare two plans for the same key groups: figures, then the moves that differ.", "diff", "diff"
+        ),
+        "remedies": Command(
+            "For each limit: the smallest change that gives the problem an answer, or one that is good enough.",
+            "remedies",
+            "remedies",
+            takes_problem=True,
+        ),
+        "pareto": Command(
+            "Trace the front of a problem's objective against a second one, with a bound at every point.",
+            "pareto",
+            "pareto",
+            takes_problem=True,
+        ),
+        "study": Command(
+            "Solve many instances by many methods. A family's parameters are options; 20,40 stands for both values.",
+            "study",
+            "study",
+            takes_rest=True,
+        ),
+        "replay": Command(
+            "Run the adaptation loop period by period, several methods side by side; with --out, a killed run resumes.",
+            "replay",
+            "replay",
+            takes_problem=True,
+        ),
+        "check": Command(
+            "Check an assignment without any solver. Exit code 0: feasible; 1: not.",
+            "check",
+            "check",
+            takes_problem=True,
+        ),
+        "import": Command("Read a running cluster, from what the engine's own tools print.", "importing", "app"),
+        "export": Command(
+            "Write a plan as the files that an engine's own tools read, phase by phase, with the way back.",
+            "exporting",
+            "export",
+        ),
+        "methods": Command(
+            "List problems and methods; the first method of each problem is its default.", "methods", "methods"
+        ),
+        "model": Command(
+            "Open the declarative model of a problem: print it, write it to a file for any solver, solve it, read an "
+            "answer.",
+            "model",
+            "model",
+            takes_problem=True,
+        ),
+    }
 )
-# A problem's own parameters are options too (--max-migrations 13): the commands read them from the rest of the line.
-PROBLEM_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
-app.command("demo")(demo.demo)
-app.command("generate", context_settings=PROBLEM_OPTIONS)(generate.generate)
-app.command("families")(families.families)
-app.command("stats")(stats.stats)
-app.command("solve", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(solve.solve)
-app.command("compare", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(compare.compare)
-app.command("plan", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(plan.plan)
-app.command("explain", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(explain.explain)
-app.command("diff")(diff.diff)
-app.command("remedies", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(remedies.remedies)
-app.command("pareto", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(pareto.pareto)
-app.command("study", context_settings=PROBLEM_OPTIONS)(study.study)
-app.command("replay", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(replay.replay)
-app.command("check", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(check.check)
-app.add_typer(importing.app, name="import")
-app.command("export")(exporting.export)
-app.command("methods")(methods.methods)
-app.command("model", cls=ProblemCommand, context_settings=PROBLEM_OPTIONS)(model.model)
+
+def application(wanted: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
+    """The application with the wanted commands loaded; of the others it knows the names and what they do."""
+    app = typer.Typer(
+        name="keyshift",
+        help="Exact, relaxed and heuristic rebalancing of stateful streams.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for name, command in COMMANDS.items():
+        if name in wanted:
+            _add(app, name, command)
+        else:
+            app.command(name, help=command.summary)(_unloaded)
+    return app
+
+
+def _add(app: typer.Typer, name: str, command: Command) -> None:
+    loaded = getattr(importlib.import_module(f"keyshift.commands.{command.module}"), command.function)
+    if isinstance(loaded, typer.Typer):
+        app.add_typer(loaded, name=name)
+        return
+    settings: dict[str, Any] = {}
+    if command.takes_problem or command.takes_rest:
+        settings["context_settings"] = {"allow_extra_args": True, "ignore_unknown_options": True}
+    if command.takes_problem:
+        from keyshift.commands.options import ProblemCommand
+
+        settings["cls"] = ProblemCommand
+    app.command(name, **settings)(loaded)
+
+
+def _unloaded() -> None:
+    """Stands in the list of commands for one that the line does not call."""
 
 
 def _version(wanted: bool) -> None:
@@ -79,7 +177,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
@@ -121,7 +218,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        code = app(args=None if arguments is None else list(arguments), standalone_mode=False)
+        line = sys.argv[1:] if arguments is None else list(arguments)
+        code = application([token for token in line if token in COMMANDS][:1])(args=line, standalone_mode=False)
         sys.stdout.flush()  # a full disk is heard here, not at the interpreter's end
     except USAGE as error:
         if type(error).__name__ == "NoArgsIsHelpError":

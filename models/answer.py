@@ -19,7 +19,7 @@ Termination = Literal["optimal", "gap", "time_limit", "infeasible", "completed",
 
 @dataclass
 class Answer:
-    """What a method hands back. Its assignment has still to pass `check`, its objective is never believed.
+    """What a method hands back. Its assignment has yet to pass `check`; its objective is computed anew.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Answer:
         Figures about the run itself (iterations, nodes searched), by name.
     problem : Problem or None
         The problem answered, for a method that by its nature ignores a rule of the one it was given (a baseline such
-        as shuffle grouping). Its assignment is checked against this one, which must only lack rules, and has no bound.
+        as shuffle grouping). Its assignment is checked against this one, which may only lack rules; it has no bound.
     stages : tuple of StageBound
         What is proven of each stage, where the problem has priorities; the first one's bound is `bound`.
     """
@@ -71,7 +71,7 @@ class LimitReached(Exception):  # noqa: N818 - no error: a limit is not a failur
 
 
 class Budget:
-    """How long a method may go on: until a time limit, or until somebody interrupts it.
+    """How long a method may run: until a time limit, or until somebody interrupts it.
 
     A method asks `expired` in its loops and then returns the best answer it has; a limit is not a failure.
 
@@ -109,7 +109,7 @@ class Budget:
     def why(self) -> Termination:
         """The termination to report for a method that stops before its end: what the budget has to do with it.
 
-        "completed" where neither limit nor interruption came: the method ended by itself, whatever it lacks.
+        "completed" where neither a limit nor an interruption stopped it: the method ended by itself.
         """
         return self.ended("completed")
 
@@ -139,7 +139,7 @@ class Budget:
         return _Part(self, share, most)
 
     def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
-        """Tell the watcher how far the method has come; what is not given stays as it was."""
+        """Tell the watcher how far the method has come; figures that are not given stay as they were."""
         now = self.progress
         now.objective = now.objective if objective is None else objective
         now.bound = now.bound if bound is None else bound

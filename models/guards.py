@@ -48,14 +48,15 @@ def indices(
 ) -> NDArray[np.int64]:
     """Whole numbers in 0..upper-1."""
     array = _numbers(name, values)
+    not_one = f"is not {'an' if what[0] in 'aeiou' else 'a'} {what}"
     if array.ndim != 1:
         raise InputError(f"{name} has {array.ndim} dimensions, expected 1")
     _expect_length(name, array.size, length, "key groups")
     _refuse(name, array, ~np.isfinite(array) | (array != np.floor(array)), f"must be a whole {what} number")
-    _refuse(name, array, array < 0, f"is no {what}: it must not be negative")
-    _refuse(name, array, array > LARGEST, f"is no {what}: it is too large")
+    _refuse(name, array, array < 0, f"{not_one}: it must not be negative")
+    _refuse(name, array, array > LARGEST, f"{not_one}: it is too large")
     if upper is not None:
-        _refuse(name, array, array >= upper, f"is no {what}: they are numbered 0 to {upper - 1}")
+        _refuse(name, array, array >= upper, f"{not_one}: they are numbered 0 to {upper - 1}")
     return frozen(array.astype(np.int64))
 
 
@@ -159,7 +160,7 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
         given = np.asarray(values)
         if (
             given.dtype.kind not in "biufO"
-        ):  # texts, times and complex numbers are no numbers, though NumPy converts them
+        ):  # texts, times and complex numbers are not numbers here, though NumPy converts them
             raise InputError(f"{name} must be an array of numbers, not of {given.dtype.name}")
         return np.array(given, dtype=np.float64)
     except InputError:

@@ -1,4 +1,4 @@
-"""The one place where floats become whole numbers, for solvers and kernels that know no others, and what it costs.
+"""The one place where floats become whole numbers, for solvers and kernels that only know integers, and what it costs.
 
 A float is a fraction with a power of two below. Where one such power serves all numbers within the bits that a
 solver has, nothing is rounded; else decimals may keep their digits; else every number is rounded, to the nearest unit
@@ -24,7 +24,7 @@ WORD_BITS = 61
 MOST_SHIFT = 900
 """2**MOST_SHIFT is still a float."""
 MOST_DIGITS = 15
-"""Decimals of so many digits after the point are tried."""
+"""Decimals of this many digits after the point are tried."""
 
 Rounding = Literal["nearest", "down", "up"]
 _ROUND = {"nearest": np.rint, "down": np.floor, "up": np.ceil}
@@ -81,7 +81,7 @@ class Scaled:
         return replace(self, values=self.values // divisor, scale=self.scale / divisor)
 
     def lower(self, whole: int | float, terms: int | None = None) -> float:
-        """A float not above what `whole` units stand for when at most so many of the numbers make them up.
+        """A float not above what `whole` units stand for when at most this many of the numbers make them up.
 
         By default each of them once. Never negative, as the numbers are not.
         """
@@ -93,12 +93,12 @@ class Scaled:
         )
 
     def upper(self, whole: int | float, terms: int | None = None) -> float:
-        """A float not below what `whole` units stand for when at most so many of the numbers make them up."""
+        """A float not below what `whole` units stand for when at most this many of the numbers make them up."""
         value = float(Fraction(whole) / self.scale)
         return value if self.exact else value + (self.values.size if terms is None else terms) * self.error
 
     def most(self, limit: float, terms: int | None = None) -> int:
-        """The whole limit that every choice of at most so many numbers keeps if its true sum keeps `limit`.
+        """The whole limit that every choice of at most this many numbers keeps if its true sum keeps `limit`.
 
         Exact where nothing was rounded; otherwise as many units more as rounding can have added.
         """

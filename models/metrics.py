@@ -38,7 +38,7 @@ def deviations(workload: Workload, assignment: IntArray, mean: float | None = No
 
 
 def load_distance(workload: Workload, assignment: IntArray, mean: float | None = None) -> float:
-    """Largest deviation from the mean: both ways on kept nodes, upwards only on draining ones ([Madsen2016], sec. 4.3.1)."""
+    """Largest deviation from the mean: either way on kept nodes, upwards only on draining ones ([Madsen2016], sec. 4.3.1)."""
     deviation = deviations(workload, assignment, mean)
     over_draining = deviation[workload.draining].max(initial=0.0)
     return float(max(np.abs(deviation[workload.kept]).max(), over_draining))

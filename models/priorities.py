@@ -13,9 +13,9 @@ from keyshift.models.errors import InputError
 from keyshift.models.problem import Problem, Violation
 
 TIE = 1e-6
-"""Two values of a measure are the same when they differ by so much of its unit."""
+"""Two values of a measure are the same when they differ by no more than this share of its unit."""
 WITHIN = 0.9
-"""A proven stage lets later ones use so much of the tolerance, so that what they find is still optimal in it."""
+"""A proven stage lets later ones use this share of its tolerance, so that what they find is still optimal in it."""
 ROUNDING = 0.05
 """Share of the tolerance by which the rounding of sums may exceed what is kept."""
 

@@ -195,7 +195,7 @@ def read_assignment(assignment: Any, key_groups: int, nodes: int) -> np.ndarray:
     """Read the node of each key group, shape (p,), as a fresh int64 array, or raise `InputError`."""
     try:
         read = np.asarray(assignment)
-        if read.dtype.kind not in "iufO":  # true is no node, nor is the text "1"
+        if read.dtype.kind not in "iufO":  # true is not a node, nor is the text "1"
             raise TypeError
         given = np.array(read, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -205,5 +205,5 @@ def read_assignment(assignment: Any, key_groups: int, nodes: int) -> np.ndarray:
     wrong = ~np.isfinite(given) | (given != np.floor(given)) | (given < 0) | (given >= nodes)
     if wrong.any():
         k = int(np.argmax(wrong))
-        raise InputError(f"assignment[{k}] = {given[k]:g} is no node: they are numbered 0 to {nodes - 1}")
+        raise InputError(f"assignment[{k}] = {given[k]:g} is not a node: they are numbered 0 to {nodes - 1}")
     return given.astype(np.int64)

@@ -17,7 +17,7 @@ from keyshift.models.priorities import Priority, Stage, StageBound
 from keyshift.models.problem import Problem, Violation
 
 ROUNDING = 1e-9
-"""A bound that exceeds an objective by less than so much of the problem's scale does so by the rounding of floats."""
+"""A bound above an objective by less than this share of the problem's scale is so by the rounding of floats."""
 Status = Literal["optimal", "feasible", "infeasible", "none"]
 
 

@@ -16,9 +16,9 @@ from keyshift.models.priorities import ROUNDING, Stage
 from keyshift.models.workload import FloatArray, IntArray
 
 WIDE = 1e-8
-"""Of a measure's unit: so much wider a Pyomo model keeps it, since solvers keep rows within tolerances."""
+"""By what share of a measure's unit a Pyomo model keeps it more loosely, since solvers keep rows within tolerances."""
 FLOATS = 1e-12
-"""Of a measure's unit: more than the float sums of the check are wrong by."""
+"""A share of a measure's unit that is more than the rounding of the check's sums."""
 
 
 class PyomoStages(ABC):
@@ -59,9 +59,9 @@ class WholeMeasure:
     expression
         Of a CP-SAT model's variables.
     most : callable
-        The most that the expression can be, if rounded down, for an assignment whose measure is so much.
+        The largest value of the expression, rounded down, for an assignment with this value of the measure.
     least : callable
-        A float not above the measure of any assignment for which the expression is so much.
+        A float not above the measure of any assignment with this value of the expression.
     """
 
     expression: Any
@@ -75,7 +75,7 @@ class WholeMeasure:
 
     @classmethod
     def sum(cls, numbers: Scaled, expression: Any, terms: int, unit: float, rest: float = 0.0) -> WholeMeasure:
-        """`rest` plus a sum of at most so many of scaled numbers, which the expression adds up."""
+        """`rest` plus a sum of at most this many of scaled numbers, which the expression adds up."""
         doubt = FLOATS * unit + numbers.error * terms
 
         def most(value: float) -> int:

@@ -24,7 +24,7 @@ IntArray = NDArray[Any]
 BoolArray = NDArray[Any]
 
 MOST_NODES = 10_000_000
-"""More nodes than any cluster has: a number beyond it is a slip, and would only fill the memory."""
+"""More nodes than any cluster has: a larger number is a slip, and would only fill the memory."""
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)

@@ -16,7 +16,7 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.threads import until_limit
 
 GRACE_SECONDS = 0.5
-"""CP-SAT looks at its limits while it searches; deep in presolve it may not, and is left behind after so many seconds."""
+"""CP-SAT looks at its limits while it searches; deep in presolve it may not, and is abandoned after this many seconds."""
 NOTHING_PROVEN = -(2.0**62)
 _ENDED: dict[int, Termination] = {int(cp_model.OPTIMAL): "optimal", int(cp_model.INFEASIBLE): "infeasible"}
 

@@ -120,7 +120,7 @@ def written_in_time() -> Iterator[None]:
 
 def minimise_model(model: pyo.ConcreteModel, budget: Budget, *, warm: bool = False, **settings: Any) -> HighsResult:
     """Run HiGHS on a linear Pyomo model, `warm` from its variables' values, and leave in them what it finds."""
-    compiled = within(budget, lambda: compile_model(model))
+    compiled = within(budget, lambda: compile_model(model), model.nvariables())
     if compiled is None:
         return HighsResult(None, -np.inf, budget.why, nodes=0)
     program, columns = compiled

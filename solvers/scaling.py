@@ -59,23 +59,24 @@ def in_units(program: LinearProgram) -> tuple[LinearProgram, Units]:
     as is comfortable makes the least of what HiGHS leaves unexplored, all that is a fixed amount below its incumbent.
     """
     matrix = sp.csr_array(program.matrix, dtype=np.float64)
-    size = abs(matrix)
+    n_rows, n_columns = matrix.shape
+    row, column = np.repeat(np.arange(n_rows), np.diff(matrix.indptr)), matrix.indices
+    size = np.abs(matrix.data)
     whole = program.integer.astype(bool)
-    of_integers = _largest(size @ sp.diags_array(whole.astype(np.float64)), axis=1)
-    mixed = (of_integers > 0) & (_largest(size @ sp.diags_array((~whole).astype(np.float64)), axis=1) > 0)
+    of_integers = _largest(np.where(whole[column], size, 0.0), row, n_rows)
+    mixed = (of_integers > 0) & (_largest(np.where(whole[column], 0.0, size), row, n_rows) > 0)
     of_integers = np.where(mixed, np.maximum(of_integers, _sides(program)), of_integers)
-    anchored = of_integers > 0 if of_integers.any() else np.ones(of_integers.size, dtype=bool)
-    rows = _factor(np.where(of_integers > 0, of_integers, np.where(anchored, _largest(size, axis=1), 0.0)))
-    scaled = sp.csr_array(sp.diags_array(rows) @ matrix)
-    of_rows = np.where(whole, 1.0, _largest(abs(scaled[anchored]), axis=0))
+    anchored = of_integers > 0 if of_integers.any() else np.ones(n_rows, dtype=bool)
+    rows = _factor(np.where(of_integers > 0, of_integers, np.where(anchored, _largest(size, row, n_rows), 0.0)))
+    of_rows = np.where(whole, 1.0, _largest(np.where(anchored[row], rows[row] * size, 0.0), column, n_columns))
     known = of_rows > 0
     columns = np.where(whole, 1.0, _factor(of_rows))
-    scaled = sp.csr_array(scaled @ sp.diags_array(columns))
-    by_known = _largest(abs(scaled) @ sp.diags_array(known.astype(np.float64)), axis=1)
-    last = np.where(anchored, 1.0, _factor(np.where(by_known > 0, by_known, _largest(abs(scaled), axis=1))))
-    rows, scaled = rows * last, sp.csr_array(sp.diags_array(last) @ scaled)
-    rest = np.where(known, 1.0, _factor(_largest(abs(scaled), axis=0)))
-    columns, scaled = columns * rest, sp.csr_array(scaled @ sp.diags_array(rest))
+    size = size * rows[row] * columns[column]
+    by_known = _largest(np.where(known[column], size, 0.0), row, n_rows)
+    last = np.where(anchored, 1.0, _factor(np.where(by_known > 0, by_known, _largest(size, row, n_rows))))
+    rest = np.where(known, 1.0, _factor(_largest(size * last[row], column, n_columns)))
+    rows, columns = rows * last, columns * rest
+    scaled = sp.csr_array((matrix.data * rows[row] * columns[column], column, matrix.indptr), shape=matrix.shape)
     cost = program.cost * columns
     largest = float(np.abs(cost).max(initial=0.0))
     objective = math.ldexp(1.0, COMFORT - math.frexp(largest)[1]) if largest > 0 else 1.0
@@ -92,8 +93,11 @@ def in_units(program: LinearProgram) -> tuple[LinearProgram, Units]:
     return made, Units(1.0 / objective, rows, columns)
 
 
-def _largest(size: sp.sparray, axis: int) -> np.ndarray:
-    return np.asarray(size.max(axis=axis).todense()).ravel() if 0 not in size.shape else np.zeros(size.shape[1 - axis])
+def _largest(sizes: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+    """The largest of the sizes at each of `count` places; 0 where there is none."""
+    largest = np.zeros(count)
+    np.maximum.at(largest, places, sizes)
+    return largest
 
 
 def _sides(program: LinearProgram) -> np.ndarray:

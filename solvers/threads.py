@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ from keyshift.models import Budget
 from keyshift.models.answer import LimitReached
 
 POLL_SECONDS = 0.05
+SHORT = 200_000
+"""A run of fewer steps of compiled code is over before anybody could ask it to stop."""
 GRACE_SECONDS = 0.3
 """A run may come back this many seconds after the budget's end; then it is left behind."""
 _PATIENT: ContextVar[bool] = ContextVar("patient", default=False)
@@ -55,6 +58,7 @@ def until_limit(
     *arguments: Any,
     stop: Callable[[], None] | None = None,
     grace: float = GRACE_SECONDS,
+    steps: float = math.inf,
 ) -> Result:
     """Run a function in a thread of its own: the main thread stays free to hear Ctrl-C and the limit, and to leave.
 
@@ -67,6 +71,8 @@ def until_limit(
         Called again and again from the budget's end on, to ask the function to come back.
     grace : float
         Seconds after the budget's end until the thread is left behind. It ends by itself, some time.
+    steps : float
+        About how many steps of compiled code the run takes: a short one needs no thread.
 
     Raises
     ------
@@ -74,6 +80,8 @@ def until_limit(
         If it was left behind, or the budget had ended before.
     """
     budget.tick()
+    if steps < SHORT:
+        return function(*arguments)
     done: list[Result] = []
     failed: list[BaseException] = []
 

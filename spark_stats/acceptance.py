@@ -1,7 +1,7 @@
 """What happens to one tuple: its window, its key group at every operator, and why an operator refuses it.
 
 Nothing is dropped in silence: a tuple that cannot be used carries a number, `refused`, that says why, through the same
-aggregation as the statistics. Nought: accepted wherever a filter lets it pass. Below nought: the whole row is unusable
+aggregation as the statistics. Zero: accepted wherever a filter lets it pass. Below zero: the whole row is unusable
 (`ROW_REASONS`). Above: ``sum over operators o of reason[o] * 9**o`` (`OPERATOR_REASONS`).
 """
 

@@ -100,6 +100,6 @@ def _number(what: str, text: str) -> float:
     try:
         value = guards.real(what, float(text), optional=False)
     except ValueError:
-        raise InputError(f"{what}: {text!r} is no number") from None
+        raise InputError(f"{what}: {text!r} is not a number") from None
     assert value is not None
     return value

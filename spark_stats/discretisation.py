@@ -21,7 +21,7 @@ MOST_VALUES = 2_000_000
 
 
 def discretised(frame: DataFrame, name: str, degree: int, *, into: str | None = None) -> DataFrame:
-    """Put HLHE's representatives for the values of a column; noughts stay.
+    """Put HLHE's representatives for the values of a column; zeros stay.
 
     The frame needs the columns `key`, which orders keys of one value, and `name`.
 

@@ -152,7 +152,7 @@ def _check_call(said: str, before: str, kind: str, token: str) -> None:
     """Refuse an opening parenthesis after what calls something else than `FUNCTIONS`."""
     name = _name(kind, token)
     if kind in ("number", "raw") or token in (")", "]"):
-        raise InputError(f"{said} is refused: {token} is no function")
+        raise InputError(f"{said} is refused: {token} is not a function")
     if kind not in ("word", "quoted", "text"):
         return
     if before == ".":
@@ -237,7 +237,7 @@ def check_analysed(what: str, text: str, plan: Any) -> None:
         Catalyst's logical plan, of which only the topmost node is looked at: what lies below is the log.
     """
     if plan.nodeName() != "Project":
-        raise InputError(f"{what} = {_short(text)} is refused: it is no expression of one row ({plan.nodeName()})")
+        raise InputError(f"{what} = {_short(text)} is refused: it is not an expression of one row ({plan.nodeName()})")
     found = plan.expressions()
     for node in _nodes([found.apply(i) for i in range(found.size())]):
         kind = node.getClass().getSimpleName()

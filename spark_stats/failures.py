@@ -22,7 +22,7 @@ _KNOWN = (
     (r"\[DIVIDE_BY_ZERO[^\]]*\]", "an expression divides by zero on some row: write try_divide, or filter such rows"),
     (r"\[(?:CAST_\w+|ARITHMETIC_OVERFLOW)[^\]]*\] ([^\n]+?)(?: (?:Use|To return|If necessary)|SQLSTATE|\n|$)",
      "an expression fails on some row: {0}"),
-    (r"(\S+) is not a Parquet file", "{0} is no Parquet file, or is damaged"),
+    (r"(\S+) is not a Parquet file", "{0} is not a Parquet file, or is damaged"),
     (r"Encountered error while reading file (\S+?)\.? ", "the file {0} cannot be read: it is damaged, or of another kind"),
     (r"(?:OverflowError|ValueError): ([^\n]+)", "{0}"),
     (r"java\.lang\.OutOfMemoryError", "Spark ran out of memory: give it more, such as spark.driver.memory=4g"),

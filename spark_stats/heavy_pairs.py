@@ -1,7 +1,7 @@
 """The heaviest of hundreds of millions of pairs, in little memory, with an error that is known.
 
 Misra and Gries, *Finding repeated elements*, 1982: a summary holds at most k pairs with counts. Whenever there are more,
-the (k + 1)-th largest count is taken off all of them, and what falls to nought goes. Each time at least k + 1 times the
+the (k + 1)-th largest count is taken off all of them, and what falls to zero goes. Each time at least k + 1 times the
 amount is taken off, so that no count is ever low by more than N / (k + 1), N the number of tuples, and none is high.
 Summaries of parts of the log are added up and cut the same way without losing the bound (Agarwal et al., *Mergeable
 summaries*, 2012), and so one executor's summary after another becomes that of the whole log. SpaceSaving keeps the same

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from keyshift.spark_stats.keys import Keys
 
 SLICES = 256
-"""At most so many chunks in a stream made of a histogram."""
+"""At most this many chunks in a stream made of a histogram."""
 
 
 @in_one_sentence()
@@ -73,7 +73,7 @@ def mixed_routing(
     placement : str, default "ranges"
         Key group -> node.
     max_rows : int
-        At most so many keys are listed.
+        At most this many keys are listed.
 
     Returns
     -------

@@ -76,7 +76,7 @@ def write(
 
 
 def with_defaults(manifest: dict[str, Any], **options: Any) -> dict[str, Any]:
-    """Return the manifest with what its reader shall take where nothing else is asked for: nodes, placement, cluster."""
+    """Return the manifest with the reader's defaults: nodes, placement, cluster."""
     return {**manifest, **{name: value for name, value in options.items() if value is not None}}
 
 

@@ -166,7 +166,9 @@ def refuse_connect_frame(frame: object) -> None:
 def check_master(master: str) -> None:
     """Refuse a master that Spark does not know, and one of its own clusters that does not answer."""
     if not re.fullmatch(r"local(\[[\d*, ]+\])?|local-cluster\[[\d, ]+\]|spark://\S+|yarn|k8s://\S+", master):
-        raise InputError(f"master = {master!r} is none that Spark knows: local[*], spark://host:port, yarn, k8s://...")
+        raise InputError(
+            f"master = {master!r} is not one that Spark knows: local[*], spark://host:port, yarn, k8s://..."
+        )
     if not master.startswith("spark://"):
         return
     for address in master.removeprefix("spark://").split(","):
@@ -184,7 +186,7 @@ def check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
-        where = f"JAVA_HOME = {home} holds none" if home else "none is on the PATH"
+        where = f"there is none in JAVA_HOME = {home}" if home else "none is on the PATH"
         raise MissingDependencyError(f"Spark needs Java {LEAST_JAVA} or newer and {where}: {INSTALL}")
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     version = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr + told.stdout)

@@ -217,14 +217,14 @@ class Stats:
         current : array_like of int, shape (p,), optional
             Where the key groups run now. Default: where the placement puts them.
         draining : sequence of int, optional
-            Nodes that are to go.
+            Nodes to be removed.
         placement : {"ranges", "modulo", "consistent"}, default "ranges"
             Key group -> node, the same for every operator, see `keyshift.models.placement`: Flink's even ranges,
             ``key_group * nodes // key_groups``, or another. It also is the workload's `home`.
         traffic : {"tuples", "bytes"}, default "tuples"
             Unit of the traffic. "bytes" needs `bytes` on every operator that has an outgoing edge.
         last : int, optional
-            Only so many windows, counted from the last. Windows in which nothing came are windows too, of load 0.
+            Only this many windows, counted from the last. Windows in which nothing came are windows too, of load 0.
         max_rows : int, default 5,000,000
             The driver never holds more rows of a table, nor more numbers of a matrix.
 
@@ -300,7 +300,7 @@ class Stats:
         path : str or Path
             A new directory, or one of statistics of the same topology, windows and key groups.
         nodes, placement : optional
-            What `keyshift.read_workload` shall take when it reads the directory.
+            What `keyshift.read_workload` takes by default when it reads the directory.
         cluster : dict, optional
             See `keyshift.spark_stats.cluster.read_cluster`.
         keys : sequence of str, optional

@@ -52,7 +52,7 @@ class StatsStream:
         The output directory, see `keyshift.models.files.statistics`; also keeps the stream's place (``checkpoint/``,
         ``pending/``). Start again on the same directory to go on.
     watermark : str or timedelta, default "0 seconds"
-        How late a tuple may come: a window closes when a tuple has been seen that is so much later than its end.
+        How late a tuple may come: a window closes once a tuple has been seen that is this much later than its end.
     on_window : callable, optional
         Called with the `Workload` of each window that closes, in order; needs `nodes`.
     nodes : int or array_like, optional

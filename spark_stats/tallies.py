@@ -33,7 +33,7 @@ IntArray = NDArray[np.int64]
 
 ARRIVED, REFUSED = -2, -1
 LATE, BEYOND = -3, -4
-"""The numbers in `refused` of a row that came too late, and of one whose time is no number of seconds. Rows with -1, -2
+"""The numbers in `refused` of a row that came too late, and of one whose time is not a number of seconds. Rows with -1, -2
 or `BEYOND` have no window."""
 
 BLOCK = 4_000_000
@@ -88,7 +88,7 @@ def merge(batches: Iterable[pa.RecordBatch], pack: int = PACK) -> Iterator[pa.Re
 
 
 def unpack(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
-    """Turn packed rows into rows (window, kind, a, b, tuples, sum_0, ...); sums that a kind lacks are nought."""
+    """Turn packed rows into rows (window, kind, a, b, tuples, sum_0, ...); sums that a kind lacks are zero."""
     for batch in batches:
         for window, kind, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             rows = _matrix(np.frombuffer(content, dtype=np.int64))

@@ -37,7 +37,7 @@ class Operator:
     state : str, default "1"
         State that one tuple leaves behind, in tuples or bytes: a number >= 0.
     windows : int, default 1
-        The operator keeps the state of so many windows: at the end of window t it holds t - windows + 1, ..., t.
+        The operator keeps the state of this many windows: at the end of window t it holds t - windows + 1, ..., t.
     bytes : str, optional
         Size of the tuple that it sends downstream, in bytes: a number >= 0. Without it traffic is known in tuples
         only.

@@ -60,7 +60,7 @@ def microseconds(what: str, length: str | timedelta) -> int:
         unit = match[2].lower() if match else ""
         if match is None or unit not in _MICROSECONDS:
             units = ", ".join(f"{unit}s" for unit in _MICROSECONDS)
-            raise InputError(f"{what} = {length!r} is no length of time: give a number of {units}")
+            raise InputError(f"{what} = {length!r} is not a length of time: give a number of {units}")
         total = int(match[1] or 1) * _MICROSECONDS[unit]
     if total <= 0:
         raise InputError(f"{what} = {length!r} must be above 0")
@@ -73,7 +73,7 @@ def _instant(origin: str | datetime | None) -> int:
     try:
         instant = origin if isinstance(origin, datetime) else datetime.fromisoformat(origin)
     except (TypeError, ValueError):
-        raise InputError(f"origin = {origin!r} is no date or time (ISO 8601, such as 2013-01-01)") from None
+        raise InputError(f"origin = {origin!r} is not a date or time (ISO 8601, such as 2013-01-01)") from None
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)
     return round((instant - _EPOCH) / timedelta(microseconds=1))

@@ -12,12 +12,14 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+
+from keyshift.engines.flink import partitioner_file
 
 HERE = Path(__file__).parent
 CONFIGURATION = """\
@@ -40,6 +42,7 @@ pekko.ask.timeout: 180 s
 heartbeat.timeout: 180 s
 python.executable: {python}
 python.client.executable: {python}
+classloader.parent-first-patterns.additional: pemja.
 metrics.fetcher.update-interval: 1000
 execution.checkpointing.storage: filesystem
 execution.checkpointing.dir: file://{folder}/checkpoints
@@ -54,10 +57,20 @@ class Flink(NamedTuple):
     rest: str
     environment: dict[str, str]
 
-    def ask(self, path: str) -> Any:
-        """An answer of the REST API."""
-        with urllib.request.urlopen(self.rest + path, timeout=10) as answer:
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """An answer of the REST API; with a body, to a POST."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.rest + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
+
+    def wait(self, job: str, seconds: float = 300) -> None:
+        """Wait until a job has finished; what made it fail is raised."""
+        until = time.monotonic() + seconds
+        while (state := self.ask(f"/jobs/{job}")["state"]) != "FINISHED":
+            if state in ("FAILED", "CANCELED") or time.monotonic() > until:
+                raise RuntimeError(f"{job} is {state}\n{json.dumps(self.ask(f'/jobs/{job}/exceptions'))[:3000]}")
+            time.sleep(0.2)
 
     def run(self, *words: str, seconds: float = 300) -> str:
         """Run a job with ``flink run`` until it ends; returns the job's id."""
@@ -70,8 +83,37 @@ class Flink(NamedTuple):
 
 
 @contextmanager
-def cluster(slots: int = 16) -> Iterator[Flink]:
-    """Start a JobManager and a TaskManager; stop them, and kill what does not stop."""
+def jobs(flink: Flink) -> Iterator[Callable[[dict[str, Any]], str]]:
+    """One client for all jobs of jobs.py: submits a job, and returns its id."""
+    pipe = flink.folder / "jobs"
+    os.mkfifo(pipe)
+    with (
+        os.fdopen(os.open(pipe, os.O_RDWR), "w", buffering=1) as sending,
+        (flink.folder / "client").open("w+") as complaints,
+        subprocess.Popen(
+            [flink.home / "bin/flink", "run", "-py", HERE / "jobs.py", "-pyfs", partitioner_file(), str(pipe)],
+            env=flink.environment, stdout=subprocess.PIPE, stderr=complaints, text=True, start_new_session=True,
+        ) as client,
+    ):  # fmt: skip
+
+        def submit(job: dict[str, Any]) -> str:
+            print(json.dumps(job), file=sending)
+            assert client.stdout is not None
+            for line in client.stdout:
+                if line.startswith("submitted "):
+                    return line.split()[1]
+            complaints.seek(0)
+            raise RuntimeError(f"the client of Flink ended\n{complaints.read()[-3000:]}")
+
+        try:
+            yield submit
+        finally:
+            os.killpg(client.pid, signal.SIGTERM)
+
+
+@contextmanager
+def cluster(slots: int = 16, seconds: int = 1500) -> Iterator[Flink]:
+    """Start a JobManager and a TaskManager; stop them after so many seconds at the latest, and kill what does not stop."""
     python = HERE / ".venv/bin/python"
     home = next((HERE / ".venv/lib").glob("python3*/site-packages/pyflink"))
     folder = Path(tempfile.mkdtemp(prefix="keyshift-flink-"))
@@ -86,10 +128,13 @@ def cluster(slots: int = 16) -> Iterator[Flink]:
     environment = os.environ | {
         "FLINK_CONF_DIR": str(folder / "conf"), "FLINK_LOG_DIR": str(folder / "log"), "FLINK_PID_DIR": str(folder / "pid"),
         "PATH": f"{python.parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1",
+        # the embedded Python can be loaded once in a Java process: by the parent of the jobs' class loaders, so from its class path
+        "HADOOP_CLASSPATH": str(next((home / "opt").glob("flink-python-*.jar"))),
     }  # fmt: skip
     flink = Flink(home, folder, f"http://127.0.0.1:{rest}", environment)
     processes: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a time limit, too, ends in the block below
+    before = {s: signal.signal(s, lambda *_: sys.exit(143)) for s in (signal.SIGTERM, signal.SIGALRM)}
+    signal.alarm(seconds)  # a time limit, too, ends in the block below
     try:
         subprocess.run([home / "bin/start-cluster.sh"], env=environment, check=True, capture_output=True, timeout=60)
         processes = [int(line) for file in (folder / "pid").glob("*.pid") for line in file.read_text().split()]
@@ -102,7 +147,9 @@ def cluster(slots: int = 16) -> Iterator[Flink]:
             )
         _end(processes)
         shutil.rmtree(folder, ignore_errors=True)
-        signal.signal(signal.SIGTERM, before)
+        signal.alarm(0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _free_port() -> int:

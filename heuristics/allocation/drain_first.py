@@ -72,4 +72,4 @@ def _balanced(problem: KeyGroupAllocation, state: Moves, budget: Budget, seed: i
 
 
 SECONDS = 10.0
-"""Balancing ends after so many seconds when the caller sets no limit."""
+"""Balancing ends after this many seconds when the caller sets no limit."""

@@ -33,7 +33,7 @@ def flux(
     start : ndarray, optional
         Unused: Flux starts from the current nodes.
     rounds : int, optional
-        At most so many rounds; None repeats, as the paper's experiments must: they move up to 13 key groups a period on
+        At most this many rounds; None repeats, as the paper's experiments must: they move up to 13 key groups a period on
         20 nodes (section 5.2.1), where one round moves at most 10.
 
     Notes

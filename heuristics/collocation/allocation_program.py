@@ -23,11 +23,11 @@ def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int
     rounds : int
         Rounds of its search at most.
     enough : float
-        A load distance at which it need not.
+        A load distance at which it may stop.
 
     Notes
     -----
-    The solver stops after so many rounds, not by the clock: the same seed gives the same plan on any machine.
+    The solver stops after this many rounds, not by the clock: the same seed gives the same plan on any machine.
     """
     from keyshift.solvers.allocation.portfolio import solve_milp
     from keyshift.solvers.allocation.settings import PortfolioSettings

@@ -34,7 +34,7 @@ def flux(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, rounds
     Parameters
     ----------
     rounds : int, optional
-        At most so many rounds.
+        At most this many rounds.
     """
     return flux_module.flux(balancing_problem(problem), budget=budget, seed=seed, rounds=rounds)
 

@@ -35,7 +35,7 @@ def clb(
     seed : int
         Unused: CLB draws no random numbers; ties go to the lower index.
     theta : float, default 0
-        Threshold; key groups at least so much correlated with the chosen one are sent away.
+        Threshold; key groups with at least this correlation with the chosen one are sent away.
     scale : {"correlation", "covariance"}
         What theta is measured in. 0 <= theta < 1 in the paper reads as a correlation, the formula compares covariances.
     labels : {"matched", "printed"}
@@ -96,7 +96,7 @@ def clb_moment(
 
     Notes
     -----
-    Source: [Guo2018], section 4, with the slip of eqs. (3)-(5) corrected: sum_i eta_i^2 in eq. (4) is no constant.
+    Source: [Guo2018], section 4, with the slip of eqs. (3)-(5) corrected: sum_i eta_i^2 in eq. (4) is not a constant.
     """
     core = problem.core
     if split not in ("cut", "threshold"):

@@ -93,7 +93,7 @@ def mixed_bf_plan(
     Parameters
     ----------
     trials : int, optional
-        Try only so many values of n, evenly spread; None tries all, until the budget ends.
+        Try only this many values of n, evenly spread; None tries all, until the budget ends.
     """
     planner = RoutingPlanner(problem, "gamma", beta, keys, spare)
     every = np.arange(planner.table_size + 1)

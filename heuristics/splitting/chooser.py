@@ -35,7 +35,7 @@ class Option:
         Imbalance of greedy-d at the end of a trial stream of the same frequencies, divided by its messages; None if
         the optimum already misses the target.
     counters : int
-        Memory: at most so many (key, worker) pairs.
+        Memory: at most this many (key, worker) pairs.
     """
 
     choices: int

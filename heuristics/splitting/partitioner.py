@@ -22,7 +22,7 @@ from keyshift.models.workload import FloatArray, IntArray
 Scheme = Literal["hash", "shuffle", "pkg", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices"]
 Estimate = Literal["local", "global"]
 REFRESH = 10_000
-"""D-Choices computes its d anew after so many messages of a source at the latest."""
+"""D-Choices computes its d anew after this many messages of a source at the latest."""
 SCHEMES: tuple[Scheme, ...] = ("hash", "shuffle", "pkg", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices")
 
 

@@ -51,7 +51,7 @@ class HeadRules(NamedTuple):
     threshold: float
     slack: float
     refresh: int
-    """It is found anew after so many messages at the latest."""
+    """It is found anew after this many messages at the latest."""
     all_workers: bool
 
 

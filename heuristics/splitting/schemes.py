@@ -208,7 +208,7 @@ def w_choices(
 def _partitioned(
     problem: KeySplitting, budget: Budget, scheme: Scheme, choices: int | None = 2, **options: Any
 ) -> Answer:
-    """Feed a problem's stream to a partitioner. A stream cut short by a limit is no answer: nothing was decided."""
+    """Feed a problem's stream to a partitioner. A stream cut short by a limit is not an answer: nothing was decided."""
     partitioner = Partitioner(
         scheme,
         problem.speeds,

@@ -42,7 +42,7 @@ def formulation_of(problem: Problem) -> Formulation:
     """The catalogue's entry for a problem."""
     name = str(getattr(type(problem), "name", ""))
     if not isinstance(problem, Problem) or name not in FORMULATIONS:
-        raise InputError(f"{type(problem).__name__} is no problem that keyshift knows: {', '.join(FORMULATIONS)}")
+        raise InputError(f"{type(problem).__name__} is not a problem that keyshift knows: {', '.join(FORMULATIONS)}")
     return FORMULATIONS[name]
 
 

@@ -71,9 +71,9 @@ def parse_options(extra: list[str], of: Callable[..., Any], title: str, given: i
     of : callable
         A function, or a dataclass.
     title : str
-        What the options belong to; `InputError` names what there is.
+        What the options belong to, for messages.
     given : int
-        So many first parameters are no options.
+        This many leading parameters are not options.
     """
     from keyshift.catalogue.options import read_option, refuse_missing
 
@@ -86,7 +86,7 @@ def parse_options(extra: list[str], of: Callable[..., Any], title: str, given: i
 
 
 def pairs(extra: list[str], known: Sequence[str], title: str) -> Iterator[tuple[str, str]]:
-    """Names and values in the rest of a line, each name must be known and may come once."""
+    """Names and values in the rest of a line; each name must be known, and may come only once."""
     from keyshift.catalogue.options import flag
 
     tokens = list(extra)

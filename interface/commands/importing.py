@@ -12,7 +12,7 @@ from keyshift.commands import common
 from keyshift.models import InputError, Workload
 
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Where to write the workload: a folder, or a .json file.")]
-DrainingOption = Annotated[str | None, typer.Option(help="Brokers that are to go, such as 3,4.")]
+DrainingOption = Annotated[str | None, typer.Option(help="Brokers to be removed, such as 3,4.")]
 
 app = typer.Typer(help="Read a running cluster, from what the engine's own tools print.", no_args_is_help=True)
 
@@ -56,7 +56,7 @@ def cruise_control(
         Path | None, typer.Option(help="The answer of /proposals?json=true; with --assignment.")
     ] = None,
     assignment: Annotated[
-        Path | None, typer.Option(help="Write there where the proposals lead, for `keyshift check`.")
+        Path | None, typer.Option(help="A file for the assignment that the proposals lead to, for `keyshift check`.")
     ] = None,
     as_json: common.JsonOption = False,
 ) -> None:
@@ -67,7 +67,9 @@ def cruise_control(
     from keyshift.models.files.writing import write_text
 
     if (proposals is None) != (assignment is None):
-        raise InputError("--proposals and --assignment go together: what to read, and where to write where it leads")
+        raise InputError(
+            "--proposals and --assignment go together: the proposals to read, and the file for the assignment they lead to"
+        )
     read = engine.read_workload(load, partition_load, capacity, balance=balance)  # type: ignore[arg-type]  # checked there
     theirs = None if proposals is None else engine.assignment_of(read, engine.read_proposals(proposals))
     written(read, out, "cruise-control", LEADERS_ONLY, as_json)
@@ -205,5 +207,5 @@ def amounts(option: str, text: str | None) -> dict[int, float]:
         try:
             found[broker] = float(value)
         except ValueError:
-            raise InputError(f"{option} {broker}:{value:.40} is no number") from None
+            raise InputError(f"{option} {broker}:{value:.40} is not a number") from None
     return found

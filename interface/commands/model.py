@@ -20,9 +20,11 @@ def model(
     kind: KindOption = "pyomo",
     shown: Annotated[bool, typer.Option("--print", help="Print it as algebra, the first rows of each family.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Print every row.")] = False,
-    write: Annotated[Path | None, typer.Option(help="Write it there: .mps, .lp or .nl; .pb or .txt of cp-sat.")] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="Write it to this file: .mps, .lp or .nl; .pb or .txt for cp-sat.")
+    ] = None,
     solve: Annotated[bool, typer.Option("--solve", help="Solve it.")] = False,
-    solver: Annotated[str | None, typer.Option(help="By which solver; default: the one that fits.")] = None,
+    solver: Annotated[str | None, typer.Option(help="The solver to use; default: one that suits the model.")] = None,
     relax: Annotated[bool, typer.Option("--relax", help="Take its linear relaxation.")] = False,
     read: Annotated[Path | None, typer.Option(help="Read a solver's solution file for it, and check that.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the kinds that the problem has.")] = False,

@@ -22,7 +22,7 @@ def replay(
     path: Annotated[Path, typer.Argument(help="Statistics of `keyshift stats`, a workload, or a folder of workloads.")],
     problem: common.ProblemOption = "collocated-allocation",
     method: Annotated[list[str] | None, typer.Option("--method", "-m", help="May be repeated.")] = None,
-    periods: Annotated[int | None, typer.Option(help="At most so many periods.")] = None,
+    periods: Annotated[int | None, typer.Option(help="At most this many periods.")] = None,
     nodes: Annotated[int | None, typer.Option(help="Nodes, where the statistics name none.")] = None,
     serialisation: Annotated[float, typer.Option(help="Load of one remote tuple at its sender.")] = 0.0,
     deserialisation: Annotated[float, typer.Option(help="Load of one remote tuple at its receiver.")] = 0.0,
@@ -34,7 +34,7 @@ def replay(
     ] = None,
     time_limit: common.TimeOption = None,
     seed: common.SeedOption = 0,
-    memory: Annotated[int, typer.Option(help="A move back within so many periods is an oscillation.")] = 5,
+    memory: Annotated[int, typer.Option(help="A move back within this many periods is an oscillation.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Folder for checkpoints, results.parquet and figures.")] = None,
     as_json: common.JsonOption = False,
 ) -> None:

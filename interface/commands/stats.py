@@ -29,7 +29,7 @@ def stats(
     current: Annotated[
         Path | None, typer.Option(help="CSV of operator, key_group, node: where they run now. Default: the placement.")
     ] = None,
-    draining: Annotated[str | None, typer.Option(help="Nodes that are to go, such as 3,4.")] = None,
+    draining: Annotated[str | None, typer.Option(help="Nodes to be removed, such as 3,4.")] = None,
     keys: Annotated[
         list[str] | None, typer.Option(help="Operator whose single keys are written too; repeatable.")
     ] = None,

@@ -17,7 +17,9 @@ from keyshift.models.answer import Progress
 
 def study(
     context: typer.Context,
-    family: Annotated[str, typer.Argument(help="A family to draw from, or several; see `keyshift families`.")],
+    family: Annotated[
+        str, typer.Argument(help="Families to draw from, or instances by name; see `keyshift families`.")
+    ],
     count: Annotated[int, typer.Option(help="Instances for each choice of parameters.")] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the first instance.")] = 0,
     method: Annotated[list[str] | None, typer.Option("--method", "-m", help="May be repeated; default: all.")] = None,
@@ -52,7 +54,7 @@ def study(
         )  # fmt: skip
     if wrong := done.contradictions():
         raise BoundError("; ".join(wrong[:3]))
-    better = done.update_best(best) if update_best and best is not None else []
+    better = done.update_best(best) if update_best and best is not None else done.improvements()
     if report is not None:
         done.report(report, " ".join([family, *more]))
     _show(done, better, as_json)
@@ -62,17 +64,19 @@ def study(
 def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterator[tuple[str, Problem]]:
     """The instances, the parameters going to every family that has them."""
     from keyshift.catalogue.options import read_option
-    from keyshift.studies.drawing import family, find_family
+    from keyshift.studies.drawing import family, find_family, is_instance
 
-    functions = {name: find_family(name) for name in names}
+    functions = {name: find_family(name) for name in names if not is_instance(name)}
     known = sorted({parameter for drawn in functions.values() for parameter in drawn.parameters})
-    given: dict[str, dict[str, Any]] = {name: {} for name in names}
+    given: dict[str, dict[str, Any]] = {name: {} for name in functions}
     for flag, value in common.pairs(extra, known, "families"):
         for name, drawn in functions.items():
             if flag in drawn.parameters:
                 parts = [value] if "[" in value else value.split(",")
                 given[name][flag] = [read_option(drawn.function, flag, part) for part in parts]
-    draws = [family(name, count=count, seed=seed, **given[name]) for name in names]
+    draws = [
+        family(name) if is_instance(name) else family(name, count=count, seed=seed, **given[name]) for name in names
+    ]
     return draws[0] if len(draws) == 1 else _Chained(draws)
 
 

@@ -249,7 +249,7 @@ def read_proposals(file: str | Path) -> dict[Partition, tuple[tuple[int, ...], t
             if len(set(listed)) < len(listed):
                 raise InputError(f"{place}.{name} = {shown(listed)} names a broker twice")
         if proposal.oldLeader not in proposal.oldReplicas:
-            raise InputError(f"{place}.oldLeader = {proposal.oldLeader} is none of the old replicas")
+            raise InputError(f"{place}.oldLeader = {proposal.oldLeader} is not one of the old replicas")
         others = tuple(b for b in proposal.oldReplicas if b != proposal.oldLeader)
         made[p] = ((proposal.oldLeader, *others), tuple(proposal.newReplicas))
     return made

@@ -117,7 +117,7 @@ def _parts(current: np.ndarray, count: int, shares: ArrayLike | None) -> FloatAr
 
 
 def advise(workload: Workload, parallelisms: Iterable[int]) -> pd.DataFrame:
-    """What each parallelism costs and carries with Flink's own ranges, and the least that any ranges as even would move.
+    """What each parallelism moves and carries with Flink's own ranges, and the least that equally even ranges would move.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def advise(workload: Workload, parallelisms: Iterable[int]) -> pd.DataFrame:
     -------
     DataFrame
         One row each: ``parallelism``; ``most``, ``least``: key groups of a subtask; ``max_load``, ``imbalance``: of the busiest
-        subtask, and by which share of the mean it is above it; ``state_moved``: by Flink's own ranges, subtasks keeping
+        subtask, and by what share of the mean it is above it; ``state_moved``: by Flink's own ranges, subtasks keeping
         their numbers; ``least_state_moved``: by the proven optimal single-step migration ([Ding2015]) to as many subtasks, none
         of which carries more than Flink's busiest.
     """
@@ -174,7 +174,7 @@ def max_parallelism_options(parallelism: int, candidates: Sequence[int] | None =
     Returns
     -------
     DataFrame
-        ``max_parallelism``, ``most``, ``least``: key groups of a subtask; ``imbalance``: by which share of the mean the largest
+        ``max_parallelism``, ``most``, ``least``: key groups of a subtask; ``imbalance``: by what share of the mean the largest
         subtask is above it.
     """
     import pandas as pd
@@ -241,7 +241,7 @@ def partitioner(plan: RoutingTable | Solution | str, **options: Any) -> Any:
 
     Parameters
     ----------
-    plan : RoutingTable, Solution of mixed routing, or {"hash", "shuffle", "pkg", "greedy-d"}
+    plan : RoutingTable, Solution of mixed routing, or {"hash", "shuffle", "pkg", "greedy-d", "d-choices"}
         A table's exceptions, and the hash for all other keys; or a scheme of key splitting, by what each sending subtask
         has sent itself.
     **options
@@ -254,9 +254,10 @@ def partitioner(plan: RoutingTable | Solution | str, **options: Any) -> Any:
 
     Notes
     -----
-    The hash is zlib's CRC-32 of the key's text: the same on every machine and in every run, which Python's own is not; it is
-    not the hash of Flink's ``keyBy``. Where keyshift itself is not installed - PyFlink pins other versions of its libraries -
-    write the decisions with `write_routing`, and load them with the one file that `partitioner_file` names.
+    The hash is BLAKE2b of the key's text, 8 bytes of it, keyed with the seed: the same on every machine and in every run,
+    which Python's own is not; it is not the hash of Flink's ``keyBy``. Where keyshift itself is not installed - PyFlink pins
+    other versions of its libraries - write the decisions with `write_routing`, and load them with the one file that
+    `partitioner_file` names.
     """
     from keyshift.engines import flink_partitioner
 

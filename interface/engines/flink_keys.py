@@ -51,11 +51,11 @@ def key_groups(
         if key is None:
             raise InputError(f"keys[{position}] is null: Flink has no key group for it")
         if not _fits(key, kind):
-            raise InputError(f"keys[{position}]: the key {shown(key)} is no {kind}")
+            raise InputError(f"keys[{position}]: the key {shown(key)} is not {'an' if kind == 'int' else 'a'} {kind}")
     try:
         array = pa.array(listed, _TYPES[kind])
     except (pa.ArrowException, UnicodeEncodeError):
-        raise InputError("a key is no text that UTF-8 can hold") from None
+        raise InputError("a key is not a text that UTF-8 can hold") from None
     codes = java_hash_code(array)
     if row:
         codes = (codes.view(np.uint32) + np.uint32(ROW_HASH)).view(np.int32)

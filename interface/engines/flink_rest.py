@@ -19,7 +19,7 @@ from keyshift.models.files.schema import parse_json, read_text, shown
 from keyshift.models.files.writing import make_folder, reason, write_text
 
 MOST = 64 * 2**20
-"""An answer has at most so many bytes."""
+"""An answer has at most this many bytes."""
 SECONDS = 10
 _HEX = r"[0-9a-f]{32}"
 
@@ -71,7 +71,7 @@ class VertexFile(OpenModel):
 
 
 class Completed(OpenModel):
-    """A completed checkpoint."""
+    """A completed checkpoint or savepoint."""
 
     id: Number
 
@@ -80,6 +80,7 @@ class Latest(OpenModel):
     """The latest checkpoints."""
 
     completed: Completed | None = None
+    savepoint: Completed | None = None
 
 
 class CheckpointsFile(OpenModel):
@@ -132,9 +133,9 @@ def read_rest(url: str, job: str, vertex: str | None = None, keep: str | Path | 
         If Flink does not answer, or something else does.
     """
     if not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", url):
-        raise InputError(f"{shown(url)} is no address such as http://127.0.0.1:8081")
+        raise InputError(f"{shown(url)} is not an address such as http://127.0.0.1:8081")
     if not re.fullmatch(_HEX, job):
-        raise InputError(f"{shown(job)} is no job id: 32 digits from 0 to f")
+        raise InputError(f"{shown(job)} is not a job id: 32 digits from 0 to f")
     answers: dict[str, Any] = {}
 
     def ask(name: str, path: str) -> Any:
@@ -146,8 +147,10 @@ def read_rest(url: str, job: str, vertex: str | None = None, keep: str | Path | 
     chosen = vertex_of(about, vertex)
     ask("vertex", f"{base}/vertices/{chosen.id}")
     points = model_of(CheckpointsFile, ask("checkpoints", f"{base}/checkpoints"), f"{url}{base}/checkpoints")
-    if points.latest is not None and points.latest.completed is not None:
-        ask("checkpoint", f"{base}/checkpoints/details/{points.latest.completed.id}/subtasks/{chosen.id}")
+    latest = points.latest or Latest()
+    done = [point.id for point in (latest.completed, latest.savepoint) if point is not None]
+    if done:
+        ask("checkpoint", f"{base}/checkpoints/details/{max(done)}/subtasks/{chosen.id}")
     seen = seen_in(answers, vertex, url)
     if keep is not None:
         make_folder(Path(keep))
@@ -160,7 +163,7 @@ def read_saved(folder: str | Path, vertex: str | None = None) -> Seen:
     """Read a folder of answers: ``job.json``, ``vertex.json`` and, where there is a checkpoint, ``checkpoint.json``."""
     source = Path(folder)
     if not source.is_dir():
-        raise InputError(f"{source} is no folder of Flink's answers")
+        raise InputError(f"{source} is not a folder of Flink's answers")
     found = {}
     for name in ("job", "vertex", "checkpoint"):
         file = source / f"{name}.json"
@@ -175,7 +178,7 @@ def seen_in(answers: Mapping[str, Any], vertex: str | None, of: str) -> Seen:
     known = model_of(VertexFile, answers["vertex"], f"{of}: vertex")
     chosen = next((v for v in job.vertices if v.id == known.id), None)
     if chosen is None:
-        raise InputError(f"{of}: the vertex {known.id} is none of the job {job.jid}")
+        raise InputError(f"{of}: the vertex {known.id} does not belong to the job {job.jid}")
     if vertex is not None and vertex_of(job, vertex).id != known.id:
         raise InputError(f"{of}: the vertex is {chosen.name:.60}, not {vertex:.60}")
     if chosen.parallelism != known.parallelism:

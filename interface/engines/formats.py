@@ -82,7 +82,7 @@ def write_folder(folder: str | Path, files: Mapping[str, str]) -> list[Path]:
     """
     target = Path(folder)
     if target.exists() and not target.is_dir():
-        raise InputError(f"{target} is no folder")
+        raise InputError(f"{target} is not a folder")
     if target.is_dir() and any(target.iterdir()):
         raise InputError(f"{target} is not empty: choose another folder, so that no old phase is taken for a new one")
     make_folder(target.absolute().parent)

@@ -9,9 +9,9 @@ ways, none of which loses or doubles a replica:
 3. else the target takes the old leader's place.
 
 Why not each replica on its own: load - what clients write and read - falls on leaders, while followers of one partition
-must stay on different brokers and, where possible, racks. That is a rule between key groups which no formulation here
-has; planned without it, replicas of one partition would meet on one broker. What follows: disks, and the brokers'
-traffic among themselves, are not balanced, and a draining broker keeps its followers - the output counts them.
+must stay on different brokers and, where possible, racks. No formulation here has such a rule between key groups, and
+without it a plan would put two replicas of one partition on one broker. So disks and the traffic between brokers are
+not balanced, and a draining broker keeps its followers; the output counts them.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ def read_workload(
         What ``kafka-log-dirs --describe`` printed, for all brokers: brokers, and the bytes of each replica. The
         leader's are the partition's state.
     loads : str or Path, optional
-        CSV ``topic,partition,value``, for every partition of the topics that are to be planned; other topics are left
-        where they are. Without it the load is the bytes.
+        CSV ``topic,partition,value``, for every partition of the topics to plan; other topics are left where they
+        are. Without it the load is the bytes.
     assignment : str or Path, optional
-        The current assignment as ``kafka-reassign-partitions`` prints it: which replica leads. Only with one replica for
-        each partition does it go without.
+        The current assignment as ``kafka-reassign-partitions`` prints it: which replica leads. It may be left out only
+        where each partition has a single replica.
     draining : sequence of int, optional
-        Brokers that are to go.
+        Brokers to be removed.
     capacities : mapping of int to float, optional
         Capacity of brokers; 1 for others.
 
@@ -99,7 +99,7 @@ def read_workload(
     -------
     Workload
         `node_names` are broker ids; `keys` are partitions with their replicas, the leader first: ``orders-3 [2,1,4]``. A
-        plan of it knows all that is needed to write Kafka's files.
+        plan for it has everything that Kafka's files need.
 
     Raises
     ------
@@ -216,8 +216,8 @@ def write_reassignment(
     Raises
     ------
     InputError
-        If nodes are no broker ids, keys no partitions, the assignment is another one than the plan was made for, or racks
-        cannot be kept.
+        If a node is not a broker id or a key not a partition, if the assignment is not the one that the plan was made
+        for, or if racks cannot be kept.
     """
     brokers = _brokers(plan)
     partitions = [partition_of(str(plan.made_for.key(k))) for k in range(plan.current.size)]
@@ -276,7 +276,7 @@ def _brokers(plan: Plan) -> list[int]:
         raise InputError("the plan's nodes have no names: Kafka needs the broker id of each")
     for name in named:
         if not isinstance(name, int) or name < 0:
-            raise InputError(f"node {name!r} is no broker id")
+            raise InputError(f"node {name!r} is not a broker id")
     return [int(name) for name in named]
 
 

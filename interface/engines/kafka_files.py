@@ -37,7 +37,7 @@ class Partition(NamedTuple):
         """Read ``topic-3``: what follows the last hyphen is the number."""
         topic, hyphen, number = text.rpartition("-")
         if not hyphen or not TOPIC.fullmatch(topic) or not re.fullmatch(r"[0-9]{1,9}", number):
-            raise InputError(f"{place} = {shown(text)} is no partition, such as orders-3")
+            raise InputError(f"{place} = {shown(text)} is not a partition, such as orders-3")
         return cls(topic, int(number))
 
 

@@ -91,14 +91,16 @@ def write_assignment(plan: Plan, folder: str | Path) -> list[Path]:
         raise InputError("Kafka Streams needs the names of tasks (0_3) and processes (a UUID each)")
     for key in made.keys:
         if not TASK.fullmatch(str(key)):
-            raise InputError(f"the key {shown(key)} is no task, such as 0_3")
+            raise InputError(f"the key {shown(key)} is not a task, such as 0_3")
     for name in made.node_names:
         try:
             known = str(uuid.UUID(str(name)))
         except ValueError:
             known = ""
         if known != name:
-            raise InputError(f"the node {shown(name)} is no process id, such as 00000000-0000-0000-0000-000000000001")
+            raise InputError(
+                f"the node {shown(name)} is not a process id, such as 00000000-0000-0000-0000-000000000001"
+            )
     texts = {
         f"{number:02}-assignment.json": as_json(_assignment(plan, nodes))
         for number, nodes in enumerate([plan.current, *plan.assignments()])

@@ -117,7 +117,7 @@ def _assignment(plan: ArrayLike, key_groups: int, nodes: int) -> np.ndarray:
     given = guards.indices("plan", plan, length=key_groups, what="node")
     if given.max(initial=0) >= nodes:
         raise InputError(
-            f"plan[{int(np.argmax(given))}] = {given.max()} is no node: they are numbered 0 to {nodes - 1}"
+            f"plan[{int(np.argmax(given))}] = {given.max()} is not a node: they are numbered 0 to {nodes - 1}"
         )
     return given
 

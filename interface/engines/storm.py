@@ -85,7 +85,7 @@ def read_workload(file: str | Path) -> Workload:
         raise InputError(f"{file}: a slot is listed twice")
     for i, part in enumerate(found.tasks):
         if part.slot not in position:
-            raise InputError(f"{file}: tasks[{i}].slot = {shown(part.slot)} is none of the slots")
+            raise InputError(f"{file}: tasks[{i}].slot = {shown(part.slot)} is not one of the slots")
     components = sorted({part.component for part in found.tasks})
     return Workload(
         load=[part.load for part in found.tasks],
@@ -118,7 +118,7 @@ def _assignment(plan: Plan, nodes: np.ndarray, topology: str) -> dict[str, Any]:
     for k, i in enumerate(nodes.tolist()):
         component, colon, task = str(made.key(k)).rpartition(":")
         if not colon or not component or not (task.isascii() and task.isdigit()):
-            raise InputError(f"the key {shown(made.key(k))} is no task, such as counter:4")
+            raise InputError(f"the key {shown(made.key(k))} is not a task, such as counter:4")
         slot = made.node(i)
         tasks.append({"task": int(task), "component": component, "slot": slot,
                       "load": float(made.load[k]), "state": float(made.state[k])})  # fmt: skip

@@ -67,7 +67,7 @@ class Exercise:
     judge: Callable[[Instance, Any], str]
 
     def check(self, function: Callable[..., Any], seeds: int = 100, first: int = 0) -> Verdict:
-        """Try a function on so many instances; stop at the first that fails."""
+        """Try a function on this many instances; stop at the first that fails."""
         for i in range(seeds):
             instance = self.draw(np.random.default_rng(first + i), i / max(seeds - 1, 1))
             complaint = self._complaint(function, instance)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MOST_POINTS = 10_000
-"""A front has at most so many points, more than a figure can show; `None` asks for the whole front."""
+"""A front has at most this many points, more than a figure can show; `None` asks for the whole front."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Distance:
         Its objective, which is the imbalance for `MCLB`, less that of the best front point that costs no more. Negative only
         where it lies between two points of a coarse front and beats the cheaper one: give it among the `starts`.
     state_moved : float or None
-        What it costs more, in the second objective, than the cheapest front point of no worse objective; None when no point
-        is as good.
+        How much more it costs, in the second objective, than the cheapest front point that is at least as good; None when
+        no point is as good.
     relative : float
         Euclidean distance to the nearest front point, with both axes scaled to the extent of the front.
     """
@@ -115,7 +115,7 @@ class Front:
         Parameters
         ----------
         reference : (float, float), optional
-            By default the extremes of the front itself, where its end points count for nothing.
+            By default the extremes of the front itself; its end points then contribute no area.
         """
         if not self.solutions:
             return 0.0
@@ -240,7 +240,7 @@ def pareto(
     Parameters
     ----------
     problem : Problem
-        One that has a second objective. A limit of its own on that ends the front.
+        One that has a second objective. If the problem already limits that one, the front ends there.
     points : int or None, default 10
         So many points, at most 10,000, evenly spaced in the second objective, the extremes among them; None: every
         point of the front.
@@ -254,7 +254,8 @@ def pareto(
     workers : int, default 1
         Points solved at a time, for `MCLB`. With a time limit, more than one may change what is found.
     starts : sequence of array_like or Solution
-        Known placements, heuristics' answers: what each of them moves is a budget too, so that none beats the front.
+        Known placements, such as heuristics' answers: what each of them moves becomes a budget too, so that none of them
+        beats the front.
     checkpoint : str or Path, optional
         A .json file that each finished point is written to, and from which an interrupted run goes on. Two runs cannot
         write to one file at a time.

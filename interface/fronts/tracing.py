@@ -18,11 +18,12 @@ from keyshift.models.solution import Solution
 from keyshift.solving import answered
 
 BELOW = 1e-6
-"""A limit less by this share, where it is no whole number, forbids what the point before has: the checks' slack is smaller."""
+"""A limit that is not a whole number is lowered by this share, which is more than the check's slack: that rules out the
+point before it."""
 SHARE = 0.25
 """A point takes this share of the time left where the number of points is not known."""
 MOST_WHOLE = 100_000
-"""A whole front has at most so many points."""
+"""A whole front has at most this many points."""
 
 
 @dataclass(frozen=True)

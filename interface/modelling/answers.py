@@ -33,13 +33,13 @@ def read_answer(problem: Problem, path: str | Path, kind: str = "pyomo") -> Solu
     Raises
     ------
     InputError
-        For a file that is no solution, or one of another model.
+        For a file that is not a solution, or one of another model.
     """
     source = Path(path)
     try:
         text = source.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise InputError(f"{source}: is no solution file: it is no text") from None
+        raise InputError(f"{source}: is not a solution file: it is not text") from None
     except OSError as error:
         raise InputError(f"{source}: cannot be read: {error.strerror or error}") from None
     solver, values = parse_solution(text, source)
@@ -64,7 +64,7 @@ def parse_solution(text: str, source: Path) -> tuple[str, dict[str, float]]:
         return "CBC", _cbc(stripped, source)
     if any(line.startswith("# Primal solution values") for line in stripped):
         raise InputError(f"{source}: HiGHS found no solution to write there")
-    raise InputError(f"{source}: is no solution file of HiGHS, SCIP, CBC or Gurobi")
+    raise InputError(f"{source}: is not a solution file of HiGHS, SCIP, CBC or Gurobi")
 
 
 def _number(word: str, line: str, source: Path) -> float:
@@ -73,7 +73,7 @@ def _number(word: str, line: str, source: Path) -> float:
     except ValueError:
         raise InputError(f"{source}: {line[:60]!r} names no value") from None
     if not math.isfinite(value):
-        raise InputError(f"{source}: {line[:60]!r} is no finite value")
+        raise InputError(f"{source}: {line[:60]!r} is not a finite value")
     return value
 
 

@@ -19,7 +19,7 @@ from keyshift.models.guards import real, whole
 from keyshift.solving import MOST_SEED, interruptible, read_start
 
 MOST_CUTS = 200
-"""Of a changed model in whole numbers, answers that break the problem's rules are cut off this often, then offered."""
+"""How often an answer of a changed integer model that breaks the problem's rules is cut off before it is offered."""
 WORD = 2.5e-7
 """This share of the problem's scale is taken off a bound that rests on a solver's word alone."""
 

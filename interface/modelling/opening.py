@@ -69,7 +69,7 @@ def _entries(problem: Problem | type[Problem]) -> tuple[Statement, ...]:
     if isinstance(problem, type):
         name = str(getattr(problem, "name", ""))
         if name not in FORMULATIONS:
-            raise InputError(f"{problem.__name__} is no problem that keyshift knows: {', '.join(FORMULATIONS)}")
+            raise InputError(f"{problem.__name__} is not a problem that keyshift knows: {', '.join(FORMULATIONS)}")
         return FORMULATIONS[name].statements
     return formulation_of(problem).statements
 

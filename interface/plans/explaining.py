@@ -134,15 +134,15 @@ def explain(
     time_limit: float | None = 60.0,
     seed: int = 0,
 ) -> Explanation:
-    """Explain an answer: by arithmetic on the assignment, and for what else could be had, by solving.
+    """Explain an answer: its moves by arithmetic, and what looser limits would bring by solving.
 
     Parameters
     ----------
     problem : Problem
     solution : Solution or array_like, optional
-        The answer to explain; None has the problem solved first.
+        The answer to explain; with None the problem is solved first.
     min_gain : float, optional
-        Drop moves that are worth less than so much a unit of state, and say what that costs.
+        Drop moves that gain less than this for each unit of state, and say what that costs.
     marginals : bool, default True
         Solve the problem again with one more migration, node, entry, a little more theta and so on.
     method : str, optional
@@ -213,7 +213,7 @@ def _moves(problem: Problem, answer: Solution) -> tuple[pd.DataFrame, str]:
 def _doing_nothing(problem: Problem, answer: Solution) -> tuple[str, float | None]:
     workload = getattr(problem, "workload", None)
     if workload is None or answer.assignment is None or answer.assignment.ndim != 1:
-        return "doing nothing is no answer here", None
+        return "doing nothing is not an answer here", None
     report = problem.check(workload.current)
     if not report.feasible:
         return f"doing nothing breaks a rule: {report.violations[0]}", None

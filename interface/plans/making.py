@@ -26,9 +26,9 @@ from keyshift.solvers.plans.steps import Order, cut, order_of
 from keyshift.solving import interruptible
 
 MOMENT = 1e-3
-"""A key group without state still takes this share of the mean transfer, and at most so many seconds."""
+"""A key group without state still takes this share of the mean transfer, and at most this many seconds."""
 EXACT_UP_TO = 30
-"""The exact model is asked for phases of at most so many moves."""
+"""The exact model is asked for phases of at most this many moves."""
 
 
 def plan(
@@ -70,7 +70,7 @@ def plan(
     nodes_after : int, optional
         For a migration policy: the next node count.
     min_gain : float, optional
-        Drop moves that are worth less than so much a unit of state, least worthy first; a note says what that costs.
+        Drop moves that gain less than this for each unit of state, the least useful first; a note says what that costs.
     time_limit : float, optional
         Seconds for the exact schedules of small phases.
     seed : int, default 0
@@ -122,7 +122,7 @@ class _Work:
         held = _table([np.bincount(w.current, weights=u, minlength=way.nodes) for u in use], way.nodes)
         after = _table([np.bincount(reached.target, weights=u, minlength=way.nodes) for u in use], way.nodes)
         asked = _table([_limit(name, limits[name], way.nodes) for name in names], way.nodes)
-        # A node that is above its limit before or after whatever the order shall at least go no higher.
+        # A node above its limit before or after the plan, whatever the order, must at least go no higher.
         limit = np.maximum(asked, np.maximum(held, after))
         problem = TransferScheduling(
             source, target, _durations(w.state[moving] / slower), way.nodes, parallel,
@@ -172,7 +172,7 @@ def _limit(name: str, given: Any, nodes: int) -> FloatArray:
 
 
 def _durations(seconds: FloatArray) -> FloatArray:
-    """Seconds of every transfer; what has no state takes a moment all the same."""
+    """Seconds of every transfer; moving a key group without state takes a moment, too."""
     some = seconds[seconds > 0]
     moment = min(MOMENT, MOMENT * float(some.mean())) if some.size else MOMENT
     return np.where(seconds > 0, seconds, moment)

@@ -101,9 +101,9 @@ def remedies(
 
     Notes
     -----
-    Bisection over the value of a limit, with a proof or an answer at every step. An answer is better than its step: the
-    value it really needs is where the search goes on, so that the least value of a real limit is met exactly and
-    then proven by an attempt a millionth below it.
+    Bisection over the value of a limit, with a proof or an answer at every step. After an answer, the search goes on from
+    the value that this answer really needs, so that the least value of a real-valued limit is found exactly; an attempt
+    a millionth below then proves it.
     """
     wanted = np.inf if target is None else float(real("target", target, least=-np.inf, optional=False) or 0.0)
     seconds = real("time_limit", time_limit)
@@ -223,7 +223,7 @@ class RemedySearch:
         if limit.needed is None or solution.assignment is None:
             return otherwise
         needed = limit.needed(solution.assignment)
-        # The check allows for rounding, and so may be met by a hair less than the value asked.
+        # The check allows for rounding, so a value slightly below the one asked for may pass, too.
         return max(needed, otherwise) if limit.down else min(needed, otherwise)
 
     def _count_up(self, limit: Limit, budget: Budget) -> Remedy:

@@ -86,12 +86,12 @@ class Excess:
 
 
 def repair(problem: Problem, method: str | None = None, *, time_limit: float | None = 60.0, seed: int = 0) -> Solution:
-    """Answer a problem whose limits the current nodes already break: repair first, then the objective, never worse than now.
+    """Answer a problem whose limits are broken already: repair first, then the objective, and nothing gets worse.
 
-    No limit is exceeded by more than it is now, no node holds more of a resource than the larger of its capacity and what it
-    holds. Within that, the worst remaining share of the excess is made as small as the migration limits allow, and
-    then the problem's own objective is minimised. Where the problem has an answer that breaks nothing, that is the
-    answer.
+    No limit is exceeded by more than it is now, and no node ends up with more of a resource than the larger of its
+    capacity and what it holds now. Within that, the worst remaining share of the excess is made as small as the
+    migration limits allow, and then the problem's own objective is minimised. If the problem has a feasible answer,
+    that answer is returned.
 
     Parameters
     ----------

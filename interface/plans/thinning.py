@@ -52,7 +52,7 @@ class Thinned:
 
 
 def thin(problem: Problem, answer: Any, min_gain: float) -> Thinned:
-    """Drop moves worth less than `min_gain` a unit of state, the least worthy first, as long as no rule breaks.
+    """Drop moves that gain less than `min_gain` for each unit of state, the least useful first, as long as no rule breaks.
 
     The worth of a move is by how much the objective rises without it, and is computed anew after every drop: moves
     that are worth something only together are kept together. O(e^2) evaluations of the objective for e moves.

@@ -112,7 +112,7 @@ def replay(
     problem, options
         For the methods given by name.
     periods : int, optional
-        At most so many periods.
+        At most this many periods.
     load_model : LoadModel, optional
         What remote traffic costs; by default nothing.
     scaling : callable, optional
@@ -122,7 +122,7 @@ def replay(
     time_limit : float, optional
         Seconds for each plan. A limit that cuts plans short makes runs differ.
     memory : int, default 5
-        A move back to the node left at most so many periods ago counts as an oscillation.
+        A move back to the node left at most this many periods ago counts as an oscillation.
     checkpoint : str or Path, optional
         A directory. It is written to in one step after every plan; a later call with the same arguments and the same
         stream goes on from there - a killed run loses the plan under way, no more - and ends with the same results.

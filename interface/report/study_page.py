@@ -64,9 +64,7 @@ _GAPS = (
 _TIME = "Share of the instances on which a method reaches the best objective found within so many times the fastest's seconds."
 _GAP = "Share of the instances on which a method's gap to the best bound is at most so much."
 _DOTS = "A dot for each solve, on a scale of square roots; the bar is the median."
-_NAMES = (
-    "Draw such an instance with ks.family: the name says the family, its parameters and, after the slash, the seed."
-)
+_NAMES = "ks.family(name) draws such an instance again: the name says the family, its parameters and, after the slash, the seed."
 _WORST = (
     ("instance", "instance"),
     ("method", "method"),

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from keyshift.models import InputError
+from keyshift.models.files.fingerprint import problem_fingerprint
+from keyshift.models.files.schema import read_json
 from keyshift.models.files.writing import write_text
 from keyshift.models.solution import ROUNDING
+from keyshift.studies.drawing import family
 from keyshift.studies.tasks import Row
 from keyshift.version import __version__
 
@@ -21,11 +27,13 @@ HEADINGS = (
 )  # fmt: skip
 BETTER = 1e-9
 """Improvements below this share of the value are rounding."""
+ANSWERS = ".answers.json"
+"""The assignments are in a file beside the table, called like it: what the objectives are checked by."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of one instance; `version` is that of the last improvement."""
+    """What is known of one instance; `version` is that of the last improvement, `answer` is worth `objective`."""
 
     problem: str
     family: str
@@ -36,6 +44,7 @@ class Entry:
     bound: float | None = None
     bound_by: str = ""
     version: str = __version__
+    answer: Any = None
 
     def improved(self, row: Row) -> Entry:
         """With what a row has that is better."""
@@ -44,10 +53,29 @@ class Entry:
         if not row["same_problem"]:
             return made
         if objective is not None and (made.objective is None or objective < made.objective - _slack(made.objective)):
-            made = replace(made, objective=objective, objective_by=row["method"], version=__version__)
+            by = {"objective_by": row["method"], "answer": row["assignment"], "version": __version__}
+            made = replace(made, objective=objective, **by)
         if bound is not None and (made.bound is None or bound > made.bound + _slack(made.bound)):
             made = replace(made, bound=bound, bound_by=row["method"], version=__version__)
         return made
+
+    def wrong(self) -> list[str]:
+        """What is not so: draw the instance anew, check the answer without any solver, hold the bound against it."""
+        ((_, problem),) = family(self.instance)
+        if problem_fingerprint(problem) != self.fingerprint:
+            return [f"{self.instance}: the generator draws another instance now"]
+        if self.objective is None:
+            return []
+        if self.answer is None:
+            return [f"{self.instance}: no answer is kept for the objective {self.objective:.12g}"]
+        report = problem.check(np.array(self.answer))
+        found = [f"{self.instance}: {violation}" for violation in report.violations]
+        slack = max(ROUNDING, BETTER) * max(abs(self.objective), abs(report.objective))
+        if abs(report.objective - self.objective) > slack:
+            found.append(f"{self.instance}: the answer is worth {report.objective:.12g}, not {self.objective:.12g}")
+        if self.bound is not None and self.bound > self.objective + max(ROUNDING, BETTER) * abs(self.objective):
+            found.append(f"{self.instance}: the bound {self.bound:.12g} is above the objective {self.objective:.12g}")
+        return found
 
 
 @dataclass(frozen=True)
@@ -83,13 +111,18 @@ class BestKnown:
             raise InputError(f"{path} is no readable CSV ({str(error)[:100]})") from None
         if tuple(frame.columns) != HEADINGS:
             raise InputError(f"{path} must have the columns {', '.join(HEADINGS)}")
+        beside = Path(path).with_suffix(ANSWERS)
+        answers = read_json(beside) if beside.exists() else {}
+        if not isinstance(answers, dict):
+            raise InputError(f"{beside} must hold one JSON object: an answer for each fingerprint")
         made = {}
         for record in frame.to_dict("records"):
             for name in ("objective", "bound"):
                 if not isinstance(record[name], float | int):
                     raise InputError(f"{path}: {name} of {record['instance']} is {record[name]!r}, which is no number")
                 record[name] = None if pd.isna(record[name]) else float(record[name])
-            made[record["fingerprint"]] = Entry(**{str(name): value for name, value in record.items()})
+            answer = answers.get(record["fingerprint"])
+            made[record["fingerprint"]] = Entry(**{str(k): v for k, v in record.items()}, answer=answer)
         return cls(made)
 
     def of(self, fingerprint: str) -> Entry | None:
@@ -124,10 +157,17 @@ class BestKnown:
                 )
         return found
 
+    def wrong(self) -> list[str]:
+        """Check every objective by its answer, without any solver, and every bound against it; a sentence for each defect."""
+        return [sentence for entry in self.entries.values() for sentence in entry.wrong()]
+
     def write(self, path: str | Path) -> list[str]:
-        """Write the table, whole or not at all, sorted so that versions can be compared line by line."""
+        """Write the table and its answers, sorted so that versions can be compared line by line."""
         frame = self.to_frame().sort_values(["problem", "family", "instance"], kind="stable")
-        write_text(path, frame.to_csv(index=False, lineterminator="\n", float_format="%.12g"))
+        answers = {mark: entry.answer for mark, entry in sorted(self.entries.items()) if entry.answer is not None}
+        lines = [f"{json.dumps(mark)}: {json.dumps(answer, separators=(',', ':'))}" for mark, answer in answers.items()]
+        write_text(Path(path).with_suffix(ANSWERS), "{\n" + ",\n".join(lines) + "\n}\n")
+        write_text(path, frame.to_csv(index=False, lineterminator="\n"))
         return list(self.changed)
 
     def to_frame(self) -> pd.DataFrame:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from keyshift.catalogue.families import FAMILIES, Family
-from keyshift.catalogue.options import check_option
+from keyshift.catalogue.options import check_option, read_option
 from keyshift.models import InputError, Problem
 from keyshift.models.guards import whole
 
 MOST_INSTANCES = 1_000_000
+_NAME = re.compile(r"([\w-]+)(?:\((.*)\))?/(\d+)")
+"""What an instance is called: a family, parameters where some were given, a seed."""
 
 
 def families(problem: str | None = None) -> list[Family]:
@@ -36,7 +39,7 @@ def family(name: str, *, count: int = 1, seed: int = 0, **parameters: Any) -> Dr
     Parameters
     ----------
     name : str
-        One of `families`.
+        One of `families`; or the name of an instance that was drawn before, which draws that one again.
     count : int, default 1
         Instances for each choice of parameters: of the seeds ``seed``, ``seed + 1``, ...
     seed : int, default 0
@@ -56,6 +59,10 @@ def family(name: str, *, count: int = 1, seed: int = 0, **parameters: Any) -> Dr
     InputError
         For an unknown family or parameter, before anything is drawn.
     """
+    if _NAME.fullmatch(name):
+        if parameters or count != 1 or seed != 0:
+            raise InputError(f"{name} is one instance: it takes no parameters, no count and no seed")
+        name, seed, parameters = _said(name)
     drawn = find_family(name)
     count = whole("count", count, least=1, most=MOST_INSTANCES, optional=False) or 1
     first = whole("seed", seed, least=0, optional=False) or 0
@@ -67,6 +74,28 @@ def find_family(name: str) -> Family:
     if name not in FAMILIES:
         raise InputError(f"there is no family {name!r:.60}; choose one of {', '.join(FAMILIES)}")
     return FAMILIES[name]
+
+
+def is_instance(name: str) -> bool:
+    """Whether a name is that of an instance, such as ``"hard-step(kind=ties)/3"``, not of a family."""
+    return _NAME.fullmatch(name) is not None
+
+
+def _said(instance: str) -> tuple[str, int, dict[str, Any]]:
+    """Family, seed and parameters that an instance's name says."""
+    found = _NAME.fullmatch(instance)
+    assert found is not None
+    name, said, seed = found.groups()
+    drawn = find_family(name)
+    pairs = [pair.partition("=") for pair in (said or "").split(",") if pair]
+    for parameter, _, _ in pairs:
+        if parameter not in drawn.parameters:
+            raise InputError(f"{instance}: family {name!r} has no parameter {parameter!r}")
+    return (
+        name,
+        int(seed),
+        {key: None if text == "None" else read_option(drawn.function, key, text) for key, _, text in pairs},
+    )
 
 
 def family_of(instance: str) -> str:

@@ -112,6 +112,10 @@ class Study:
         """Bounds that lie above a checked objective of the same instance: defects, a sentence each."""
         return self.known.contradictions(self.rows)
 
+    def improvements(self) -> list[str]:
+        """What this study found better than the table that it was compared with, a sentence each."""
+        return list(self.known.updated(self.rows).changed)
+
     def update_best(self, path: str | Path) -> list[str]:
         """Write what this study found better into the table of best known answers; returns what improved."""
         return self.known.updated(self.rows).write(path)

@@ -20,8 +20,8 @@ from keyshift.models.workload import IntArray
 class AllocationCpSat(CpSatStages):
     """The model of [Madsen2016], section 4.3.1, in whole numbers, one method for each family of constraints.
 
-    Loads and the mean become whole numbers of a unit of load distance (`WholeDistances`), costs and uses of resources
-    such of their own (`Knapsack`). Where that rounds, it widens: the model admits whatever the check admits, and
+    Loads and the mean become whole multiples of a unit of load distance (`WholeDistances`); costs and uses of resources
+    have units of their own (`Knapsack`). Where that rounds, it widens: the model admits whatever the check admits, and
     `forbid` cuts off what it admits beyond that. `bound` turns the solver's integer bound back into one that holds for
     the original numbers.
 
@@ -86,7 +86,7 @@ class AllocationCpSat(CpSatStages):
         return 1 if here is None else 1 - here
 
     def migration_limits(self) -> None:
-        """(2) The key groups that leave their node cost, and number, no more than allowed."""
+        """(2) The key groups that leave their node are no more, and cost no more, than allowed."""
         leaves = [self.leaves(k) for k in range(self.workload.key_groups)]
         most = self.problem.max_migrations
         if most is not None and most < len(leaves):

@@ -58,9 +58,9 @@ class KeyGroupAllocation(Prioritised):
     workload : Workload
         p key groups on n nodes; only the last window of `load` counts.
     max_migrations : int, optional
-        At most so many key groups move ([Madsen2016], section 5).
+        At most this many key groups move ([Madsen2016], section 5).
     max_migration_cost : float, optional
-        At most so much migration cost, in units of ``alpha * state`` ([Madsen2016], eq. 2).
+        The most that migrations may cost, in units of ``alpha * state`` ([Madsen2016], eq. 2).
     alpha : float, default 1
         Migration cost of one unit of state.
     mean : {"exact", "ceiling"}, default "exact"

@@ -15,7 +15,7 @@ from keyshift.models.workload import IntArray
 
 Objective = Literal["distance", "deviation_sum"] | tuple[float, float]
 NEGLIGIBLE = 1e-8
-"""HiGHS drops coefficients below 1e-9, and errs near it: loads of so small a share of the mean are left out by us."""
+"""HiGHS drops coefficients below 1e-9, and errs near it: we leave out loads that are so small a share of the mean."""
 
 
 class AllocationPyomo(PyomoStages):
@@ -29,8 +29,8 @@ class AllocationPyomo(PyomoStages):
     max_distance : float, optional
         Upper limit on d, which the second stage takes from the first.
     negligible : float, default 0
-        Loads below so much of the mean, or of the largest on the same node, are left out of (3), and all added to
-        the right side of (4): a relaxation, for solvers that lose what is so small.
+        Loads below this share of the mean, or of the largest load on the same node, are left out of (3) and all added
+        to the right side of (4): a relaxation, for solvers that lose such small numbers.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class AllocationPyomo(PyomoStages):
         return [pyo.quicksum(self.model.x[k, i] for i in self.open[k]) for k in key_groups]
 
     def migration_limits(self) -> None:
-        """(2) The key groups that leave their node cost, and number, no more than allowed."""
+        """(2) The key groups that leave their node are no more, and cost no more, than allowed."""
         m, problem, p = self.model, self.problem, self.workload.key_groups
         m.covers = pyo.ConstraintList()
         if problem.cost_limit is not None and problem.cost_limit.binds:

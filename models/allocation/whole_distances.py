@@ -1,4 +1,4 @@
-"""Load distances in whole numbers: (3) and (4) of `KeyGroupAllocation` for solvers that know no others."""
+"""Load distances in whole numbers: (3) and (4) of `KeyGroupAllocation` for solvers that only know integers."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ class WholeDistances:
         return math.floor((Fraction(distance) + Fraction(self.doubt)) * self.unit)
 
     def distance(self, whole: int) -> float:
-        """A float not above any distance of so many whole units, as floats give it."""
+        """A float not above any distance of this many whole units, as floats give it."""
         return max(0.0, float(Fraction(max(whole, 0)) / self.unit) * (1 - EPSILON) - self.doubt)

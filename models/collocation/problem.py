@@ -96,7 +96,7 @@ class CollocatedAllocation(Prioritised):
     Source: [Madsen2016], section 4.3.2, which declines this model as quadratic; the products
     :math:`x_{ik} x_{il}` are linearised in (10) and (11). Size: n (p + pairs) variables. When the current nodes
     break (8) or (9) and no assignment within the migration limits mends it, the problem is infeasible; the paper's
-    way out, to mend the balance first, is `KeyGroupAllocation`, and `replay` takes it.
+    way out, to restore the balance first, is `KeyGroupAllocation`, and `replay` takes it.
     """
 
     name: ClassVar[str] = "collocated-allocation"
@@ -136,7 +136,7 @@ class CollocatedAllocation(Prioritised):
             raise InputError("the workload has no traffic, which collocation is about")
         if model.per_tuple > 0 and "load" in (self.resource_capacity or {}):
             raise InputError(
-                "resource_capacity names 'load', which with a cost of remote traffic is no fixed number for a key group"
+                "resource_capacity names 'load', which with a cost of remote traffic is not a fixed number for a key group"
             )
 
     # Data of the formulation ------------------------------------------------------------------------------------

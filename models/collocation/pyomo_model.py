@@ -29,7 +29,7 @@ class CollocationPyomo(AllocationPyomo):
         Pairs that get a z where both ends are open; None gives one to all. What the others may add to the collocated
         traffic is then bounded by `beyond`, so that the model is a relaxation. Only where remote traffic costs no load.
     beyond : ndarray, shape (p, n), optional
-        Share of all traffic by which moving k to i may raise the collocated traffic over pairs without a z, above today's.
+        By what share of all traffic moving k to i may raise the collocated traffic of pairs without a z, above today's.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ def synthetic_workload(
     noise : float, default 0.05
         Half-width of the uniform fluctuation of every key group's load.
     drain : int, default 0
-        So many of the nodes that do not drift, the last ones, are marked draining.
+        How many of the nodes that do not drift, counted from the last, are marked draining.
 
     Returns
     -------

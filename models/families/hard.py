@@ -171,7 +171,7 @@ def _tasks(kind: Kind, tasks: int, nodes: int, seed: int) -> Workload:
 
 
 def _least_tau(w: Workload, counts: list[int], rise: float) -> float:
-    """A tolerance at which each count has a partition; with a `rise` of 0 it is nearly the least that has."""
+    """A tolerance at which each count has a partition; with a `rise` of 0 it is nearly the smallest one."""
     low, high = 0.0, float(w.key_groups)
     for _ in range(40):
         middle = (low + high) / 2
@@ -185,7 +185,7 @@ def _least_tau(w: Workload, counts: list[int], rise: float) -> float:
 def hard_step(
     *, seed: int = 0, kind: Kind = "ties", tasks: int = 48, nodes: int = 6, nodes_after: int = 7
 ) -> IntervalMigration:
-    """One change; on the boundary the tolerance is the least that has a partition."""
+    """One change; on the boundary the tolerance is the smallest that has a partition."""
     w = _tasks(kind, tasks, nodes, seed)
     return IntervalMigration(w, nodes_after, _least_tau(w, [nodes_after], 0.0 if kind == "boundary" else 0.1))
 

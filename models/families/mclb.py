@@ -35,7 +35,7 @@ def key_shares(keys: Keys, key_groups: int = 100, spread: float | None = None, e
     Notes
     -----
     The paper gives neither a standard deviation nor an exponent, and says that both means are set the same; a Zipf law on
-    1..100 with the mean of a centred Gaussian would be no law of head and tail. These are our values.
+    1..100 with the mean of a centred Gaussian would have neither head nor tail. These are our values.
     """
     k = np.arange(1, key_groups + 1)
     if keys == "gaussian":
@@ -166,7 +166,7 @@ def guo_movement(
 ) -> MovementWithinLimits:
     """Bring every node within ``width`` of the mean load, in the setting of ELB ([Guo2018], sections 3 and 5).
 
-    Loads are those of one window. A limit below the largest key group's load is raised to it, or nothing would do.
+    Loads are those of one window. A limit below the largest key group's load is raised to it: there is no answer below it.
     """
     w = section_5_stream(keys, nodes=nodes, key_groups=key_groups, windows=1, seed=seed)
     mean = float(w.last_load.sum()) / nodes

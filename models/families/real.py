@@ -7,6 +7,7 @@ import json
 import os
 import warnings
 import zlib
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -34,6 +35,12 @@ COLUMNS = ["tailnum", "carrier", "origin", "dest", "dep_delay", "arr_delay"]
 
 def flights() -> pd.DataFrame:
     """New York's flights of 2013 with a column ``ts``: the scheduled departure, in UTC, of 52 whole weeks."""
+    return _flights().copy()
+
+
+@cache
+def _flights() -> pd.DataFrame:
+    """Read once a process: it takes seconds."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the data package's own import is deprecated
@@ -44,6 +51,15 @@ def flights() -> pd.DataFrame:
 
     log = table[COLUMNS].assign(ts=pd.to_datetime(table["time_hour"], utc=True))
     return log[log["ts"].dt.strftime("%Y-%m-%d").between(FIRST_DAY, LAST_DAY)]
+
+
+@cache
+def _flights_by_plane() -> tuple[IntArray, IntArray, IntArray]:
+    """Week and plane of each flight whose plane is known, and the checksum of each plane's tail number."""
+    log = _flights().dropna(subset=["tailnum"])
+    week = (log["ts"] - log["ts"].min().floor("D")).dt.days.to_numpy() // 7
+    planes, index = np.unique(log["tailnum"].to_numpy(dtype=str), return_inverse=True)
+    return week, index, np.array([zlib.crc32(plane.encode()) for plane in planes])
 
 
 def data_file(name: str) -> Path:
@@ -66,10 +82,8 @@ def flight_workload(week: int, nodes: int = 20, key_groups: int = 100) -> Worklo
         0 to 51: the last window; earlier weeks count for the state only.
     """
     week = guards.whole("week", week, least=0, most=WEEKS - 1, optional=False) or 0
-    log = flights().dropna(subset=["tailnum"])
-    number = (log["ts"] - log["ts"].min().floor("D")).dt.days.to_numpy() // 7
-    planes, index = np.unique(log["tailnum"].to_numpy(dtype=str), return_inverse=True)
-    group = np.array([zlib.crc32(plane.encode()) % key_groups for plane in planes])
+    number, index, checksum = _flights_by_plane()
+    group = checksum % key_groups
     load = np.bincount(group[index[number == week]], minlength=key_groups).astype(np.float64)
     met = np.unique(index[number <= week])
     state = np.bincount(group[met], minlength=key_groups).astype(np.float64)
@@ -88,7 +102,7 @@ def flights_routing(
     *, seed: int = 0, nodes: int = 10, theta_max: float = 0.02, max_table_size: int = 200
 ) -> MixedRouting:
     """The year's flights by aeroplane, one key each; the seed turns the hash."""
-    count = flights()["tailnum"].dropna().value_counts().to_numpy(dtype=np.float64)
+    count = _flights()["tailnum"].dropna().value_counts().to_numpy(dtype=np.float64)
     return _routed(count, nodes, theta_max, max_table_size, seed)
 
 

@@ -18,7 +18,7 @@ LOGNORMAL = {"ln1": (1.789, 2.366, 16_000), "ln2": (2.245, 1.133, 1_100)}
 """Mean and deviation of the logarithm, and keys. The journal version leaves out the first two: these are from memory of the
 conference version (ICDE 2015, section V), from which they should be checked."""
 WEEKS, TRENDING = 20, 100
-"""The drifting stream: popularity is dealt out anew every week among so many of the most popular keys."""
+"""The drifting stream: popularity is dealt out anew every week among this many of the most popular keys."""
 
 
 def draw_keys(rng: np.random.Generator, shares: FloatArray, messages: int) -> IntArray:

@@ -26,7 +26,7 @@ def read_archive(path: str | Path) -> dict[str, np.ndarray]:
     Raises
     ------
     InputError
-        If it is none, is compressed, torn, or declares an array of another size than it holds.
+        If it is not an archive, is compressed or torn, or declares an array of another size than it holds.
     """
     source = Path(path)
     held = size_of(source)
@@ -39,15 +39,15 @@ def read_archive(path: str | Path) -> dict[str, np.ndarray]:
     except InputError:
         raise
     except (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, NotImplementedError) as error:
-        raise InputError(f"{source} is no archive of arrays ({reason(error)})") from None
+        raise InputError(f"{source} is not an archive of arrays ({reason(error)})") from None
     except (zipfile.BadZipFile, RuntimeError, SyntaxError, OverflowError, MemoryError) as error:
-        raise InputError(f"{source} is no archive of arrays ({reason(error)})") from None
+        raise InputError(f"{source} is not an archive of arrays ({reason(error)})") from None
 
 
 def _array(source: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """One array; its header is compared with what there is before anything is allocated."""
     if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
-        raise InputError(f"{source}: {member.filename!r:.60} is no array, or compressed")
+        raise InputError(f"{source}: {member.filename!r:.60} is not an array, or compressed")
     with archive.open(member) as stream:
         version = np.lib.format.read_magic(stream)
         readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}

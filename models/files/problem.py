@@ -44,7 +44,7 @@ def pose(name: str, data: Any, parameters: Mapping[str, Any]) -> Problem:
     Raises
     ------
     InputError
-        For a name that is none, and for whatever the problem refuses.
+        For an unknown name, and for whatever the problem refuses.
     """
     if name not in FORMULATIONS:
         raise InputError(f"problem = {name!r}: there are {', '.join(FORMULATIONS)}")
@@ -117,13 +117,13 @@ def decode(value: Any) -> Any:
         raise InputError(f"{sorted(value)}: one word should say what this is")
     ((kind, content),) = value.items()
     if kind not in _DECODERS:
-        raise InputError(f"{kind!r} is none of {', '.join(_DECODERS)}")
+        raise InputError(f"{kind!r} must be one of {', '.join(_DECODERS)}")
     try:
         return _DECODERS[kind](content)
     except InputError:
         raise
     except (TypeError, ValueError, ArithmeticError, KeyError, IndexError, AttributeError):
-        raise InputError(f"this is no {kind}: {str(content)[:60]}") from None
+        raise InputError(f"not a readable {kind}: {str(content)[:60]}") from None
 
 
 def _sparse(content: Any) -> sp.csr_array:

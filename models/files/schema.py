@@ -126,11 +126,11 @@ def parse_json(text: str, of: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_once)
     except RecursionError:
-        raise InputError(f"{of} is no JSON that can be read: it is nested too deeply") from None
+        raise InputError(f"{of} is not readable JSON: it is nested too deeply") from None
     except InputError as error:
         raise InputError(f"{of} {error}") from None
     except ValueError as error:
-        raise InputError(f"{of} is no JSON ({reason(error)})") from None
+        raise InputError(f"{of} is not JSON ({reason(error)})") from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def read_text(file: Path, most: int) -> str:
     try:
         return read_bytes(file, most).decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"{file} is no text: byte {error.start} is not UTF-8") from None
+        raise InputError(f"{file} is not text: byte {error.start} is not UTF-8") from None
 
 
 def read_bytes(file: Path, most: int) -> bytes:
@@ -179,7 +179,7 @@ def size_of(file: Path) -> int:
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         raise InputError(f"{file} cannot be read ({reason(error)})") from None
     if not stat.S_ISREG(about.st_mode):
-        raise InputError(f"{file} is no regular file")
+        raise InputError(f"{file} is not a regular file")
     return about.st_size
 
 

@@ -43,7 +43,7 @@ HIGH, LOW = 2.0**10, 2.0**44
 """Scales of the whole numbers that a fractional sum is kept in."""
 
 DRIVER_ROWS = 5_000_000
-"""So many rows of one table, or numbers of one matrix, may be held, unless the caller says otherwise."""
+"""How many rows of one table, or numbers of one matrix, may be held unless the caller says otherwise."""
 
 
 def read_statistics(
@@ -60,7 +60,7 @@ def read_statistics(
 
     `nodes` (with the places and draining nodes that were given then) and `placement` default to those with which the
     statistics were written, `end` - the number of the window to
-    end with - to the last one; `last` takes only so many windows up to it.
+    end with - to the last one; `last` takes only this many windows up to it.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def assemble(
     current : array_like of int, shape (p,), optional
         Where the key groups run now. Default: where the placement puts them.
     draining : sequence of int, optional
-        Nodes that are to go.
+        Nodes to be removed.
     placement : str, default "ranges"
         Key group -> node, see `keyshift.models.placement`. It also is the workload's `home`.
     traffic : {"tuples", "bytes"}, default "tuples"

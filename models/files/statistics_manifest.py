@@ -66,7 +66,7 @@ class RunPart(Part):
 
 
 class NodesPart(Part):
-    """What is known of the nodes: their capacities, those that are to go, and where each key group runs now."""
+    """What is known of the nodes: their capacities, those to be removed, and where each key group runs now."""
 
     capacities: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] | None = None
     draining: list[Annotated[int, Field(ge=0, lt=MOST_NODES)]] | None = None

@@ -32,7 +32,7 @@ MOST_NUMBERS = 2**25
 MOST_BYTES = 2**30
 """Bytes that one table may take, uncompressed."""
 UNSUSPICIOUS = 2**27
-"""Up to so many bytes a footer may err: some writers count the bytes packed."""
+"""Up to this many bytes a footer may err: some writers count the bytes packed."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def read_table(
     except InputError:
         raise
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError, MemoryError) as error:
-        raise InputError(f"{file} is no readable Parquet file ({reason(error)})") from None
+        raise InputError(f"{file} is not a readable Parquet file ({reason(error)})") from None
 
 
 def count_rows(file: Path) -> int:
@@ -114,7 +114,7 @@ def count_rows(file: Path) -> int:
     try:
         return int(pq.read_metadata(file).num_rows)
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise InputError(f"{file} is no readable Parquet file ({reason(error)})") from None
+        raise InputError(f"{file} is not a readable Parquet file ({reason(error)})") from None
 
 
 def _expect_size(file: Path, found: int, rows: int | None, most: int) -> None:
@@ -129,7 +129,7 @@ def _expect_size(file: Path, found: int, rows: int | None, most: int) -> None:
 def _expect_bytes(file: Path, about: Any) -> None:
     """Refuse a table that unpacks to more than `MOST_BYTES`, or to more than it declares.
 
-    By row group: pyarrow's `ColumnChunkMetaData` ends the whole process where a flipped bit spoils a column's statistics.
+    By row group: pyarrow's `ColumnChunkMetaData` crashes the whole process where a flipped bit spoils a column's statistics.
     """
     total = sum(max(0, about.row_group(group).total_byte_size) for group in range(about.num_row_groups))
     if total > MOST_BYTES:

@@ -88,21 +88,21 @@ def write_workload(workload: Workload, path: str | Path, *, overwrite: bool = Fa
     workload : Workload
     path : str or Path
         Ending in ``.json``: one file. Otherwise a directory of Parquet tables. A workload that is there already is
-        replaced; files in its directory that are no part of it stay.
+        replaced; other files in its directory stay.
     overwrite : bool, default False
         Replace a ``.json`` file even if it holds something else.
 
     Raises
     ------
     InputError
-        If the path exists and is something else than a workload, or cannot be written.
+        If the path exists and is not a workload, or cannot be written.
     """
     target = Path(path)
     if not target.absolute().parent.is_dir():
         raise InputError(f"{target}: the folder {target.absolute().parent} does not exist")
     if target.suffix == ".json":
         if not overwrite and target.exists() and not _is_ours(target):
-            raise InputError(f"{target} exists and is no workload that keyshift wrote: it is not overwritten")
+            raise InputError(f"{target} exists and is not a workload that keyshift wrote: it is not overwritten")
         text = json.dumps(_content(workload))
         write_text(target, text)
     elif target.exists() or target.is_symlink():
@@ -174,7 +174,7 @@ def _content(workload: Workload) -> dict[str, Any]:
 
 
 def _is_ours(file: Path) -> bool:
-    """Whether a file begins as those begin that we write, in this version or an earlier one."""
+    """Whether a file begins like those that this version, or an earlier one, writes."""
     if not file.is_file():
         return False
     try:
@@ -219,7 +219,7 @@ def _traffic_from_triples(triples: list[list[float]], key_groups: int) -> sp.csr
         for name, value in zip(("src", "dst"), triple, strict=False):
             if not (0 <= value < key_groups and value == int(value)):
                 raise InputError(
-                    f"traffic.{name}[{position}] = {value:g} is no key group: they are numbered 0 to {key_groups - 1}"
+                    f"traffic.{name}[{position}] = {value:g} is not a key group: they are numbered 0 to {key_groups - 1}"
                 )
     src, dst, tuples = zip(*triples, strict=True) if triples else ((), (), ())
     return sparse(np.array(src, dtype=np.int64), np.array(dst, dtype=np.int64), np.array(tuples), key_groups)

@@ -115,7 +115,7 @@ def create_tables(workload: Workload, target: Path) -> None:
 def replace_tables(workload: Workload, target: Path) -> None:
     """New tables beside the old ones; then the manifest, in one step; then the old ones go."""
     if not (target / MANIFEST).is_file():
-        raise InputError(f"{target} exists and is no workload: it is not overwritten")
+        raise InputError(f"{target} exists and is not a workload: it is not overwritten")
     read_file(target / MANIFEST, WorkloadManifest)  # somebody else's file of that name stays
     with only_writer(target, str(target)):
         kept = _write_tables(workload, target, f"-{uuid.uuid4().hex[:8]}")
@@ -155,7 +155,7 @@ def _sums(columns: dict[str, Any]) -> dict[str, float]:
 def read_tables(source: Path, most: int) -> Workload:
     """The workload of a directory; `most` numbers are allowed in one table, or in the matrix of loads."""
     if not (source / MANIFEST).is_file():
-        raise InputError(f"{source} is no workload: it has no {MANIFEST}")
+        raise InputError(f"{source} is not a workload: it has no {MANIFEST}")
     about = read_file(source / MANIFEST, WorkloadManifest)
     p, m = about.key_groups, about.windows
     if max(p * m, p, about.nodes) > most:
@@ -251,7 +251,7 @@ def _verify_sums(file: Path, columns: dict[str, np.ndarray], sums: dict[str, flo
 
 
 def sparse(src: np.ndarray, dst: np.ndarray, tuples: np.ndarray, key_groups: int) -> sp.csr_array:
-    """Traffic as a matrix; `InputError` for an end that is no key group."""
+    """Traffic as a matrix; `InputError` for an end that is not a key group."""
     import scipy.sparse as sp
 
     for name, side in (("src", src), ("dst", dst)):
@@ -259,6 +259,6 @@ def sparse(src: np.ndarray, dst: np.ndarray, tuples: np.ndarray, key_groups: int
         if wrong.any():
             at = int(np.argmax(wrong))
             raise InputError(
-                f"traffic.{name}[{at}] = {side[at]} is no key group: they are numbered 0 to {key_groups - 1}"
+                f"traffic.{name}[{at}] = {side[at]} is not a key group: they are numbered 0 to {key_groups - 1}"
             )
     return sp.csr_array((tuples, (src, dst)), shape=(key_groups, key_groups), dtype=np.float64)

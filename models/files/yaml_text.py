@@ -83,18 +83,18 @@ def parse_yaml(text: str, of: str) -> Any:
     Raises
     ------
     InputError
-        If it is no YAML, is nested too deeply, or stands for too many values.
+        If it is not YAML, is nested too deeply, or stands for too many values.
     """
     if len(text) > MOST_YAML:
         raise InputError(f"{of} has {len(text):,} characters; at most {MOST_YAML:,} are read")
     if _depth(text) > MOST_DEPTH:
-        raise InputError(f"{of} is no readable YAML: it is nested more than {MOST_DEPTH} deep")
+        raise InputError(f"{of} is not readable YAML: it is nested more than {MOST_DEPTH} deep")
     try:
         return yaml.load(text, Loader=_Loader)
     except RecursionError:
-        raise InputError(f"{of} is no readable YAML: it is nested too deeply") from None
+        raise InputError(f"{of} is not readable YAML: it is nested too deeply") from None
     except (yaml.YAMLError, ValueError, TypeError) as error:
-        raise InputError(f"{of} is no readable YAML: {' '.join(str(error).split())[:200]}") from None
+        raise InputError(f"{of} is not readable YAML: {' '.join(str(error).split())[:200]}") from None
 
 
 def _depth(text: str) -> int:

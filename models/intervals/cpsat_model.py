@@ -107,7 +107,7 @@ class IntervalCpSat:
                     self.model.add(self.x[t, i, start - 1] + self.x[t, i, end - 1] <= 1)
 
     def node_counts(self) -> None:
-        """(4) At most so many nodes carry tasks."""
+        """(4) At most this many nodes carry tasks."""
         for t, (nodes_after, _) in enumerate(self.steps):
             row = sum(self.b[t, i, k] for i in self.nodes for k in self.tasks) <= nodes_after
             self.model.add(row).with_name(f"nodes_after[t{t}]")

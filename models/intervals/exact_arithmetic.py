@@ -86,7 +86,7 @@ class Prefix:
         return bisect_right(self._search, self._search[position] + limit) - 1
 
     def least_intervals(self, limit: int, most: int) -> tuple[int, int]:
-        """Cut greedily from the left, at most so many times: (intervals used, position reached)."""
+        """Cut greedily from the left, at most this many times: (intervals used, position reached)."""
         position = used = 0
         while position < self.tasks and used < most:
             further = self.reach(position, limit)
@@ -96,7 +96,7 @@ class Prefix:
         return used, position
 
     def least_limit(self, intervals: int) -> int:
-        """The smallest limit under which so many intervals cover all tasks (bisection over whole numbers)."""
+        """The smallest limit under which this many intervals cover all tasks (bisection over whole numbers)."""
         low, high = max(self.heaviest, -(-self.total // intervals)), self.total
         while low < high:
             middle = (low + high) // 2
@@ -107,13 +107,13 @@ class Prefix:
         return low
 
     def smallest_tau(self, nodes: int) -> Fraction:
-        """The smallest tau >= 0 for which so many nodes can carry all tasks in intervals."""
+        """The smallest tau >= 0 for which this many nodes can carry all tasks in intervals."""
         if self.total == 0:
             return Fraction(0)
         return max(Fraction(0), Fraction(self.least_limit(nodes) * nodes, self.total) - 1)
 
     def conflict(self, tau: Fraction, nodes: int) -> str | None:
-        """Why so many nodes cannot carry all tasks: the task or the prefix that blocks; None when they can."""
+        """Why this many nodes cannot carry all tasks: the task or the prefix that blocks; None when they can."""
         limit = self.limit(tau, nodes)
         _, position = self.least_intervals(limit, nodes)
         if position == self.tasks:

@@ -1,4 +1,4 @@
-"""Which node takes which interval: the statements' way from cuts back to an assignment."""
+"""Which node takes which interval: how the statements get from cuts back to an assignment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def open_nodes(problem: IntervalMigration | MigrationSequence) -> list[int]:
 
 
 def partners(before: IntArray, cuts: IntArray, state: FloatArray) -> IntArray:
-    """For each interval the old node that it stays on where most state is to stay in all, -1 for none.
+    """For each interval the old node that it stays on, so that most state stays in all; -1 for none.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def partners(before: IntArray, cuts: IntArray, state: FloatArray) -> IntArray:
     cuts : ndarray
         The new intervals' ends, from 0 to m.
     state : ndarray, shape (m,)
-        What staying is worth; 0 where a task has to leave.
+        What a task is worth that stays; 0 where it has to leave.
     """
     old = cuts_of(before)
     sums = np.concatenate(([0.0], np.cumsum(state)))
@@ -44,7 +44,7 @@ def partners(before: IntArray, cuts: IntArray, state: FloatArray) -> IntArray:
 
 
 def labelled(before: IntArray, cuts: IntArray, state: FloatArray, open_nodes: Iterable[int]) -> IntArray:
-    """The assignment to a partition that keeps most state in place; what stays nowhere takes the lowest free nodes."""
+    """The assignment to a partition that keeps most state in place; intervals that keep nothing take the lowest free nodes."""
     nodes = partners(before, cuts, state)
     taken = set(nodes.tolist())
     free = [i for i in open_nodes if i not in taken]

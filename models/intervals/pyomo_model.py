@@ -115,7 +115,7 @@ class IntervalPyomo:
                     m.load_limit.add(too_heavy)
 
     def node_counts(self) -> None:
-        """(4) At most so many nodes carry tasks."""
+        """(4) At most this many nodes carry tasks."""
         self.model.nodes_after = pyo.Constraint(
             range(len(self.steps)),
             rule=lambda m, t: sum(m.b[t, i, k] for i in self.nodes for k in self.tasks) <= self.steps[t][0],

@@ -54,7 +54,7 @@ class MCLB(Problem):
     workload : Workload
         p key groups on n equal nodes; all m windows of `load` count.
     max_state_moved : float, optional
-        At most so much state moves, in units of `state`. None: no budget.
+        The most state that may move, in units of `state`. None: no budget.
 
     Raises
     ------

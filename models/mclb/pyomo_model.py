@@ -10,6 +10,9 @@ import pyomo.environ as pyo
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.workload import FloatArray, IntArray
 
+NO_DEVIATION = 1e-6
+"""A deviation whose square is nothing, in units in which loads are near 1."""
+
 
 class MCLBPyomo:
     """The model of [Guo2018], section 2, one method for each family of constraints; numbers as in `MCLB`.
@@ -112,10 +115,15 @@ class MCLBPyomo:
         self.model.imbalance = pyo.Objective(expr=pyo.quicksum(terms), sense=pyo.minimize)
 
     def add_tangents(self, at: FloatArray) -> None:
-        """Hold e above the tangents of the square at deviations of shape (m, n), in scaled units."""
+        """Hold e above the tangents of the square at deviations of shape (m, n), in scaled units.
+
+        At a deviation of nearly 0 there is none: it says no more than e >= 0, and a coefficient that is mere rounding
+        would set the unit in which a solver measures e.
+        """
         m = self.model
         for (t, i), a in np.ndenumerate(at):
-            m.tangents.add(m.e[t, i] >= 2 * float(a) * m.d[t, i] - float(a) ** 2)
+            if abs(a) >= NO_DEVIATION:
+                m.tangents.add(m.e[t, i] >= 2 * float(a) * m.d[t, i] - float(a) ** 2)
 
     def deviations_of(self, assignment: IntArray) -> FloatArray:
         """Scaled deviations d of an assignment to 0..n-1, shape (m, n)."""

@@ -1,4 +1,4 @@
-"""Holding a plan against a workload: is it still the one, what has changed, and what is the plan worth now?"""
+"""Holding a plan against a workload: is it the one it was made for, what has changed, and what is the plan worth now?"""
 
 from __future__ import annotations
 

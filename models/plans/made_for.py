@@ -144,7 +144,7 @@ class MadeFor:
         ]
         return [
             *_and_more(said, larger.size, "capacities differ"),
-            *_and_more(marked, drains.size, "nodes drain or stay otherwise"),
+            *_and_more(marked, drains.size, "other nodes drain"),
         ]
 
 

@@ -10,7 +10,7 @@ from keyshift.models.plans.way import Way
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 CHUNK = 4096
-"""Moves valued at a time: a table of so many rows, one column for each node."""
+"""Moves valued at a time: a table of this many rows, one column for each node."""
 
 Gains = Callable[[Workload, IntArray, IntArray, IntArray, bool], FloatArray]
 

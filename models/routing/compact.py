@@ -16,7 +16,7 @@ class CompactKeys:
 
     A plan on records is a list of *shares* (record, d', units); with it the records are the paper's 6-vectors
     (d', d, h, v_c, v_S, #). Whether a record is a single key or a class of keys alike, plans are made by the same
-    code: the full key space is the special case of one key a record.
+    code: the full key space is the special case of one key per record.
 
     Attributes
     ----------

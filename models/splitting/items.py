@@ -90,7 +90,7 @@ class Groups:
 
     @property
     def heaviest_load(self) -> float:
-        """What one item makes of the fastest of its candidates at least, whichever item is worst off."""
+        """The least load that some single item brings to the fastest of its candidates, at its largest over all items."""
         fastest = np.where(self.options >= 0, self.speeds[self.options], 0.0).max(axis=1)
         return float((self.weight / fastest).max(initial=0.0))
 

@@ -31,7 +31,7 @@ def follow(assignment, weights, speeds, loads, state, total_speed, series, every
 
 @njit(cache=True)
 def first_stranger(keys, assignment, seed, workers, choices):
-    """Count messages on a worker that is none of their key's candidates; the first of them, or -1."""
+    """Count messages on a worker that is not one of their key's candidates; the first of them, or -1."""
     count, first = 0, -1
     for i in range(keys.size):
         known = False

@@ -235,7 +235,9 @@ class KeySplitting(Problem):
             if wrong.any():
                 at = int(np.argmax(wrong))
                 last = self.workers - 1
-                raise InputError(f"assignment[{begin + at}] = {part[at]:g} is no worker: they are numbered 0 to {last}")
+                raise InputError(
+                    f"assignment[{begin + at}] = {part[at]:g} is not a worker: they are numbered 0 to {last}"
+                )
 
     def loads(self, assignment: np.ndarray) -> FloatArray:
         """Load of every worker at the end of the stream, per unit of speed, shape (W,)."""
@@ -256,7 +258,7 @@ class KeySplitting(Problem):
         ----------
         assignment : array_like or Solution
         points : int, default 1000
-            At most so many points of the imbalance over time.
+            At most this many points of the imbalance over time.
         """
         from keyshift.models.splitting.outcome import Outcome
 
@@ -328,7 +330,7 @@ def _lines(path: Path) -> Iterator[list[str]]:
             while chunk := [line.rstrip("\n") for line in itertools.islice(file, CHUNK)]:
                 yield chunk
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no text: byte {error.start} of a piece is not UTF-8") from None
+        raise InputError(f"{path} is not text: byte {error.start} of a piece is not UTF-8") from None
 
 
 def read_speeds(workers: int | ArrayLike) -> FloatArray:

@@ -113,8 +113,8 @@ def as_keys(given: Any, offset: int = 0) -> IntArray:
         if not wrong.any():
             return frozen(array.astype(np.int64))
         at = int(np.argmax(wrong))
-        raise InputError(f"stream[{offset + at}] = {array[at]:g} is no key: keys are whole numbers or texts")
-    raise InputError(f"stream[{offset}] = {array[0]!r} is no key: keys are whole numbers or texts")
+        raise InputError(f"stream[{offset + at}] = {array[at]:g} is not a key: keys are whole numbers or texts")
+    raise InputError(f"stream[{offset}] = {array[0]!r} is not a key: keys are whole numbers or texts")
 
 
 def _hashed_texts(array: np.ndarray, offset: int) -> IntArray:
@@ -128,7 +128,7 @@ def _hashed_texts(array: np.ndarray, offset: int) -> IntArray:
         return _integers_of_objects(array, offset)
     wrong = [at for at, text in enumerate(array.tolist()) if not isinstance(text, type(array[0]))]
     at = wrong[0] if wrong and isinstance(array[0], str | bytes) else 0
-    raise InputError(f"stream[{offset + at}] = {array[at]!r} is no key: keys are all whole numbers or all texts")
+    raise InputError(f"stream[{offset + at}] = {array[at]!r} is not a key: keys are all whole numbers or all texts")
 
 
 def _end_to_end(array: np.ndarray) -> tuple[np.ndarray, IntArray] | None:
@@ -153,7 +153,7 @@ def _end_to_end(array: np.ndarray) -> tuple[np.ndarray, IntArray] | None:
 def _integers_of_objects(array: np.ndarray, offset: int) -> IntArray:
     for at, value in enumerate(array.tolist()):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
-            raise InputError(f"stream[{offset + at}] = {value!r} is no key: keys are all whole numbers or all texts")
+            raise InputError(f"stream[{offset + at}] = {value!r} is not a key: keys are all whole numbers or all texts")
     return frozen(array.astype(np.int64))
 
 

@@ -12,7 +12,7 @@ from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.workload import IntArray
 
 PROVEN = 5e-7
-"""An objective within so much of the mean of the bound is optimal; half of what `Problem.tolerance` grants."""
+"""An objective this close to the bound, as a share of the mean, is optimal; half of what `Problem.tolerance` grants."""
 
 
 @dataclass

@@ -51,7 +51,7 @@ class Rounds:
         counts = CountBound(self.instance, lambda: found.budget.expired)
         low = counts.bound()
         if math.isinf(low):
-            found.infeasible = "so few migrations cannot bring every node within its capacity"
+            found.infeasible = "the migrations allowed are too few to bring every node within its capacity"
             return {}
         found.raise_bound(low * scale, "counts")
         turn = 1

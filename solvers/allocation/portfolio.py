@@ -48,7 +48,7 @@ def solve_milp(
         the first stage is proven on at most 3,000 (key group, node) pairs, as
         ``details["second_stage"]`` says; otherwise only ties among the answers found are broken by it.
     rounds : int, optional
-        Stop after so many rounds of search, without branch and price, a solver or a second stage: a heuristic that
+        Stop after this many rounds of search, without branch and price, a solver or a second stage: a heuristic that
         repeats itself by seed on any machine. Instances that would go to CP-SAT at once still do.
     enough : float, default 0
         A load distance at which to stop.

@@ -17,7 +17,7 @@ class RoundSettings:
     least_steps, most_steps, steps_for_each : int
         Steps of search before the rounds end: at least, at most, and for each (key group, node) pair.
     endless_pairs : int
-        With more pairs than so many, rounds use up a time limit: no solver would use the time better.
+        With more pairs than this many, rounds use up a time limit: no solver would use the time better.
     planned_at : tuple of float
         Where between the bound and the best distance plans aim, in turns.
     planned_steps : int
@@ -29,8 +29,8 @@ class RoundSettings:
     priced_steps : int
         Steps of search that take as long as one question to the prices.
     branch_work, most_branches : float, int
-        Prices may take as many branches for the first question as amount to so much work; a quarter more with
-        each question.
+        The first question to the prices may take as many branches as amount to this much work; each further question a
+        quarter more.
     attempts : int
         Annealings that try to realise a plan of the prices: now and then the right key groups meet, mostly they do not.
     """
@@ -59,11 +59,11 @@ class PortfolioSettings:
     Attributes
     ----------
     small : int
-        Instances of so few (key group, node) pairs go to CP-SAT at once.
+        Instances of at most this many (key group, node) pairs go to CP-SAT at once.
     cpsat_effort : float
         Deterministic seconds that CP-SAT gets before HiGHS takes over.
     second_stage_pairs : int
-        The second stage is solved for so many (key group, node) pairs at most.
+        The second stage is solved for this many (key group, node) pairs at most.
     second_stage_effort : float
         Deterministic seconds for it.
     rounds : RoundSettings

@@ -12,7 +12,7 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 
 ROUNDING = 1e-12
-"""Of the mean; a deviation may exceed the largest one so far by so much."""
+"""The share of the mean by which a deviation may exceed the largest one so far."""
 PASSES = 5
 """Over all moves, at most."""
 

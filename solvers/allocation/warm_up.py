@@ -43,5 +43,5 @@ def compile_kernels(method: Callable[..., Answer]) -> None:
 
 
 def _small(nodes: int = 4, key_groups: int = 100, max_migrations: int | None = 6) -> KeyGroupAllocation:
-    """With so many moves as are counted exactly, or with more."""
+    """With as many moves as are counted exactly, or with more."""
     return KeyGroupAllocation(synthetic_workload(nodes, key_groups, varies=0.6), max_migrations=max_migrations)

@@ -26,9 +26,9 @@ class LocalSearchSettings:
     exchange : float
         How often a join sends somebody the other way.
     cool : float
-        Every other round begins at so much of the first one's temperature.
+        Every other round begins at this share of the first one's temperature.
     fall : float
-        By so much the temperature falls in a round.
+        The factor by which the temperature falls in a round.
     from_best : int
         Every so many rounds the search goes on from the best assignment.
     """

@@ -31,7 +31,7 @@ class CollocationSettings:
         HiGHS gets no more variables than these, in all and for each second that is left: neither writing a model down
         nor solving its first relaxation can be cut short. Pairs beyond are bounded instead, the least talkative first.
     confirmed : int
-        Up to so many (pair, node), what HiGHS leaves open, or says of what is left, is checked in whole numbers.
+        Up to this many (pair, node), what HiGHS leaves open, or says of what is left, is checked in whole numbers.
     """
 
     turns: int = 6

@@ -20,7 +20,7 @@ def schedule(
     max_state: float | None = None,
     per_link: int = 1,
 ) -> MigrationSchedule:
-    """Split a migration into phases that keep uplinks and downlinks busy and move only so much at a time.
+    """Split a migration into phases that keep uplinks and downlinks busy, within limits on what moves at a time.
 
     In a phase a node sends at most `per_link` tasks and receives at most as many. Without `max_state` the number of
     phases is the least possible, max(ceil(D / per_link), ceil(E / max_tasks)), D being the most tasks that a node sends
@@ -34,9 +34,9 @@ def schedule(
     target : array_like of int, shape (m,)
         The assignment to reach, as a solution of `IntervalMigration` has it; any assignment will do.
     max_tasks : int, optional
-        At most so many tasks in a phase.
+        At most this many tasks in a phase.
     max_state : float, optional
-        At most so much state in a phase.
+        The most state in a phase.
     per_link : int, default 1
         Tasks that a link carries in a phase.
 

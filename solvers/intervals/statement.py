@@ -84,7 +84,7 @@ def _stated(
         try:
             return answer_to(state, best)
         except LimitReached:
-            return Answer(best, None, budget.why, "the limit came while the model was written down")
+            return Answer(best, None, budget.why, "the time limit was reached while the model was written down")
 
     return in_fine_units(problem, start, in_time)
 
@@ -92,13 +92,13 @@ def _stated(
 def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, seconds: NonNegative = 5.0) -> Answer:
     """Least state moved when any task may go to any node, by CP-SAT: a lower bound, and the price of contiguity.
 
-    The assignment is in ``details["assignment"]``, its state moved in ``details["state_moved"]``; it is no answer to
+    The assignment is in ``details["assignment"]``, its state moved in ``details["state_moved"]``; it is not an answer to
     the problem unless it happens to lie in intervals.
 
     Parameters
     ----------
     seconds : float
-        Stop the search after so many seconds with the bound it has.
+        Stop the search after this many seconds with the bound it has.
     """
     from keyshift.models.intervals.cpsat_model import FreeCpSat
 
@@ -107,7 +107,7 @@ def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, sec
     try:
         statement = FreeCpSat(problem, tick=budget.tick)
     except LimitReached:
-        return Answer(None, 0.0, budget.why, "the limit came while the model was written down")
+        return Answer(None, 0.0, budget.why, "the time limit was reached while the model was written down")
     own = budget.part(1.0, seconds)
 
     said = "no assignment keeps the load limit"

@@ -30,11 +30,11 @@ class TreeSettings:
     slice : int
         Loads touched by the search between two looks at the clock.
     small, first_look : int
-        With no more key groups than the first figure, the search gets so many slices before the semidefinite bound is
+        With no more key groups than the first figure, the search gets this many slices before the semidefinite bound is
         computed: such instances end within them. Larger ones spend half of a limited time on more local search, not
         on a hopeless tree.
     margin : float
-        A subtree is left alone unless it can improve by so much of the problem's tolerance.
+        A subtree is left alone unless it can improve by more than this share of the problem's tolerance.
     """
 
     slice: int = 2_000_000
@@ -61,7 +61,7 @@ def branch_and_bound(
     start : ndarray, optional
         A known placement to improve on.
     max_tree : int, optional
-        End the search after so many tree nodes.
+        End the search after this many tree nodes.
 
     Notes
     -----

@@ -119,7 +119,7 @@ def next_node(depth, spent, data, state):
 
 @njit(nogil=True, **LEAF)
 def explore(limit, most_nodes, data, state):
-    """Search on from where it stopped last, for at most so many tree nodes.
+    """Search on from where it stopped last, for at most this many tree nodes.
 
     Parameters
     ----------

@@ -29,9 +29,9 @@ class FrontSettings:
     tree_work : int
         Loads that the tree search of one point may touch: small instances end in a proof, others keep the root bound.
     below : float
-        A budget less by this share forbids the movement of the point before.
+        A budget lowered by this share forbids the movement of the point before.
     clearly : float
-        Placements that move more than a budget by so much of all state need no check.
+        Placements that exceed a budget by this share of all state need no check.
     """
 
     tree_work: int = 400_000_000

@@ -22,11 +22,11 @@ class PlacementSearchSettings:
     Attributes
     ----------
     annealed : int
-        Up to so many key groups the second-moment matrix serves the annealing; above, loads are swept instead.
+        Up to this many key groups the second-moment matrix serves the annealing; above, loads are swept instead.
     steps_for_each, longest_run : int
         Annealing steps of one run: for each key group, and at most. Between two runs the clock is looked at.
     small : int
-        Up to so many key groups the softened runs are left out.
+        Up to this many key groups the softened runs are left out.
     softened, reheated : int
         Runs of either kind, where `effort` is 1.
     softness : tuple of float

@@ -26,7 +26,7 @@ def qp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, steps: Whole = 300
     seed : int
         Unused: no random numbers.
     steps : int, default 3000
-        At most so many steps.
+        At most this many steps.
 
     Notes
     -----

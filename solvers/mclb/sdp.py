@@ -54,7 +54,7 @@ class SemidefiniteSettings:
     cuts : int
         Triangle inequalities added at a time.
     largest : int
-        Up to so many rows the matrix is worth its eigenvalues, which `branch_and_bound` asks for.
+        Up to this many rows the matrix is worth its eigenvalues, which `branch_and_bound` asks for.
     """
 
     smoothings: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NO_PLACEMENT = "no placement keeps within the limits"
 SMALLER = 1 / 8
-"""States are capped anew where an optimum is by so much smaller than what was known: its last digits count then."""
+"""States are capped anew where an optimum is smaller than this share of what was known: its last digits count then."""
 
 
 def solve_milp(
@@ -101,10 +101,11 @@ def _by_size(
 ) -> Answer:
     """Solve with states capped at what the best known placement moves, again where the optimum is far smaller."""
     best, most = start, math.inf if start is None else problem.objective(start)
+    variables = problem.workload.key_groups * problem.workload.nodes
     while True:
         if most == 0.0:
             return Answer(best, 0.0, "optimal")
-        statement = within(budget, lambda: make(problem, most))  # noqa: B023 - called here and now
+        statement = within(budget, lambda: make(problem, most), variables)  # noqa: B023 - called here and now
         if statement is None:
             return Answer(best, 0.0, budget.why)
         answer = until_checked(problem, lambda: run(statement, best), statement.forbid, best)  # noqa: B023

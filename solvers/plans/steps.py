@@ -79,7 +79,7 @@ def _walk(last: IntArray, count: int) -> IntArray:
 
 
 def cut(order: IntArray, problem: TransferScheduling, way: Way, load: FloatArray, most: int | None) -> list[IntArray]:
-    """Cut an order into phases of at most so many moves, each of which leaves a load distance no worse than the start.
+    """Cut an order into phases of limited length, each of which leaves a load distance no worse than the start.
 
     A phase is as long as allowed and ends at the last good state in reach; where none is in reach, at the next one there
     is. The end of the plan is the last phase's, good or not.

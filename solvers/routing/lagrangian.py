@@ -149,7 +149,7 @@ class Relaxation:
         return Choices.of(self.problem, self.keys, record, node)
 
     def core_choices(self, prices: Prices, pairs: int) -> Choices:
-        """A program of about so many pairs: the records whose decision is least clear stay open, the others are fixed.
+        """A program of about this many pairs: the records whose decision is least clear stay open, the others are fixed.
 
         A fixed record stays, or goes home, or elsewhere, as the prices want it (it stays where they are indifferent);
         among nodes of one price its keys go to the emptiest, the heaviest first. Among records of equal clarity,

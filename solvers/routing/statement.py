@@ -34,7 +34,7 @@ class RestrictedSettings:
     core_nodes : int
         Branch-and-bound nodes for each of them.
     smaller : float
-        States are capped anew where an optimum is by so much smaller than what was known: its last digits count then.
+        States are capped anew where an optimum is smaller than this share of what was known: its last digits count then.
     """
 
     cores: tuple[int, ...] = (3_000, 12_000)

@@ -118,7 +118,7 @@ def room_below(level: float, weight: float, speeds: FloatArray) -> IntArray:
 
 
 def least_level(need: int, weight: float, speeds: FloatArray) -> float:
-    """The least T under which some workers have room for so many items."""
+    """The least T under which some workers have room for this many items."""
     level = need * weight / float(speeds.sum()) * (1 - DOUBT)
     room = room_below(level, weight, speeds)
     missing = need - int(room.sum())

@@ -10,7 +10,7 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.splitting.flow import DOUBT
 
 POLISHING_MOVES = 1_000
-"""At most so many single items are moved after rounding a flow."""
+"""At most this many single items are moved after rounding a flow."""
 
 
 def even(items: Groups) -> IntArray:

@@ -71,7 +71,7 @@ def search(
         with highs.written_in_time():
             statement = SplittingPyomo(items, least, value, budget.tick)
     except LimitReached:
-        return Answer(start, least, budget.why, "the limit came while the model was written down")
+        return Answer(start, least, budget.why, "the time limit was reached while the model was written down")
 
     def bound(proven: float) -> float:
         return max(least, items.next_possible_load(proven * statement.unit) if math.isfinite(proven) else 0.0)
@@ -104,7 +104,7 @@ def lp_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
 
     made = within(budget, stated)
     if made is None:
-        return Answer(None, trivial, budget.why, "the limit came while the model was written down")
+        return Answer(None, trivial, budget.why, "the time limit was reached while the model was written down")
     program, unit = made
     bound, termination = highs.relaxation_bound(program, budget, seed)
     if bound is None:

@@ -135,7 +135,7 @@ def _exports() -> Iterator[Case]:
         ("an unknown engine", ["--to", "pulsar", "--out", "k"], good, [1, 2]), ("no engine", ["--out", "k"], good, [1, 2]),
         ("nodes without names", to, good, None), ("a broker with a name", to, good, ["a", "b"]),
         ("keys without names", to, None, [1, 2]), ("keys without replicas", to, ["t-0", "t-1"], [1, 2]),
-        ("a key that is no partition", to, ["x", "y"], [1, 2]), ("another leader", to, ["t-0 [2,1]", "t-1 [1,2]"], [1, 2]),
+        ("a key that is not a partition", to, ["x", "y"], [1, 2]), ("another leader", to, ["t-0 [2,1]", "t-1 [1,2]"], [1, 2]),
         ("a replica twice", to, ["t-0 [1,1]", "t-1 [1,2]"], [1, 2]), ("another assignment now", [*to, "--assignment", "now.txt"], good, [1, 2]),
         ("a rack unknown", [*to, "--racks", "1:a"], ["t-0 [1]", "t-1 [1]"], [1, 2]), ("racks as JSON", [*to, "--racks", "{}"], good, [1, 2]),
         ("a folder with something in it", ["--to", "kafka", "--out", "full"], good, [1, 2]),

@@ -72,11 +72,11 @@ class Tasks:
         self.m, self.total = len(self.load), sum(self.state)
 
     def limit(self, nodes: int) -> Fraction:
-        """(3): what a node may carry when there are so many."""
+        """(3): what a node may carry when there are this many."""
         return self.share * sum(self.load) / nodes
 
     def partitions(self, nodes: int) -> list[Cuts]:
-        """All partitions into at most so many non-empty intervals within the limit."""
+        """All partitions into at most this many non-empty intervals within the limit."""
         limit, found = self.limit(nodes), []
         for k in range(min(nodes, self.m)):
             for inner in itertools.combinations(range(1, self.m), k):
@@ -119,7 +119,7 @@ class Tasks:
         return [j for j, (a, b) in enumerate(itertools.pairwise(cuts)) for _ in range(a, b)]
 
     def broken(self, row: Sequence[int], nodes: int, numbers: int, drains: bool = True) -> str | None:
-        """What one assignment breaks, (2)-(5), when there are so many nodes and node numbers."""
+        """What one assignment breaks, (2)-(5), when there are this many nodes and node numbers."""
         order = [k for k, _ in itertools.groupby(row)]
         if len(set(order)) < len(order):
             return "intervals"

@@ -20,7 +20,7 @@ SOFT = (
     "unproven", "none found", "false limit", "no bound", "refused", "slack only", "coarse optimum",
     "stopped at optimal",
 )  # fmt: skip
-"""What is no wrong word, but worth counting: an exact method that gives up early, a sentence that refuses an instance,
+"""What is not a wrong word, but worth counting: an exact method that gives up early, a sentence that refuses an instance,
 a verdict that only the slack of the check disproves, an optimum that a finer tolerance than the stated one would not
 call one, a termination that speaks of another objective or of what the options left to prove."""
 

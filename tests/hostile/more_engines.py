@@ -111,8 +111,8 @@ def flink() -> Iterator[Case]:
     for name, more in {
         "nothing given": ["--out", "w"], "both": [*words[2:], "--rest", "http://127.0.0.1:1"], "a file for a folder": ["--saved", "s/job.json", "--out", "w"],
         "no job": ["--rest", "http://127.0.0.1:1", "--out", "w"], "an address of a file": ["--rest", "file:///etc/passwd", "--job", job, "--out", "w"],
-        "nobody answers": ["--rest", "http://127.0.0.1:1", "--job", job, "--out", "w"], "a job that is none": ["--rest", "http://127.0.0.1:1", "--job", "x", "--out", "w"],
-        "another vertex": [*words[2:], "--vertex", "sum"], "a load that is none": [*words[2:], "--load", "bytes"],
+        "nobody answers": ["--rest", "http://127.0.0.1:1", "--job", job, "--out", "w"], "a job id that is not one": ["--rest", "http://127.0.0.1:1", "--job", "x", "--out", "w"],
+        "another vertex": [*words[2:], "--vertex", "sum"], "an unknown load": [*words[2:], "--load", "bytes"],
         "a parallelism beyond": [*words[2:], "--advise", "129"], "a parallelism of 0": [*words[2:], "--advise", "0"],
     }.items():  # fmt: skip
         yield case("flink", name, files, ["import", "flink", *more])

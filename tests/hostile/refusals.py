@@ -247,7 +247,7 @@ def _known(out: Path | None, chosen: list[Case], numbers: list[int]) -> Iterator
 def main(arguments: list[str] | None = None) -> int:
     """Run all cases, or some; exit code 1 when anything was wrong."""
     parser = argparse.ArgumentParser(prog="hostile.refusals", description=__doc__)
-    parser.add_argument("--count", type=int, help="a sample of so many; default: all")
+    parser.add_argument("--count", type=int, help="a sample of this many; default: all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", help="only classes that contain this text")
     parser.add_argument("--out", type=Path, help="a folder for the table and what was said; goes on there")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 
 import numpy as np
 import pytest
+import typer
 
 import keyshift as ks
-from keyshift.cli import main
+from keyshift.cli import COMMANDS, main
 
 
 @pytest.fixture
@@ -133,7 +136,7 @@ def test_version(capsys):
 
 MISTAKES = {
     "no-such-file": (["solve", "nowhere.json"], "nowhere.json does not exist"),
-    "no-workload": (["solve", "{tmp}"], "is no workload: it has no workload.json"),
+    "no-workload": (["solve", "{tmp}"], "is not a workload: it has no workload.json"),
     "unknown-problem": (["solve", "{w}", "-p", "sudoku"], "--problem sudoku: choose one of key-group-allocation"),
     "unknown-method": (["solve", "{w}", "-m", "magic"], "no method 'magic' for key-group-allocation; choose one of"),
     "unknown-parameter": (["solve", "{w}", "--max-moves", "3"], "--max-moves: the problem key-group-allocation has the options --max"),
@@ -156,10 +159,10 @@ MISTAKES = {
     "compare-unknown-method": (["compare", "{w}", "-m", "flux", "-m", "magic"], "no method 'magic'"),
     "check-without-assignment": (["check", "{w}"], "Missing option '--assignment'"),
     "check-no-file": (["check", "{w}", "-a", "nothing.json"], "nothing.json does not exist"),
-    "check-no-json": (["check", "{w}", "-a", "{bad}"], "is no JSON"),
+    "check-no-json": (["check", "{w}", "-a", "{bad}"], "is not JSON"),
     "check-empty": (["check", "{w}", "-a", "{none}"], "holds no assignment"),
     "check-short": (["check", "{w}", "-a", "{short}"], "assignment has shape (2,), expected (4,)"),
-    "check-unknown-node": (["check", "{w}", "-a", "{far}"], "assignment[3] = 9 is no node: they are numbered 0 to 1"),
+    "check-unknown-node": (["check", "{w}", "-a", "{far}"], "assignment[3] = 9 is not a node: they are numbered 0 to 1"),
     "check-words": (["check", "{w}", "-a", "{words}"], "assignment must be an array of node numbers"),
     "methods-unknown": (["methods", "-p", "sudoku"], "--problem sudoku: choose one of"),
     "unknown-command": (["rebalance"], "No such command 'rebalance'"),
@@ -201,3 +204,11 @@ def test_json_has_no_nan(capsys):
 
     print_json({"a": np.array([1.0, np.nan]), "b": np.float64("inf"), "c": (np.int64(3), None), "d": np.bool_(True)})
     assert json.loads(capsys.readouterr().out) == {"a": [1.0, None], "b": None, "c": [3, None], "d": True}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_each_says_of_itself(name):
+    command = COMMANDS[name]
+    loaded = getattr(importlib.import_module(f"keyshift.commands.{command.module}"), command.function)
+    said = loaded.info.help if isinstance(loaded, typer.Typer) else inspect.getdoc(loaded).split("\n\n")[0]
+    assert " ".join(said.split()) == command.summary

@@ -119,7 +119,7 @@ def test_solve_works_in_other_processes():
         (lambda r: r.update(bound=99.0), "bound = 99 lies above the objective"),
         (lambda r: r.update(assignment=[1, 1, 1, 0]), "the assignment breaks a rule"),
         (lambda r: r["problem"].update(name="os.system"), "problem = 'os.system': there are"),
-        (lambda r: r["problem"].update(data={"exec": "1"}), "'exec' is none of"),
+        (lambda r: r["problem"].update(data={"exec": "1"}), "'exec' must be one of"),
         (lambda r: r["problem"]["parameters"].update(max_moves=3), "do not suit key-group-allocation"),
         (lambda r: r.update(version=7), "another format"),
         (lambda r: r.update(assignment=None), "status = 'feasible' without an assignment"),

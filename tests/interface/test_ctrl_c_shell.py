@@ -26,7 +26,7 @@ SECONDS = 6.0
 
 
 def interrupted(line, warm, place, after):
-    """Run a command in a process of its own, send it SIGINT after so many seconds; code, output, delay."""
+    """Run a command in a process of its own, send it SIGINT after this many seconds; code, output, delay."""
     child = subprocess.Popen(
         [sys.executable, "-c", WARM.format(warm=warm), *line],
         cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "100"}, text=True,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import threading
-import zlib
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -92,8 +92,8 @@ def test_key_groups_are_javas_arithmetic(keys, most):
 
 @pytest.mark.parametrize(
     ("keys", "kind", "said"),
-    [([1, None], "int", r"keys\[1\] is null"), (["a", 3], "string", "the key 3 is no string"), ([2**31], "int", "is no int"),
-     ([1.5], "long", "the key 1.5 is no long"), (["7"], "int", "the key '7' is no int"), ([1], "float", "must be one of")],
+    [([1, None], "int", r"keys\[1\] is null"), (["a", 3], "string", "the key 3 is not a string"), ([2**31], "int", "is not an int"),
+     ([1.5], "long", "the key 1.5 is not a long"), (["7"], "int", "the key '7' is not an int"), ([1], "float", "must be one of")],
 )  # fmt: skip
 def test_other_keys_are_refused(keys, kind, said):
     with pytest.raises(ks.InputError, match=said):
@@ -169,9 +169,13 @@ def test_the_sample_of_a_real_flink_is_read():
 
 
 @pytest.fixture
-def server():
+def content():
+    return answers()
+
+
+@pytest.fixture
+def server(content):
     """A REST API that answers as Flink does."""
-    content = answers()
     paths = {f"/jobs/{JOB}": "job", f"/jobs/{JOB}/vertices/{VERTEX}": "vertex", f"/jobs/{JOB}/checkpoints": "checkpoints",
              f"/jobs/{JOB}/checkpoints/details/3/subtasks/{VERTEX}": "checkpoint"}  # fmt: skip
 
@@ -192,6 +196,15 @@ def server():
         yield f"http://127.0.0.1:{http.server_address[1]}"
         http.shutdown()
         thread.join()
+
+
+@pytest.mark.parametrize(("latest", "read"), [
+    ({"completed": {"id": 1}, "savepoint": {"id": 3}}, True), ({"completed": {"id": 3}, "savepoint": {"id": 2}}, True),
+    ({"completed": None, "savepoint": {"id": 3}}, True), ({"completed": None, "savepoint": None}, False),
+])  # fmt: skip
+def test_the_later_of_checkpoint_and_savepoint_is_read(server, content, latest, read):
+    content["checkpoints"]["latest"] = latest
+    assert flink.read_workload(server, JOB).state.sum() == (pytest.approx(600) if read else 0)
 
 
 def test_a_running_job_is_read_and_kept(server, tmp_path, monkeypatch, capsys):
@@ -236,7 +249,8 @@ def test_a_table_routes_its_keys_and_the_hash_all_others():
     table, labels = ks.RoutingTable([0, 2], [3, 1]), ["a", "b", "c", "d"]
     rule = flink.routing(table, labels=labels)
     home = flink.homes(labels, 4)
-    assert [zlib.crc32(f"0:{k}".encode()) % 4 for k in labels] == home.tolist()
+    first = [hashlib.blake2b(k.encode(), digest_size=8, key=b"0").digest() for k in labels]
+    assert [int.from_bytes(digest, "big") % 4 for digest in first] == home.tolist()
     assert [rule.partition(k, 4) for k in labels] == table.assignment(home).tolist()
     with pytest.raises(ValueError, match="the table sends 'a' to subtask 3: there are 2"):
         rule.partition("a", 2)
@@ -271,12 +285,41 @@ def test_schemes_are_those_of_the_paper():
         assert pkg.partition(key, 8) == expected
         sent[expected] += 1
     assert len(set(flink.routing("greedy-d", choices=4).candidates("x", 1000))) == 4
+    pairs = {tuple(pkg.candidates(f"k{i}", 8)) for i in range(2_000)}
+    assert len(pairs) == 64, "the second candidate must not follow from the first"
+
+
+@pytest.mark.parametrize(("exponent", "workers"), [(1.5, 8), (2.2, 12), (1.2, 20)])
+def test_d_choices_are_the_partitioners(exponent, workers):
+    keys = (
+        np.random.default_rng(7).zipf(exponent, 25_000).clip(max=60)
+    )  # every key has a counter: both sketches are exact
+    rule, ours = flink.routing("d-choices"), ks.Partitioner("d-choices", workers)
+    for chunk in np.split(keys, 5):
+        for key in chunk:
+            rule.partition(f"k{key}", workers)
+        ours.feed(chunk)
+        assert rule.heavy.found == ours.head_choices[0]
+    assert max(rule.sent) < 1.1 * keys.size / workers
+    assert max(rule.sent) == pytest.approx(ours.loads.max(), rel=0.1)
+    assert rule.heavy.counts == {f"k{key}": n for key, n in Counter(keys.tolist()).items()}
+
+
+def test_heavy_keys_outlive_a_long_tail():
+    rule = flink.routing("d-choices")
+    for i in range(6_000):
+        rule.partition("heavy" if i % 3 == 0 else f"tail-{i}", 10)
+    assert len(rule.heavy.counts) == 100
+    assert 2_000 <= rule.heavy.counts["heavy"] <= 2_000 + 60
+    assert rule.heavy.found > 3
 
 
 def test_a_partitioner_needs_pyflink_only_when_it_is_made():
     with pytest.raises(ks.MissingDependencyError, match="pip install apache-flink"):
         flink.partitioner("pkg")
-    with pytest.raises(ks.InputError, match="must be a routing table, or one of hash, shuffle, pkg, greedy-d"):
+    with pytest.raises(
+        ks.InputError, match="must be a routing table, or one of hash, shuffle, pkg, greedy-d, d-choices"
+    ):
         flink.routing("random")
     assert Path(flink.partitioner_file()).read_text().count("import keyshift") == 0
     assert isinstance(flink.advise(ks.Workload(load=[1, 2], state=[1, 1], current=[0, 1], nodes=2), [1]), pd.DataFrame)

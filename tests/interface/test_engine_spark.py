@@ -91,7 +91,7 @@ WRONG = {
     "no label": ({"plan": ks.RoutingTable([9], [1]), "labels": [1, 2]}, "there are 2 labels"),
     "labels of another type": ({"plan": ks.RoutingTable([0], [1]), "labels": ["a"]}, "does not fit column"),
     "a short plan": ({"plan": [0, 1]}, "plan"),
-    "a node in a plan": ({"plan": [0, 1, 2, 3, 0, 1, 2, 4]}, "is no node"),
+    "a node in a plan": ({"plan": [0, 1, 2, 3, 0, 1, 2, 4]}, "is not a node"),
     "no nodes": ({"nodes": 0}, "nodes = 0"),
     "workers": ({"plan": ks.Partitioner("pkg", 3)}, "has 3 workers, nodes = 4"),
 }

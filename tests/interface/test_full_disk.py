@@ -92,8 +92,8 @@ def test_where_nothing_can_be_written_a_command_says_so(tmp_path, monkeypatch, c
     ("name", "message"),
     [
         ("pareto --checkpoint", "f.json"),
-        ("study --out", "f is no folder|cannot be made a folder"),
-        ("export", "f is not empty|no folder"),
+        ("study --out", "f is not a folder|cannot be made a folder"),
+        ("export", "f is not empty|not a folder"),
         ("generate a folder", "f"),
     ],
 )

@@ -1,14 +1,17 @@
-"""What every lesson has: its symbols, and to each question a solution that runs and asserts."""
+"""What every lesson has: its symbols, a notebook, and to each question a solution that runs and asserts."""
 
+import importlib
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 LESSONS = sorted(path for path in (DOCS / "lessons").glob("*.md") if path.name != "index.md")
 SOLUTION = re.compile(r"<summary>Solution (\d+)</summary>(.*?)</details>", re.DOTALL)
 ids = [path.stem for path in LESSONS]
+PAGES = [*sorted(DOCS.glob("*.md")), *LESSONS, *sorted((DOCS / "engines").glob("*.md"))]
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=ids)
@@ -25,6 +28,37 @@ def test_every_question_has_a_solution_that_asserts(path):
 @pytest.mark.parametrize("path", LESSONS, ids=ids)
 def test_every_lesson_says_what_its_symbols_are(path):
     assert "| symbol | what it is | in code |" in path.read_text()
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=ids)
+def test_every_lesson_makes_a_notebook_that_any_program_shows(path, monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    notebooks = importlib.import_module("notebooks")
+    assert notebooks.IS_NOTEBOOK.match(path.read_text())
+    made = notebooks.to_notebook(path.read_text())
+    nbformat.validate(made)
+    assert sum(cell.cell_type == "code" for cell in made.cells) == path.read_text().count("```{code-cell}")
+    prose = "\n".join(cell.source for cell in made.cells if cell.cell_type == "markdown")
+    assert not re.search(r"^:::|^```\{|\{(doc|ref|term)\}`|</?details|\]\([^)]*\.md\b", prose, re.MULTILINE)
+
+
+def prose_of(page):
+    """A page without code and formulas."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`]*`|\$\$.*?\$\$|\$[^$]*\$", "", text, flags=re.DOTALL)
+    return re.sub(r"^(    .*|.*code-cell.*)$", "", text, flags=re.MULTILINE)
+
+
+NO_ACRONYMS = {"II", "III", "IV", "LICENSE", "CONTRIBUTING", "CHANGELOG", "STEPS", "NAME", "OUT", "NN", "HOST", "FIFO"}
+NO_ACRONYMS |= {"PREFERRED", "SIMULATED", "THEN"}  # words that somebody else wrote so
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_acronym_is_in_the_glossary(page):
+    said = (DOCS / "glossary.md").read_text() + (DOCS / "papers.md").read_text()
+    used = set(re.findall(r"(?<![\w/.-])[A-Z]{2,}(?![\w/-])", prose_of(page))) - NO_ACRONYMS
+    missing = sorted(word for word in used if not re.search(rf"\b{word}\b", said))
+    assert not missing
 
 
 @pytest.mark.parametrize("page", ["lessons/index.md", "paths.md"])

@@ -25,7 +25,7 @@ LINEAR = [case for case in CASES if case.values[1].language != "cp-sat"]
 
 
 def instances(name: str, count: int, seed: int = 5):
-    """Tiny random instances, so many of them with an answer, and their least objectives."""
+    """Tiny random instances, this many of them with an answer, and their least objectives."""
     rng = np.random.default_rng(seed)
     found = 0
     while found < count:

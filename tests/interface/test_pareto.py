@@ -93,7 +93,7 @@ def test_a_front_is_resumed_from_its_checkpoint(tmp_path):
     with pytest.raises(ks.InputError, match="another workload"):
         ks.pareto(ks.MCLB(workload(3)), 4, checkpoint=file)
     file.write_text("{")
-    with pytest.raises(ks.InputError, match="is no JSON"):
+    with pytest.raises(ks.InputError, match="is not JSON"):
         ks.pareto(p, 4, checkpoint=file)
 
 

@@ -84,13 +84,13 @@ def test_an_answer_that_breaks_the_rules_is_offered_only(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "is no solution file"),
-        ("hello\n", "is no solution file"),
+        ("", "is not a solution file"),
+        ("hello\n", "is not a solution file"),
         ("solution status: optimal solution found\nobjective value: 3\ny[7] 1 (obj:0)\n", "another model"),
         ("solution status: optimal solution found\nobjective value: 3\nd\n", "names no value"),
         ("solution status: infeasible\nno solution available\n", "found no solution"),
         ("Model status\nInfeasible\n\n# Primal solution values\nNone\n", "found no solution"),
-        ("# Objective value = 1\nd nan\n", "no finite value"),
+        ("# Objective value = 1\nd nan\n", "not a finite value"),
     ],
 )
 def test_foreign_files_are_refused_in_one_sentence(tmp_path, text, sentence):
@@ -103,5 +103,5 @@ def test_no_file_and_no_text_are_refused(tmp_path):
     with pytest.raises(ks.InputError, match="cannot be read"):
         ks.read_answer(PROBLEM, tmp_path / "none.sol")
     (tmp_path / "m.sol").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ks.InputError, match="no text"):
+    with pytest.raises(ks.InputError, match="not text"):
         ks.read_answer(PROBLEM, tmp_path / "m.sol")

@@ -90,7 +90,7 @@ def test_moves_straight_back_are_counted():
     away = np.where(np.arange(24) < 3, (before + 1) % 4, before)
     assert cluster.apply(away, 0, memory=2) == 0
     assert cluster.apply(before, 1, memory=2) == 3
-    assert cluster.apply(before, 2, memory=2) == 0  # staying is no move
+    assert cluster.apply(before, 2, memory=2) == 0  # staying is not a move
     assert cluster.apply(away, 5, memory=2) == 0  # long ago
     elsewhere = np.where(np.arange(24) < 3, (before + 2) % 4, before)
     assert cluster.apply(elsewhere, 6, memory=2) == 0  # not where they came from
@@ -177,7 +177,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     with pytest.raises(ks.InputError, match="left alone"):
         ks.replay(stream(1), ["flux"], checkpoint=tmp_path / "b", **LIMITS)
     (tmp_path / "a" / "period-000001.json").write_text("{")
-    with pytest.raises(ks.InputError, match="is no JSON"):
+    with pytest.raises(ks.InputError, match="is not JSON"):
         ks.replay(stream(2), ["flux"], checkpoint=tmp_path / "a", **LIMITS)
     with pytest.raises(ks.InputError, match="is a file"):
         ks.replay(stream(1), ["flux"], checkpoint=tmp_path / "b" / "letter.txt", **LIMITS)

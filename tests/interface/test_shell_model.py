@@ -66,7 +66,7 @@ def test_solving_and_relaxing(folder, capsys):
         ("model w.json --write none/w.mps", "there is no folder none"),
         ("model w.json --solve --solver gurobi", "'gurobi' is not on this machine; there are highs"),
         ("model w.json --solver highs", "add --solve"),
-        ("model w.json --read w.json", "is no solution file of HiGHS, SCIP, CBC or Gurobi"),
+        ("model w.json --read w.json", "is not a solution file of HiGHS, SCIP, CBC or Gurobi"),
         ("model w.json --kind cp-sat --relax", "whole numbers only"),
         ("model w.json --max-migration 3", "has the options"),
     ],

@@ -125,7 +125,7 @@ def test_help_lists_the_options_of_a_problem(capsys, problem):
 
 
 def terminal(folder, line: str, columns: int = 80) -> list[str]:
-    """The lines that a terminal of so many columns shows."""
+    """The lines that a terminal of this many columns shows."""
     here, there = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "LINES": "50", "TERM": "xterm"}
     run = subprocess.Popen(

@@ -71,7 +71,7 @@ def test_writing_again_replaces_and_leaves_nothing_behind(tmp_path):
 
 def test_something_else_is_not_overwritten(tmp_path):
     (tmp_path / "photos").mkdir()
-    with pytest.raises(ks.InputError, match="is no workload: it is not overwritten"):
+    with pytest.raises(ks.InputError, match="is not a workload: it is not overwritten"):
         ks.write_workload(full(np.random.default_rng(0)), tmp_path / "photos")
     with pytest.raises(ks.InputError, match="does not exist"):
         ks.write_workload(full(np.random.default_rng(0)), tmp_path / "missing" / "w.json")
@@ -125,14 +125,14 @@ def write_text(name, text):
 
 DAMAGED = {
     "missing": (lambda folder: folder / "nowhere", "nowhere does not exist"),
-    "no-json": (write_text("w.json", "{not json"), "w.json is no JSON"),
+    "no-json": (write_text("w.json", "{not json"), "w.json is not JSON"),
     "a-list": (write_text("w.json", "[1, 2]"), "must hold one JSON object"),
     "lacks-state": (damage_json(lambda c: c.pop("state")), "lacks the field 'state'"),
     "unknown-field": (damage_json(lambda c: c.update(weight=1)), "has a field 'weight'"),
     "newer-format": (damage_json(lambda c: c.update(version=99)), "has another format"),
     "json-nan": (damage_json(lambda c: c["state"].__setitem__(2, float("nan"))), r"w.json: state\[2\] = nan must be finite"),
     "json-traffic-pair": (damage_json(lambda c: c.update(traffic=[[1, 2]])), r"traffic\[0\] = \[1.0, 2.0\] must be"),
-    "json-traffic-unknown": (damage_json(lambda c: c.update(traffic=[[0, 99, 1]])), r"traffic.dst\[0\] = 99 is no key group"),
+    "json-traffic-unknown": (damage_json(lambda c: c.update(traffic=[[0, 99, 1]])), r"traffic.dst\[0\] = 99 is not a key group"),
     "folder-without-header": (write_text("w/readme.txt", "x"), "has no workload.json"),
     "damaged-header": (write_text("w/workload.json", "{}"), "has another format"),
     "folder-newer": (
@@ -140,14 +140,14 @@ DAMAGED = {
         "has another format",
     ),
     "missing-table": (damage_table("nodes", None), "nodes.parquet is missing"),
-    "no-parquet": (damage_table("load", b"PAR?"), "load.parquet is no readable Parquet file"),
+    "no-parquet": (damage_table("load", b"PAR?"), "load.parquet is not a readable Parquet file"),
     "missing-column": (damage_table("nodes", lambda c: {"node": c["node"]}), "lacks the column 'capacity'"),
     "null": (damage_table("key_groups", put("state", 1, None)), "has a null in the column 'state'"),
     "row-twice": (damage_table("key_groups", put("key_group", 0, 1)), "must hold each key_group from 0 to 5 exactly once"),
     "window-unknown": (damage_table("load", put("window", 0, 7)), r"window\[0\] = 7, expected 0 to 1"),
     "negative-load": (damage_table("load", put("load", 0, -1.0)), r"load\[\d, \d\] = -1 must not be negative"),
-    "current-unknown": (damage_table("key_groups", put("current", 3, 3)), r"current\[3\] = 3 is no node"),
-    "traffic-unknown": (damage_table("traffic", put("src", 0, -1)), r"traffic.src\[0\] = -1 is no key group"),
+    "current-unknown": (damage_table("key_groups", put("current", 3, 3)), r"current\[3\] = 3 is not a node"),
+    "traffic-unknown": (damage_table("traffic", put("src", 0, -1)), r"traffic.src\[0\] = -1 is not a key group"),
 }  # fmt: skip
 
 

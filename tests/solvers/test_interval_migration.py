@@ -269,7 +269,7 @@ def test_an_unknown_node_is_refused():
     w = workload([1] * 6, [0, 0, 1, 1, 2, 2], 3, draining=[False, False, True])
     problem = ks.IntervalMigration(w, 4, 2)
     assert problem.node_numbers == 5
-    with pytest.raises(ks.InputError, match=r"assignment\[3\] = 5 is no node"):
+    with pytest.raises(ks.InputError, match=r"assignment\[3\] = 5 is not a node"):
         problem.check([0, 0, 1, 5, 3, 3])
 
 

@@ -226,3 +226,10 @@ def test_at_a_limit_the_start_comes_back(method):
 
 
 # Kernels, interpreted and compiled ----------------------------------------------------------------------------------
+
+
+def test_a_deviation_that_is_mere_rounding_does_not_lift_the_bound():
+    ((_, problem),) = ks.family("hard-mclb(kind=draining)/3")
+    best = ks.solve(problem, "branch-and-bound", time_limit=20)
+    tangents = ks.solve(problem, "milp", time_limit=1)  # it had "proven" 7.75
+    assert tangents.bound <= best.objective <= 5.75

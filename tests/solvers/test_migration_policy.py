@@ -311,7 +311,7 @@ def test_limits_are_said_not_hidden():
     assert unwritten.bound == pytest.approx(ks.solve(problem).bound)
     late = ks.solve(problem, time_limit=0.0)
     assert late.status == "none"
-    assert "the limit came" in late.message
+    assert "the time limit was reached" in late.message
 
 
 # Transition matrices ----------------------------------------------------------------------------------------------

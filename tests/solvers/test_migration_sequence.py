@@ -171,7 +171,7 @@ def test_a_bad_count_names_its_position():
     assert ks.MigrationSequence(w, "2,1", 1).counts == ks.MigrationSequence(w, np.array([2, 1]), 1).counts == (2, 1)
     with pytest.raises(ks.InputError, match=r"assignment has shape \(2,\), expected \(2, 2\)"):
         ks.MigrationSequence(w, [2, 1], 1).check([0, 1])
-    with pytest.raises(ks.InputError, match=r"step 1: assignment\[0\] = 9 is no node"):
+    with pytest.raises(ks.InputError, match=r"step 1: assignment\[0\] = 9 is not a node"):
         ks.MigrationSequence(w, [2, 1], 1).check([[0, 1], [9, 9]])
 
 

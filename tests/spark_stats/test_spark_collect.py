@@ -158,9 +158,9 @@ def test_refuses_wrong_arguments(spark):
     events, topology = spark.createDataFrame([], SCHEMA), Topology([Operator("x", key="key")])
     for options, message in (
         ({"window": "1 hour"}, "needs the time of a tuple"),
-        ({"time": "ts", "window": "1 month"}, "window = '1 month' is no length of time"),
+        ({"time": "ts", "window": "1 month"}, "window = '1 month' is not a length of time"),
         ({"time": "ts", "window": "0 hours"}, "must be above 0"),
-        ({"time": "ts", "window": "1 hour", "origin": "noon"}, "origin = 'noon' is no date"),
+        ({"time": "ts", "window": "1 hour", "origin": "noon"}, "origin = 'noon' is not a date"),
         ({"key_groups": 0}, "key_groups = 0 must be at least 1"),
         ({"hash": "md5"}, "hash = 'md5' is unknown"),
     ):

@@ -78,7 +78,7 @@ def test_a_directory_that_cannot_be_written_to_is_one_sentence(tmp_path, capsys)
 WRONG = {
     "no nodes": (["--nodes", "0"], "--nodes = 0"),
     "no key groups": (["--key-groups", "0"], "--key-groups = 0"),
-    "a bad master": (["--master", "nonsense"], "is none that Spark knows"),
+    "a bad master": (["--master", "nonsense"], "is not one that Spark knows"),
     "a master that is not there": (["--master", "spark://127.0.0.1:1"], "no Spark master answers"),
     "Spark Connect": (["--master", "sc://localhost:15002"], "Spark Connect (sc://, SPARK_REMOTE) is not supported"),
     "a stream without a time": (["--stream"], "--stream needs --time and --window"),
@@ -122,7 +122,7 @@ WORDS = {
     "An error occurred while calling o1.collect.\n: org.apache.spark.SparkException: Job aborted\nCaused by: "
     "org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero. Use `try_divide`\n"
     "== SQL (line 1, position 1) ==\nc / 0\n^^^^^": "divides by zero on some row: write try_divide, or filter such rows (in c / 0)",
-    "file:/a/b.parquet is not a Parquet file. Expected magic number": "file:/a/b.parquet is no Parquet file, or is damaged",
+    "file:/a/b.parquet is not a Parquet file. Expected magic number": "file:/a/b.parquet is not a Parquet file, or is damaged",
     "ModuleNotFoundError: No module named 'pyarrow'": "the Python on Spark's workers has no pyarrow: set PYSPARK_PYTHON",
     "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'x' of the type \"STRING\" cannot be cast "
     'to "BIGINT" because it is malformed. Correct the value': "an expression fails on some row: The value 'x'",

@@ -125,7 +125,7 @@ def test_separate_executors_and_a_kill_in_the_middle_change_nothing(tmp_path):
     job.send_signal(signal.SIGKILL)
     job.wait()
     assert not (out / "statistics.json").exists()  # else the kill came too late to show anything
-    with pytest.raises(InputError, match="is no workload"):
+    with pytest.raises(InputError, match="is not a workload"):
         ks.read_workload(out)
     assert run_job("local[2]", out).wait() == 0
     assert table_bytes(out) == expected

@@ -62,7 +62,7 @@ def test_a_bad_topology_is_refused(description, message):
         Topology.from_dict(description)
 
 
-@pytest.mark.parametrize(("text", "message"), [(None, "does not exist"), ("a: [", "is no readable YAML")])
+@pytest.mark.parametrize(("text", "message"), [(None, "does not exist"), ("a: [", "is not readable YAML")])
 def test_a_bad_file_is_refused_at_the_shell(tmp_path, capsys, text, message):
     path = tmp_path / "t.yaml"
     if text is not None:
@@ -158,7 +158,7 @@ def test_stats_at_the_shell_end_in_a_workload(spark, log, tmp_path, capsys, stre
 WRONG = {
     "another number": ({"nodes": 3, "capacities": "1,2"}, "--capacities names 2 nodes, --nodes 3"),
     "no capacity": ({"capacities": "1,0"}, "a capacity must be above 0"),
-    "a word": ({"capacities": "1,b"}, "'b' is no number"),
+    "a word": ({"capacities": "1,b"}, "'b' is not a number"),
     "no such node": ({"nodes": 2, "draining": "2"}, "must be a whole number from 0 to 1"),
     "all go": ({"nodes": 2, "draining": "0,1"}, "at least one node must stay"),
     "no nodes": ({"draining": "0"}, "need --nodes or --capacities"),

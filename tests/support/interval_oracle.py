@@ -13,7 +13,7 @@ import keyshift as ks
 
 
 def partitions(w: ks.Workload, nodes: int, tau: Fraction) -> Iterator[tuple[int, ...]]:
-    """All cuts (0, ..., m) into at most so many non-empty intervals within the limit, loads as fractions."""
+    """All cuts (0, ..., m) into at most this many non-empty intervals within the limit, loads as fractions."""
     load = [Fraction(float(y)) for y in w.last_load]
     limit = (1 + Fraction(tau)) * sum(load) / nodes
     m = len(load)

@@ -75,14 +75,14 @@ def _methods() -> dict[str, Any]:
 def _commands() -> dict[str, list[str]]:
     import typer
 
-    from keyshift.cli import app
+    from keyshift.cli import application
 
     return {
         name: [
             " ".join(p.opts + p.secondary_opts) if p.param_type_name == "option" else p.name.upper()
             for p in command.params
         ]
-        for name, command in _named_commands(typer.main.get_command(app))
+        for name, command in _named_commands(typer.main.get_command(application()))
     }
 
 

@@ -18,11 +18,11 @@ Cuts = tuple[int, ...]
 MOST_STATED = 200_000
 """Pairs of partitions, each of them a row or a column."""
 MOST_EVALUATED = 2_000
-"""Partitions up to which a policy's values are worth a dense linear system."""
+"""Up to this many partitions, a policy's values are found by a dense linear system."""
 
 
 def all_partitions(starts: IntArray, nodes: int) -> Iterator[Cuts]:
-    """Cuts (0, ..., m) of all partitions into at most so many non-empty intervals within the limit."""
+    """Cuts (0, ..., m) of all partitions into at most this many non-empty intervals within the limit."""
     tasks = starts.size - 1
 
     def before(end: int, intervals: int) -> Iterator[Cuts]:

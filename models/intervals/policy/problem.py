@@ -130,7 +130,7 @@ class MigrationPolicy(MovesState):
         return Prefix(self.workload.last_load)
 
     def starts(self, nodes: int) -> IntArray:
-        """Leftmost start of an interval within the limit for so many nodes, for every end, shape (m + 1,)."""
+        """Leftmost start of an interval within the limit for this many nodes, for every end, shape (m + 1,)."""
         return self.prefix.starts(self.prefix.limit(Fraction(self.tau), nodes))
 
     def first_step(self, nodes_after: int) -> IntervalMigration:
@@ -163,7 +163,7 @@ class MigrationPolicy(MovesState):
         wrong = (given < NOT_ASKED) | (given >= most)
         if wrong.any():
             where = tuple(int(i) for i in np.argwhere(wrong)[0])
-            raise InputError(f"assignment[{', '.join(map(str, where))}] = {given[where]} is no node")
+            raise InputError(f"assignment[{', '.join(map(str, where))}] = {given[where]} is not a node")
         return given
 
     def table(self, assignment: np.ndarray) -> PolicyTable:

@@ -25,7 +25,7 @@ def read_transitions(given: Any) -> Transitions:
     Raises
     ------
     InputError
-        For a count that is no whole number >= 1, a bad probability, a row that does not sum to 1, or a count that
+        For a count that is not a whole number >= 1, a bad probability, a row that does not sum to 1, or a count that
         can be reached but has no row.
     """
     if hasattr(given, "iterrows"):

@@ -91,7 +91,7 @@ class MigrationSequence(MovesState):
         return Prefix(self.workload.last_load)
 
     def limit(self, nodes: int) -> int:
-        """The whole load that a node may carry when there are so many, in the units of `prefix`."""
+        """The whole load that a node may carry when there are this many, in the units of `prefix`."""
         return self.prefix.limit(Fraction(self.tau), nodes)
 
     @property

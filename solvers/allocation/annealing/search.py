@@ -31,7 +31,7 @@ class AnnealingSettings:
     steps : int
         Steps of the first round, and of all on small instances.
     many_moves, longest : float
-        With more migrations than so many, rounds grow as their number to the power of 3/2; at most so many times.
+        Above the first number of migrations, rounds grow as their number to the power of 3/2, up to the second factor.
     chunk : int
         Steps between two looks at the clock, and as many as four times the key groups.
     continue_every : int

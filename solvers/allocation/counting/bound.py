@@ -30,11 +30,11 @@ class CountingSettings:
     Attributes
     ----------
     most_exact : int
-        Up to so many moves the balance of departures and arrivals is kept exactly, beyond it by a multiplier.
+        Up to this many moves the balance of departures and arrivals is kept exactly, beyond it by a multiplier.
     most_entries : int
         Entries of D at most.
     most_pair_sums : int
-        Pair sums of arrivals are listed for so many key groups at most.
+        Pair sums of arrivals are listed for this many key groups at most.
     most_subsets : int
         Sets of departures of one size that a node lists at most.
     leans : tuple of float
@@ -59,7 +59,7 @@ class CountBound:
     ----------
     instance : Instance
     expired : callable, optional
-        When it says so, what is known by then must do: nodes not looked at allow everything.
+        Once it is true, the bound uses what is known by then: nodes not looked at allow everything.
     settings : CountingSettings
 
     Attributes

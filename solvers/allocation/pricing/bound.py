@@ -107,7 +107,7 @@ class PriceBound:
         return self.enough(priced.value)
 
     def enough(self, value: float) -> bool:
-        """Whether so many moves are too many."""
+        """Whether this many moves are too many."""
         return value > self.instance.max_moves + MARGIN
 
     def price(self, distance: float, counts: IntArray, curve: FloatArray, expired: Callable[[], bool]) -> Priced:

@@ -209,7 +209,7 @@ def next_departures(a, most_out, node, subset):
 
 @njit(**LEAF)
 def cheapest_column(node, counts, prices, subset, column):
-    """Least price of so many departures and arrivals that bring a node within its reach; `NEVER` when none do.
+    """Least price of this many departures and arrivals that bring a node within its reach; `NEVER` when none do.
 
     `counts` = [least, most departures, least, most arrivals]. Departures are all tried, arrivals as `with_arrivals`
     says. `column` = [departures, arrivals, who leaves ..., who arrives ...] on return.

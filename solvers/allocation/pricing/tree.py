@@ -145,7 +145,7 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
     instance = Instance(problem)
     low = CountBound(instance).bound()
     if np.isinf(low):
-        message = "so few migrations cannot bring every node within its capacity"
+        message = "the migrations allowed are too few to bring every node within its capacity"
         return Answer(None, termination="infeasible", message=message)
     prices = PriceBound(instance)
     if prices.affordable:

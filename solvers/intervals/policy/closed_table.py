@@ -18,7 +18,7 @@ from keyshift.solvers.intervals.state_sizes import weights
 def close(
     problem: MigrationPolicy, first: Callable[[int], IntArray], decide: closing.Decide, budget: Budget, most: int
 ) -> np.ndarray | None:
-    """As `closing.close`, but None above so many states, and when the budget ends."""
+    """As `closing.close`, but None above this many states, and when the budget ends."""
     w = problem.workload
     kept_first = weights(np.where(w.draining[w.current], 0.0, w.state)).prefix
     kept = weights(w.state).prefix

@@ -38,7 +38,7 @@ class PolicyIterationSettings:
     most_states : int
         Partitions that a policy may visit for it to be written out as an assignment.
     tolerance : float
-        The values shall be certain within so much of all the state.
+        How certain the values have to be, as a share of all the state.
     stalled : int
         Rounds without progress, when rounding keeps a very high discount from being certain.
     """
@@ -268,7 +268,7 @@ def solve_mtm(
     Parameters
     ----------
     tolerance : float
-        Stop when the values are certain within so much of all the state.
+        Stop when the values are certain to within this share of all the state.
     threads : int
         Classes swept at the same time; the answer does not depend on it, memory does.
     most_partitions : int
@@ -294,7 +294,7 @@ def solve_mtm(
     try:
         iteration = until_limit(budget, PolicyIteration, problem, threads)
     except LimitReached:
-        return Answer(None, None, budget.why, "the limit came while partitions were enumerated")
+        return Answer(None, None, budget.why, "the time limit was reached while partitions were enumerated")
     if checkpoint is None:
         return answer_of_iteration(iteration, budget, tolerance, most_states)
     file = Path(checkpoint)
@@ -311,7 +311,7 @@ def answer_of_iteration(
     problem = iteration.problem
     iteration.run(budget, tolerance, checkpoint)
     if not math.isfinite(iteration.high):
-        return Answer(None, None, budget.why, "the limit came before the first sweep over all pairs ended")
+        return Answer(None, None, budget.why, "the time limit was reached before the first sweep over all pairs ended")
     answer = answer_of(problem, iteration.policy(), budget, iteration.ruler.error + iteration.ruler.unit, most_states)
     answer.details["rounds"] = iteration.rounds
     if iteration.gap > tolerance * problem.scale:

@@ -52,7 +52,7 @@ def myopic_policy(problem: MigrationPolicy, *, budget: Budget, seed: int = 0, mo
     bound = policy_bound(problem)
     assignment = close(problem, firsts.__getitem__, decide, budget, most_states)
     if assignment is None and budget.expired:
-        return Answer(None, bound, budget.why, "the limit came before the policy was closed")
+        return Answer(None, bound, budget.why, "the time limit was reached before the policy was closed")
     message = "" if assignment is not None else f"step by step more than {most_states} partitions are met"
     return Answer(assignment, bound, "completed", message)
 
@@ -73,7 +73,7 @@ def restricted_policy(
     Parameters
     ----------
     partitions : int
-        At most so many partitions for each class.
+        At most this many partitions for each class.
     noise : float
         Every state is multiplied by up to 1 +- noise before a jittered single step.
     """

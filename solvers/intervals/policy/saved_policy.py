@@ -96,7 +96,7 @@ class Policy:
         Raises
         ------
         InputError
-            If the file is no policy, of another format, or torn: what it holds does not fit together.
+            If the file is not a policy, of another format, or torn: what it holds does not fit together.
         """
         from keyshift.models.files.policy import read_policy
 

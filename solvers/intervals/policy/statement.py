@@ -36,7 +36,9 @@ def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answ
             data = DensePolicyModel(problem, budget.tick)
             statement = PolicyPyomo(data, budget.tick)
     except LimitReached:
-        return Answer(None, policy_bound(problem), budget.why, "the limit came while the model was written down")
+        return Answer(
+            None, policy_bound(problem), budget.why, "the time limit was reached while the model was written down"
+        )
     result = highs.minimise_model(statement.model, budget, seed=seed, relax=True)
     if result.values is None:
         return Answer(None, None, budget.why)

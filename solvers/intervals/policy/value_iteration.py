@@ -29,7 +29,9 @@ def value_iteration(
     try:
         data = DensePolicyModel(problem, budget.tick)
     except LimitReached:
-        return Answer(None, policy_bound(problem), budget.why, "the limit came while costs were written out")
+        return Answer(
+            None, policy_bound(problem), budget.why, "the time limit was reached while costs were written out"
+        )
     value = {n: np.zeros(len(p)) for n, p in data.partitions.items()}
     done = 0
     while done < rounds:

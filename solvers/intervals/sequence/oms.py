@@ -44,7 +44,7 @@ DEFAULTS = SequenceSettings()
 
 
 def starts_of(problem: MigrationSequence, nodes: int) -> IntArray:
-    """Leftmost start of an interval within the limit for so many nodes, for every end."""
+    """Leftmost start of an interval within the limit for this many nodes, for every end."""
     return problem.prefix.starts(problem.limit(nodes))
 
 
@@ -101,7 +101,7 @@ def solve_oms(
     Parameters
     ----------
     most_partitions : int
-        Above so many partitions of one class, return the start with the bound of `sequence_bound`.
+        Above this many partitions of one class, return the start with the bound of `sequence_bound`.
 
     Notes
     -----
@@ -114,9 +114,14 @@ def solve_oms(
         said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
         return Answer(start, sequence_bound(problem), "completed", said)
     try:
-        classes = {n: until_limit(budget, enumerate_class, starts_of(problem, n), n) for n in sizes}
+        classes = {
+            n: until_limit(budget, enumerate_class, starts_of(problem, n), n, steps=n * size)
+            for n, size in sizes.items()
+        }
     except LimitReached:
-        return Answer(start, sequence_bound(problem), budget.why, "the limit came while partitions were enumerated")
+        return Answer(
+            start, sequence_bound(problem), budget.why, "the time limit was reached while partitions were enumerated"
+        )
 
     def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
         return _forward(problem, classes, state, best, budget)
@@ -146,9 +151,10 @@ def _forward(
             steps.append(_Step(classes[nodes], None))
             continue
         try:
-            best = until_limit(budget, ruler.sweep, classes[nodes], classes[problem.counts[t - 1]].rows, cost)
+            here, before = classes[nodes], classes[problem.counts[t - 1]]
+            best = until_limit(budget, ruler.sweep, here, before.rows, cost, steps=nodes * here.size * before.size)
         except LimitReached:
-            said = f"the limit came in step {t} of {len(problem.counts)}"
+            said = f"the time limit was reached in step {t} of {len(problem.counts)}"
             return Answer(start, sequence_bound(problem), budget.why, said)
         cost = best.total
         steps.append(_Step(classes[nodes], best.partner))

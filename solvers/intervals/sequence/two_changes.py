@@ -70,7 +70,7 @@ def two_known_steps(
                 shape,
             )  # fmt: skip
         except LimitReached:
-            return Answer(best, sequence_bound(problem), budget.why, "the limit came on the way through the tasks")
+            return Answer(best, sequence_bound(problem), budget.why, "the time limit was reached before the last task")
         if gain < 0:
             return Answer(None, termination="infeasible", message="no partition keeps every node within its load limit")
         found = [np.flatnonzero(row).astype(np.int64) for row in cuts]

@@ -25,7 +25,7 @@ from keyshift.models.workload import IntArray
 
 NEVER = -(1 << 60)
 STORED_STATES = 4_000_000
-"""Above so many states the layers are recomputed from checkpoints while the cuts are traced back."""
+"""Above this many states the layers are recomputed from checkpoints while the cuts are traced back."""
 
 
 class TaskLine(NamedTuple):
@@ -197,7 +197,7 @@ def band_cuts(
     trace: bool,
     stored: int = STORED_STATES,
 ) -> tuple[int, np.ndarray]:
-    """The largest state kept by at most so many intervals, and cuts that keep it.
+    """The largest state kept by at most this many intervals, and cuts that keep it.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def band_cuts(
     prefix : int64 array, shape (m + 1,)
         Prefix sums of the state.
     intervals : int
-        At most so many, >= 1.
+        At most this many, >= 1.
     trace : bool
         False: the value only, with two layers of memory.
     stored : int

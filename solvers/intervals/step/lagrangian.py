@@ -67,7 +67,7 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
         _, found = run(high)
     bound = moved_at_least(problem, kept, upper)
     if found.size - 1 > most:  # ties at the highest price
-        return Answer(None, bound, budget.why, "the limit came before a price led to few enough intervals")
+        return Answer(None, bound, budget.why, "the time limit was reached before a price led to few enough intervals")
     assignment = answer_from_cuts(problem, found, kept)
     done = budget.why if searched and high - low > 1 else "completed"
     return Answer(assignment, bound, done, details={"passes": passes, "intervals": found.size - 1})

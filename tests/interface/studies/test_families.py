@@ -105,3 +105,26 @@ def test_a_limit_on_the_boundary_is_met_by_the_hidden_plan():
         loads = np.bincount(problem.workload.current, problem.workload.last_load)
         assert problem.upper <= loads.max() or problem.lower >= loads.min()
         assert ks.solve(problem, "milp", time_limit=20).status in ("optimal", "feasible")
+
+
+@pytest.mark.parametrize("name", OFFLINE)
+def test_the_name_of_an_instance_draws_it_again(name):
+    first = draw(name, count=2)[-1]
+    ((said, again),) = ks.family(first[0])
+    assert said == first[0]
+    assert problem_fingerprint(again) == problem_fingerprint(first[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "said"),
+    [
+        ("nobody/3", {}, "there is no family 'nobody'"),
+        ("hard-step(kindness=1)/3", {}, "has no parameter 'kindness'"),
+        ("hard-step(kind=soft)/3", {}, "kind"),
+        ("hard-step(kind=ties)/3", {"count": 2}, "is one instance"),
+        ("hard-step(kind=ties)/3", {"tasks": 4}, "is one instance"),
+    ],
+)
+def test_a_wrong_name_of_an_instance_is_refused(name, more, said):
+    with pytest.raises(InputError, match=said):
+        ks.family(name, **more)
