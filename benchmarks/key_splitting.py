@@ -1,4 +1,4 @@
-"""Key splitting measured: Table II and figures 4 to 9 of [Nasir2015] on our streams, the optimum beside them, and speed.
+"""Key splitting measured: Table II and figures 4 to 9 of [Nasir2015] on our streams, and the optimum beside them.
 
     python benchmarks/key_splitting.py [--quick] [--only PART ...] --out DIR
 
@@ -7,9 +7,6 @@ Throughput and latency are simulated, and called so. In the figures, an imbalanc
 """
 
 from __future__ import annotations
-
-import time
-import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -66,70 +63,6 @@ def optimum(keys: np.ndarray, workers: int, choices: int = 2) -> ks.Solution:
 def with_head(rng: np.random.Generator, messages: int, head: float, keys: int = 1_000_000) -> np.ndarray:
     """A Zipf stream whose first key has the given share of the messages."""
     return draw_keys(rng, zipf_shares(keys, zipf_exponent(keys, head)), messages)
-
-
-def speed(page: Page) -> None:
-    """Speed."""
-    m = 5_000_000 if page.quick else 20_000_000
-    rng, out, rows = np.random.default_rng(0), np.empty(m, dtype=np.int32), []
-
-    def rate(work, messages: int = m, repeats: int = 7) -> np.ndarray:
-        """Best of a few runs in millions of messages a second: by the wall clock, and by processor time."""
-        took = []
-        for _ in range(repeats):
-            wall, processor = time.perf_counter(), time.process_time()
-            work()
-            took.append((time.perf_counter() - wall, time.process_time() - processor))
-        return messages / np.min(took, axis=0) / 1e6
-
-    def feed(scheme: str, messages: int = m, **options: object) -> None:
-        partitioner = ks.Partitioner(scheme, 100, **options)
-        for begin in range(0, messages, CHUNK):
-            end = min(begin + CHUNK, messages)
-            partitioner.feed(keys[begin:end], out=out[begin:end])
-
-    streams = {
-        "uniform, 100k keys": (100_000, 0.0),
-        "Zipf 0.8, 100k keys": (100_000, 0.8),
-        "Zipf 1.2, 1M keys": (10**6, 1.2),
-    }
-    for name, law in streams.items():
-        keys = draw_keys(rng, zipf_shares(*law), m)
-        ks.Partitioner("pkg", 100).feed(keys[:10])
-        pkg, counting = rate(lambda: feed("pkg")), rate(lambda: np.bincount(keys))  # noqa: B023
-        rows.append({"stream": name, "PKG, wall": pkg[0], "PKG, processor": pkg[1], "bincount, wall": counting[0],
-                     "bincount, processor": counting[1], "ratio, wall": pkg[0] / counting[0], "ratio, processor": pkg[1] / counting[1]})  # fmt: skip
-    page.say(f"PKG, 2 choices, 1 source, 100 workers, one core, {m / 1e6:.0f} M messages: hashing, decision, answer written, average imbalance",
-             "tracked. Best of seven, and so for `np.bincount` over the same array; in M messages a second. The machine is shared by other",
-             "work: by the wall clock that work counts too, by processor time it does not.")  # fmt: skip
-    page.table(pd.DataFrame(rows), "speed")
-    rows = []
-    for scheme in ("hash", "shuffle", "greedy-d", "potc", "on-greedy", "d-choices", "w-choices"):
-        options = {"choices": 5} if scheme == "greedy-d" else {}
-        fed(scheme, keys[:1000], 100, **options)
-        per_second = rate(lambda: feed(scheme, m // 4, **options), m // 4, 1)[0]  # noqa: B023
-        rows.append({"scheme (last stream)": f"{scheme} {options or ''}".strip(), "M messages/s": per_second})
-    page.table(pd.DataFrame(rows))
-    partitioner, peaks = ks.Partitioner("pkg", 100, sources=5), []
-    for rounds in (4, 40):
-        tracemalloc.start()
-        for _ in range(rounds):
-            partitioner.feed(keys[:CHUNK])
-        peaks.append(tracemalloc.get_traced_memory()[1] / 1e6)
-        tracemalloc.stop()
-    page.say(f"Memory at its peak: {peaks[0]:.1f} MB feeding 4 chunks, {peaks[1]:.1f} MB feeding 40.", "")
-    page.say("The flow optimum, 100 workers (whole call: histogram, flows, answer, check):")
-    k, rows = 100_000 if page.quick else 1_000_000, []
-    for d in (2, 3):
-        keys = np.concatenate([np.arange(k), draw_keys(rng, zipf_shares(k, 0.9), 2 * k)])
-        problem = ks.KeySplitting(keys, workers=100, choices=d)
-        began = time.perf_counter()
-        answer = optimum(keys, 100, d)
-        rows.append({"d": d, "keys": k, "messages": keys.size, "seconds": time.perf_counter() - began,
-                     "flows": answer.details["rounds"], "optimum": answer.objective,
-                     "universal bound": ks.solve(problem, "universal").bound, "greedy-d": ks.solve(problem, "greedy-d").objective})  # fmt: skip
-        assert rows[-1]["greedy-d"] >= answer.objective
-    page.table(pd.DataFrame(rows))
 
 
 def table_2(page: Page) -> None:
@@ -209,6 +142,12 @@ def estimates(page: Page) -> None:
     frame.to_csv(page.csv("estimates"), index=False, float_format="%.6g")
     page.figure(plots(frame, "workers", "imbalance / messages", "way", "stream", 5, "xy", size=(3, 3), sharey=True), "fig4",
                 f"As Figure 4: hashing (H), PKG with global (G) or local estimates (L, 5 to 20 sources); {m / 1e6:g} M messages.")  # fmt: skip
+    over_time(page, inputs, m)
+    agreement(page, rng, inputs["WP-like"])
+
+
+def over_time(page: Page, inputs: dict[str, np.ndarray], m: int) -> None:
+    """Figure 5."""
     rows = []
     for w in (10, 50):
         for name in ("WP-like", "CT-like (drift)"):
@@ -228,9 +167,13 @@ def estimates(page: Page) -> None:
                 )
     page.figure(plots(pd.concat(rows), "messages, millions", "I(t) / t", "way", "plot", 2, "y", size=(4.5, 2.6)), "fig5",
                 "As Figure 5: imbalance over time, 5 sources. P probes 100 times: then all sources rush to the same workers.")  # fmt: skip
+
+
+def agreement(page: Page, rng: np.random.Generator, wp: np.ndarray) -> None:
+    """Figure 6: how often local and global estimates decide alike."""
     rows = []
     for x in np.arange(0.1, 1.0, 0.2):
-        keys = draw_keys(rng, zipf_shares(10_000, x), m // 4)
+        keys = draw_keys(rng, zipf_shares(10_000, x), wp.size // 4)
         for s in (5, 10, 15, 20):
             told = ks.Partitioner("pkg", 10, sources=s, estimate="global").feed(keys)
             rows.append(
@@ -240,7 +183,6 @@ def estimates(page: Page) -> None:
                     "disagreement": 1 - jaccard(told, ks.Partitioner("pkg", 10, sources=s).feed(keys)),
                 }
             )
-    wp = inputs["WP-like"]
     told = ks.Partitioner("pkg", 10, sources=5, estimate="global").feed(wp)
     agree = jaccard(told, ks.Partitioner("pkg", 10, sources=5).feed(wp))
     figure, axes = grid(1, 1, (5, 3.2))
@@ -378,4 +320,4 @@ def deployment(page: Page) -> None:
 
 
 if __name__ == "__main__":
-    run("key_splitting", "Key splitting", __doc__, (speed, table_2, estimates, skew, sources, theorem, deployment))
+    run("key_splitting", "Key splitting", __doc__, (table_2, estimates, skew, sources, theorem, deployment))
