@@ -1,287 +1,304 @@
-"""ALBIC, COLA and the exact model: [Madsen2016]'s figures 6 to 8 and 10 to 14, ALBIC's gap to the optimum, and running times.
+"""ALBIC, COLA and the exact model: figures 6 to 8 and 10 to 14 of [Madsen2016], ALBIC's gap to the optimum, and running times.
 
-python benchmarks/collocation.py [--quick] [--only PART ...] --out docs/benchmarks/0.1.0/collocation
+    python benchmarks/collocation.py [--quick] [--only PART ...] --out DIR
 
-Parts: synthetic (figures 10, 11), job1 (figures 6 to 8), job2, job3, job4 (figures 12 to 14), gap (ALBIC against the
-optimum, period by period), busy (Real Job 2 at other loads), speed (one
-invocation at 40 / 800 and 60 / 1200), hundred (100 periods, four methods). Each writes a
-table ``<part>.csv`` and a figure ``<part>.png``.
+Loads, load distances, maxLD = 10 and maxPL = 25 are percentage points of a node's capacity, as in the paper (section 3). Two ALBICs appear:
+*as printed* balances by the loads that were measured; *albic* also knows what the new pair will save.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
-from pathlib import Path
 
+import collocation_streams as streams
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
+from page import Page, grid, lines, plots, run
 
 import keyshift as ks
-from keyshift.figures.replay import COLOURS, MARKERS, draw
+from keyshift.figures.replay import panels
 from keyshift.heuristics.collocation.comparisons import split_loads
-from keyshift.models.families.collocation import synthetic_cluster
+from keyshift.models.errors import InputError
+from keyshift.models.families.collocation import BUSY, madsen_collocation, synthetic_cluster
 
-sys.path.insert(0, str(Path(__file__).parent))
-import collocation_streams as streams
-from collocation_jobs import POINTS, PRINTED, SELECTIVE, busy, job_four, job_table, planner, real_job
-from data_folder import data_folder
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few periods of everything")
-    parser.add_argument("--only", nargs="*", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    if "job1" in given.only and data_folder() is None:
-        print("job1 is left out: KEYSHIFT_TEST_DATA names no folder with the Wikipedia edits")
-        given.only.remove("job1")
-    for part in given.only:
-        began = time.perf_counter()
-        table, figure = PARTS[part](given.quick)
-        table.to_csv(given.out / f"{part}.csv", index=False, float_format="%.5g")
-        if figure is not None:
-            figure.savefig(given.out / f"{part}.png", dpi=110)
-        print(
-            f"\n== {part} ({time.perf_counter() - began:.0f} s)\n{table.to_string(index=False, float_format='%.4g')}",
-            flush=True,
-        )
+FAST = {"finish": False, "search_steps": 100_000, "bound_steps": 60}
+"""The exact method's search and bound, without HiGHS: for long replays."""
+POINTS = {"max_load_distance": 10.0, "distance_unit": "load"}
+PRINTED, SELECTIVE, OF_THE_MEAN = (
+    "albic, as printed",
+    "albic, sF = 20",
+    "albic, as printed, limits in percent of the mean",
+)
+SHOWN = ["collocation_factor", "load_distance", "load_index", "load_index_same_input", "migrations", "oscillations"]
+SIZES = [(20, 400, 10), (40, 800, 20), (60, 1200, 30)]
 
 
-# Figures 10 and 11 ------------------------------------------------------------------------------------------------
+def planner(name: str, migrations: int = 10) -> ks.Planner:
+    """COLA knows no migration limit; everybody else has ten moves a period."""
+    limited = {**POINTS, "max_migrations": migrations}
+    albic = partial(ks.Planner, "albic", label=name)
+    known = {
+        "albic": partial(albic, options=limited, integrated=True),
+        PRINTED: partial(albic, options=limited, settings={"anticipate": False}),
+        SELECTIVE: partial(albic, options=limited, settings={"score_factor": 20.0}, integrated=True),
+        OF_THE_MEAN: partial(albic, options={**limited, "distance_unit": "percent"}, settings={"anticipate": False}),
+        "cola": partial(ks.Planner, "cola", options=POINTS),
+        "exact": partial(
+            ks.Planner, "milp", label="exact", options=limited, settings=FAST, integrated=True, from_current=True
+        ),
+    }
+    return known.get(name, partial(ks.Planner, name, options=limited))()
 
 
-def synthetic(quick: bool) -> tuple[pd.DataFrame, Figure]:
-    """Figures 10, 11. ALBIC starts from COLA's first plan, as the paper advises, and may move 20 key groups a period."""
-    periods, last = (4, 2) if quick else (80, 20)
-    sizes = [(20, 400, 10)] if quick else [(20, 400, 10), (40, 800, 20), (60, 1200, 30)]
+def replayed(stream: Iterator[ks.Workload], model: ks.LoadModel, names: tuple[str, ...]) -> pd.DataFrame:
+    return ks.replay(stream, [planner(name) for name in names], load_model=model).to_frame()
+
+
+def job_table(frame: pd.DataFrame, model: ks.LoadModel) -> pd.DataFrame:
+    """Means over the last tenth of the periods, and over all; how often a distance is below COLA's, how often collocation falls."""
+    last = frame["period"].max() - max(1, frame["period"].nunique() // 10) + 1
+    moving = model.per_tuple * frame["state_moved"] / frame["total_load"]  # a unit of state as a tuple
+    frame = frame.assign(
+        moving=moving,
+        fall=frame.groupby("method")["collocation_factor"].diff() <= -0.005,
+        failed=frame["fallback"] != "",
+    )
+    by, end = frame.groupby("method", sort=False), frame[frame["period"] >= last].groupby("method", sort=False)
+    cola = frame[frame["method"] == "cola"].set_index("period")["load_distance"]
+    below = by[["period", "load_distance"]].apply(
+        lambda f: (f.set_index("period")["load_distance"] < cola).sum() if len(cola) else np.nan
+    )
+    most = frame["collocation_factor"].max()
+    until = {
+        share: frame[frame["collocation_factor"] >= share * most].groupby("method")["period"].min()
+        for share in (0.9, 0.999)
+    }
+    same = end["load_index_same_input"].mean()
+    return pd.DataFrame({
+        "periods": by.size(), "collocation_end": end["collocation_factor"].mean(), "load_index_end": end["load_index"].mean(),
+        "load_index_same_input_end": same, "index_with_moves_end": same * (1 + end["moving"].mean()),
+        "load_distance_mean": by["load_distance"].mean(), "load_distance_largest": by["load_distance"].max(),
+        "load_distance_end": end["load_distance"].mean(), "below_cola": below, "migrations": by["migrations"].mean(),
+        "straight_back": by["oscillations"].sum(), "fallbacks": by["failed"].sum(), "falls": by["fall"].sum(),
+        "periods_to_90_percent": until[0.9], "periods_to_most": until[0.999],
+    }).reindex(frame["method"].unique()).rename_axis("method").reset_index()  # fmt: skip
+
+
+SAID = ["method", "collocation_end", "periods_to_most", "load_index_same_input_end", "index_with_moves_end", "load_distance_mean",
+        "load_distance_largest", "below_cola", "migrations", "straight_back"]  # fmt: skip
+
+
+def real_job(page: Page, job: int, periods: int, names: tuple[str, ...], extra: pd.DataFrame | None = None) -> None:
+    stream, model = streams.in_points(streams.flights(job, 5 if page.quick else periods))
+    frame = replayed(stream, model, names)
+    table = pd.concat([job_table(frame, model), extra])
+    page.table(table, f"job{job}", table[SAID])
+    page.figure(
+        panels(frame, SHOWN),
+        f"job{job}",
+        f"Real Job {job}: flights of New York 2013, nodes {BUSY:g} % busy at the start.",
+    )
+
+
+def job2(page: Page) -> None:
+    """Real Job 2 on the flights of New York (figure 12)."""
+    page.say(
+        "A period for each day of the last seven days' flights; 20 nodes, 200 key groups, 10 migrations; nothing is collocated at the start."
+    )
+    real_job(page, 2, 150, ("albic", PRINTED, "cola", "exact"))
+
+
+def job3(page: Page) -> None:
+    """Real Job 3 (figure 13)."""
+    real_job(page, 3, 150, ("albic", SELECTIVE, PRINTED, "cola"))
+
+
+def job4(page: Page) -> None:
+    """Real Job 4 (figure 14); COLA, as in the paper, three times from a random allocation."""
+    stream, model = streams.in_points(streams.flights(4, 1))
+    first, rows = next(stream), []
+    for seed in range(3):
+        place = np.random.default_rng(seed).integers(0, first.nodes, first.key_groups)
+        plan = ks.solve(planner("cola").pose(first.replace(current=place), model), "cola", seed=seed)
+        chosen = plan.assignment if plan.assignment is not None else plan.offered
+        after = ks.CollocatedAllocation(model.measured(first.replace(current=chosen))).metrics(chosen)
+        rows.append({"method": f"cola, random start {seed + 1}", "periods": 1, "collocation_end": after["collocation_factor"],
+                     "load_distance_mean": after["load_distance"], "migrations": int((chosen != place).sum())})  # fmt: skip
+    real_job(page, 4, 350, ("albic", SELECTIVE), pd.DataFrame(rows))
+
+
+def busy(page: Page) -> None:
+    """Busier and idler nodes: Real Job 2 at other loads, and with limits that know nothing of capacity."""
+    periods, frames, tables = (4 if page.quick else 90), [], []
+    for at, names in [(a, ("albic", PRINTED, "cola")) for a in (25, 50, 75, 100)] + [("any", (OF_THE_MEAN,))]:
+        stream, model = streams.in_points(streams.flights(2, periods), BUSY if at == "any" else at)
+        frame = replayed(stream, model, names)
+        tables.append(job_table(frame, model).assign(busy_percent=at))
+        frames.append(frame.assign(plot=f"nodes {at} % busy at the start"))
+    table = pd.concat(tables)
+    page.table(table, "busy", table[["busy_percent", *SAID, "falls"]])
+    page.figure(
+        plots(pd.concat(frames[:4]), "period", "load_distance", "method", "plot", 2, size=(5, 3)),
+        "busy",
+        "Real Job 2 by load.",
+    )
+
+
+def job1(page: Page) -> None:
+    """Real Job 1 on Wikipedia edits (figures 6 to 9); PoTC pays a unit of load for merging a unit of state, every period."""
+    periods = 6 if page.quick else 30
+    planners = [ks.Planner("flux", problem="key-group-allocation", options={"max_migrations": 13})]
+    for m in (10, 13, 20, None):
+        options = {"max_migrations": m, "max_load_distance": None}
+        planners.append(ks.Planner("allocation-milp", label=f"milp, {m or 'all'}", options=options))
+    try:
+        frame = ks.replay(streams.edits(periods), planners).to_frame()
+    except InputError as no_data:
+        page.say(f"Left out: {no_data}.")
+        return
+    loads = [split_loads(w, merge_cost=1.0) for w in streams.edits(periods)]
+    potc = [{"period": t, "method": "PoTC", "load_distance_percent": 100 * np.abs(v / v.mean() - 1).max(), "migrations": 0, "oscillations": 0}
+            for t, v in enumerate(loads)]  # fmt: skip
+    frame = pd.concat([frame, pd.DataFrame(potc)])
+    by = frame.groupby("method", sort=False)
+    table = (
+        by["load_distance_percent"]
+        .agg(load_distance_mean="mean", load_distance_max="max")
+        .join(by[["migrations", "state_moved"]].mean())
+    )
+    page.table(table.assign(**{"paused, s (2.5 s a key group)": 2.5 * table["migrations"]}).reset_index(), "job1")
+    figure, axes = grid(2, 2, (5.5, 3))
+    for column, chosen in enumerate((("flux", "milp, 13", "PoTC"), ("milp, 10", "milp, 13", "milp, 20", "milp, all"))):
+        for row, metric in enumerate(("load_distance_percent", "migrations")):
+            lines(axes[2 * row + column], frame[frame["method"].isin(chosen)], "period", metric, "method").legend(
+                fontsize=8
+            )
+    page.figure(figure, "job1", "Real Job 1: as Figures 6 to 8.")
+
+
+def synthetic(page: Page) -> None:
+    """Figures 10 and 11: a steady state."""
+    periods, last = (4, 2) if page.quick else (80, 20)
+    page.say(
+        f"From COLA's first plan on, as the paper advises; ALBIC has 20 migrations a period; mean over the last {last} of {periods} periods."
+    )
     rows = []
     for share in (0, 25, 50, 75, 100):
-        for size in sizes:
-            rows += list(_steady((*size, share / 100), periods, last))
-            print(f"   {size[0]} / {size[1]}, {share} %", flush=True)
-    table = pd.DataFrame(rows)
-    figure = Figure(figsize=(3.7 * len(sizes), 6.4), layout="constrained")
-    grid = figure.subplots(2, len(sizes), squeeze=False)
-    for row, (metric, said) in enumerate(
-        (("collocation_percent", "collocation (% of traffic)"), ("load_distance", "load distance (points of capacity)"))
-    ):
-        for column, (size, axes) in enumerate(zip(sizes, grid[row], strict=True)):
-            part = table[table["nodes"] == size[0]]
-            for number, (method, mine) in enumerate(part.groupby("method", sort=False)):
-                axes.plot(
-                    mine["most_collocation"], mine[metric], color=COLOURS[number], marker=MARKERS[number], label=method
-                )
-            axes.set_title(f"{size[0]} nodes, {size[1]} key groups, {size[2]} operators", fontsize=10)
-            axes.set_xlabel("key groups that send one to one (%)")
-            axes.set_ylabel(said if column == 0 else "")
-            axes.set_ylim(bottom=0)
-            axes.grid(alpha=0.3)
-    figure.axes[0].legend()
-    figure.suptitle(f"mean over the last {last} of {periods} periods (figures 10 and 11 of the paper)")
-    return table, figure
+        for nodes, key_groups, operators in SIZES[: 1 if page.quick else None]:
+            draw = partial(synthetic_cluster, nodes, key_groups, operators, share / 100)
+            start = ks.solve(ks.CollocatedAllocation(next(draw(1)), **POINTS), "cola").assignment
+            stream = [w.replace(current=start) for w in draw(periods)]
+            for name, part in (("albic", stream), ("cola", stream[-last - 1 :])):  # COLA has no memory here
+                end = ks.replay(part, [planner(name, 20)]).to_frame()
+                end = end[end["period"] > end["period"].max() - last]
+                rows.append({"nodes": nodes, "one_to_one": share, "method": name, "collocation_percent": 100 * end["collocation_factor"].mean(),
+                             "load_distance": end["load_distance"].mean(), "migrations": end["migrations"].mean()})  # fmt: skip
+    frame = pd.DataFrame(rows)
+    wide = frame.pivot(
+        index=["nodes", "one_to_one"], columns="method", values=["collocation_percent", "load_distance", "migrations"]
+    )
+    wide.columns = [", ".join(column) for column in wide.columns]
+    page.table(frame, "synthetic", wide.reset_index())
+    figure, axes = grid(2, frame["nodes"].nunique(), (3.7, 3.2))
+    for column, (nodes, part) in enumerate(frame.groupby("nodes")):
+        lines(axes[column], part, "one_to_one", "collocation_percent", "method").set_title(f"{nodes} nodes")
+        lines(axes[column + len(axes) // 2], part, "one_to_one", "load_distance", "method")
+    axes[0].legend()
+    page.figure(figure, "synthetic", "As Figures 10 and 11, over the share of key groups that send one to one (%).")
 
 
-def _steady(setting: tuple[int, int, int, float], periods: int, last: int) -> Iterator[dict[str, object]]:
-    """Mean figures over the last periods. COLA has no memory here, so it need not live through the earlier ones."""
-    nodes, key_groups, operators, share = setting
-    first = next(synthetic_cluster(nodes, key_groups, operators, share, 1))
-    start = ks.solve(ks.CollocatedAllocation(first, **POINTS), "cola")
-    stream = [
-        w.replace(current=start.assignment) for w in synthetic_cluster(nodes, key_groups, operators, share, periods)
-    ]
-    frames = [ks.replay(stream, [planner("albic", 20)]), ks.replay(stream[-last - 1 :], [planner("cola")])]
-    for frame in (part.to_frame() for part in frames):
-        end = frame[frame["period"] > frame["period"].max() - last]
-        yield {
-            "nodes": nodes, "key_groups": key_groups, "most_collocation": 100 * share, "method": end["method"].iloc[0],
-            "collocation_percent": 100 * end["collocation_factor"].mean(),
-            "load_distance": end["load_distance"].mean(), "load_distance_largest": end["load_distance"].max(),
-            "migrations": end["migrations"].mean(), "straight_back": end["oscillations"].sum(),
-            "collocation_start_percent": 100 * start.metrics["collocation_factor"],
-        }  # fmt: skip
-
-
-# Real Job 1: figures 6 to 8 -----------------------------------------------------------------------------------------
-
-
-def job1(quick: bool) -> tuple[pd.DataFrame, Figure]:
-    """Figures 6 to 8: balance alone. PoTC pays a unit of load for merging a unit of state, every period."""
-    periods = 6 if quick else 30
-    balance = {"problem": "key-group-allocation"}
-    methods = [
-        ks.Planner("flux", options={"max_migrations": 13}, **balance),
-        *(
-            ks.Planner(
-                "allocation-milp", label=f"milp, {m or 'all'}", options={"max_migrations": m, "max_load_distance": None}
-            )
-            for m in (10, 13, 20, None)
-        ),
-    ]
-    frame = ks.replay(streams.edits(periods), methods).to_frame()
-    frame = pd.concat([frame, _power_of_two(periods)])
-    figure = Figure(figsize=(11, 6.4), layout="constrained")
-    grid = figure.subplots(2, 2)
-    for column, chosen in enumerate((("flux", "milp, 13", "PoTC"), ("milp, 10", "milp, 13", "milp, 20", "milp, all"))):
-        shown = frame[frame["method"].isin(chosen)]
-        for row, metric in enumerate(("load_distance_percent", "migrations")):
-            draw(grid[row, column], shown[shown[metric].notna()], metric)
-            grid[row, column].legend(fontsize=8)
-    figure.suptitle("Real Job 1, Wikipedia edits: figures 6 to 8")
-    table = frame.groupby("method", sort=False).agg(
-        load_distance_mean=("load_distance_percent", "mean"), load_distance_max=("load_distance_percent", "max"),
-        migrations=("migrations", "mean"), state_moved=("state_moved", "mean"), straight_back=("oscillations", "sum"),
-    )  # fmt: skip
-    return table.reset_index(), figure
-
-
-def _power_of_two(periods: int) -> pd.DataFrame:
-    """PoTC's load distance: no moves, but state to merge, which its choices cannot balance."""
-    rows = []
-    for period, w in enumerate(streams.edits(periods)):
-        loads = split_loads(w, merge_cost=1.0)
-        distance = 100 * np.abs(loads - loads.mean()).max() / loads.mean()
-        rows.append(
-            {"period": period, "method": "PoTC", "load_distance_percent": distance, "migrations": 0, "oscillations": 0}
-        )
-    return pd.DataFrame(rows)
-
-
-# ALBIC's gap --------------------------------------------------------------------------------------------------------
-
-
-def gap(quick: bool) -> tuple[pd.DataFrame, Figure]:
-    """In each period of ALBIC's own replay, the same problem solved exactly from the same nodes."""
-    periods = 3 if quick else 16
-    rows = []
-    _compile()
+def gap(page: Page) -> None:
+    """How far ALBIC is from the optimum: in each period of its own replay, the same problem solved exactly."""
+    (periods, seconds), rows = (3, 6) if page.quick else (16, 10), []
     cases = {
-        "20 / 100, one to one": synthetic_cluster(20, 100, 5, 1.0, periods, seed=1),
-        "20 / 200, Real Job 2": streams.flights(2, periods),
+        "20 / 100, one to one": synthetic_cluster(20, 100, 5, 1.0, periods, seed=1), "20 / 200, Real Job 2": streams.flights(2, periods),
         "20 / 400, one to one": synthetic_cluster(20, 400, 10, 1.0, periods, seed=3),
         "20 / 400, half one to one": synthetic_cluster(20, 400, 10, 0.5, periods, seed=4),
-    }
+    }  # fmt: skip
     for case, stream in cases.items():
-        rows += list(_gaps(case, stream, periods, 6 if quick else 10))
-    table = pd.DataFrame(rows)
-    figure = Figure(figsize=(11, 6.4), layout="constrained")
-    for axes, (case, part) in zip(figure.subplots(2, 2).ravel(), table.groupby("case", sort=False), strict=True):
-        names = (("albic_gain", "ALBIC"), ("exact_gain", "exact, incumbent"), ("most_gain", "exact, bound"))
-        for number, (column, label) in enumerate(names):
-            style = "--" if column == "most_gain" else "-"
-            axes.plot(
-                part["period"],
-                part[column],
-                style,
-                color=COLOURS[number],
-                marker=MARKERS[number],
-                label=label,
-                markersize=4,
+        rows += [
+            {"case": case, **row}
+            for row in gaps(
+                *(streams.in_points(stream) if "Job" in case else (stream, ks.LoadModel())), periods, seconds
             )
-        axes.set_title(case, fontsize=10)
-        axes.set_xlabel("period of ALBIC's replay")
-        axes.set_ylabel("traffic newly collocated\nin the period (% of all)", fontsize=9)
-        axes.axhline(0, color="black", linewidth=0.6)
-        axes.grid(alpha=0.3)
-    figure.axes[0].legend(fontsize=9)
-    return table, figure
+        ]
+    frame = pd.DataFrame(rows)
+    by = frame.groupby("case", sort=False)
+    said = (
+        by[["ALBIC", "exact, incumbent", "exact, bound", "over_optimum"]]
+        .mean()
+        .assign(proven=by["status"].agg(lambda s: (s == "optimal").sum()))
+    )
+    page.say(
+        "Traffic newly collocated in a period, % of all; `over_optimum`: ALBIC's remote traffic above the exact plan's, %."
+    )
+    page.table(frame, "gap", said.reset_index())
+    long = frame.melt(["case", "period"], ["ALBIC", "exact, incumbent", "exact, bound"], "of", "newly collocated, %")
+    page.figure(plots(long, "period", "newly collocated, %", "of", "case", 2, size=(5, 3)), "gap", "ALBIC's gap.")
 
 
-def _gaps(case: str, stream: Iterator[ks.Workload], periods: int, seconds: float) -> Iterator[dict[str, object]]:
-    model, place = ks.LoadModel(), None
-    if "Job" in case:
-        stream, model = streams.in_points(stream)
+def gaps(
+    stream: Iterator[ks.Workload], model: ks.LoadModel, periods: int, seconds: float
+) -> Iterator[dict[str, object]]:
+    place = None
     for period, w in enumerate(islice(stream, periods)):
         w = model.measured(w if place is None else w.replace(current=place))
         problem = ks.CollocatedAllocation(w, max_migrations=10, **POINTS)
         albic = ks.solve(problem, "albic", seed=period)
-        start = albic if albic.assignment is not None else None
-        exact = ks.solve(problem, "milp", start=start, time_limit=seconds, seed=period)
-        balanced = (
-            albic if albic.assignment is not None else ks.solve(ks.KeyGroupAllocation(w, max_migrations=10), "flux")
+        exact = ks.solve(
+            problem, "milp", start=albic if albic.assignment is not None else None, time_limit=seconds, seed=period
         )
-        place = balanced.assignment
-        before, whole = problem.objective(w.current), problem.scale
-        share = lambda value: np.nan if value is None else 100 * (before - value) / whole  # noqa: B023, E731
+        fallen = albic.assignment is None
+        place = ks.solve(ks.KeyGroupAllocation(w, max_migrations=10), "flux").assignment if fallen else albic.assignment
+        gain = {name: np.nan if value is None else 100 * (problem.objective(w.current) - value) / problem.scale
+                for name, value in (("ALBIC", albic.objective), ("exact, incumbent", exact.objective), ("exact, bound", exact.bound))}  # fmt: skip
+        over = 100 * (albic.objective / exact.objective - 1) if albic.objective and exact.objective else np.nan
         yield {
-            "case": case, "period": period, "before": 100 * before / whole,
-            "albic_gain": share(albic.objective), "exact_gain": share(exact.objective), "most_gain": share(exact.bound),
-            "albic_over_optimum_percent": 100 * (albic.objective / exact.objective - 1)
-            if albic.objective and exact.objective
-            else np.nan,
-            "exact_gap_percent": 100 * (exact.gap or 0) if exact.objective else np.nan, "exact_status": exact.status,
-            "albic_seconds": albic.seconds, "exact_seconds": exact.seconds,
-        }  # fmt: skip
+            "period": period,
+            **gain,
+            "over_optimum": over,
+            "status": exact.status,
+            "albic_s": albic.seconds,
+            "exact_s": exact.seconds,
+        }
 
 
-# Running times ------------------------------------------------------------------------------------------------------
-
-
-def speed(quick: bool) -> tuple[pd.DataFrame, None]:
-    """One invocation from a spread start: ALBIC's time, and the exact model's incumbent after 10 s of its own."""
+def speed(page: Page) -> None:
+    """Running times: one invocation from a spread start, 20 migrations; the exact method has 10 s."""
     rows = []
-    sizes = [(20, 400, 10)] if quick else [(20, 400, 10), (40, 800, 20), (60, 1200, 30)]
-    _compile()
-    for nodes, key_groups, operators in sizes:
+    for nodes, key_groups, operators in SIZES[: 1 if page.quick else None]:
         for share in (0.5, 1.0):
-            w = next(synthetic_cluster(nodes, key_groups, operators, share, 1, seed=7))
-            problem = ks.CollocatedAllocation(w, max_migrations=20)
+            problem = madsen_collocation(
+                seed=7, nodes=nodes, key_groups=key_groups, operators=operators, one_to_one=share
+            )
             cpu = time.process_time()
             albic = ks.solve(problem, "albic", seed=1)
             cpu = time.process_time() - cpu
-            exact = ks.solve(problem, "milp", start=w.current, time_limit=10, seed=1)
-            rows.append(
-                {
-                    "nodes": nodes, "key_groups": key_groups, "one_to_one_percent": 100 * share,
-                    "albic_seconds": albic.seconds, "albic_cpu_seconds": cpu,
-                    "albic_remote_percent": 100 * albic.objective / problem.scale,
-                    "exact_seconds": exact.seconds, "exact_remote_percent": 100 * exact.objective / problem.scale,
-                    "bound_percent": 100 * (exact.bound or 0) / problem.scale, "exact_status": exact.status,
-                }
-            )  # fmt: skip
-    return pd.DataFrame(rows), None
+            exact = ks.solve(problem, "milp", start=problem.workload.current, time_limit=10, seed=1)
+            percent = 100 / problem.scale
+            rows.append({"nodes": nodes, "key groups": key_groups, "one to one, %": 100 * share, "ALBIC, s": albic.seconds, "CPU, s": cpu,
+                         "ALBIC, remote %": percent * albic.objective, "exact, s": exact.seconds, "exact, remote %": percent * exact.objective,
+                         "bound, %": percent * (exact.bound or 0), "status": exact.status})  # fmt: skip
+    page.table(pd.DataFrame(rows), "speed")
 
 
-def _compile() -> None:
-    """One small solve by each method, so that Numba's compilation falls into nobody's time."""
-    for method in ("albic", "milp"):
-        ks.solve(
-            ks.CollocatedAllocation(next(synthetic_cluster(4, 40, 2, 1.0, 1)), max_migrations=2), method, time_limit=60
-        )
-
-
-def hundred(quick: bool) -> tuple[pd.DataFrame, Figure]:
-    """100 periods at 20 nodes, 400 key groups, four methods."""
-    periods = 5 if quick else 100
-    model = ks.LoadModel.for_share(next(synthetic_cluster(20, 400, 10, 0.5, 1)), 0.3)
+def hundred(page: Page) -> None:
+    """A hundred periods at 20 nodes, 400 key groups, four methods."""
+    draw = partial(synthetic_cluster, 20, 400, 10, 0.5)
+    model = ks.LoadModel.for_share(next(draw(1)), 0.3)
     began, cpu = time.perf_counter(), time.process_time()
-    names = ("albic", "cola", "flux", "allocation-milp")
-    result = ks.replay(
-        synthetic_cluster(20, 400, 10, 0.5, periods), [planner(name) for name in names], load_model=model
-    )
-    table = job_table(result.to_frame(), model)
-    table["wall_seconds_all"] = time.perf_counter() - began
-    table["cpu_seconds_all"] = time.process_time() - cpu
-    return table, result.figure()
+    frame = replayed(draw(5 if page.quick else 100), model, ("albic", "cola", "flux", "allocation-milp"))
+    page.say(f"{time.perf_counter() - began:.0f} s, {time.process_time() - cpu:.0f} s of CPU.")
+    table = job_table(frame, model)
+    page.table(table, "hundred", table[SAID])
+    page.figure(panels(frame, SHOWN), "hundred", "A hundred periods.")
 
-
-PARTS: dict[str, Callable[[bool], tuple[pd.DataFrame, Figure | None]]] = {
-    "speed": speed,
-    "gap": gap,
-    "job2": real_job(2, 150, ("albic", PRINTED, "cola", "exact")),
-    "busy": busy,
-    "job3": real_job(3, 150, ("albic", SELECTIVE, PRINTED, "cola")),
-    "job4": job_four,
-    "job1": job1,
-    "synthetic": synthetic,
-    "hundred": hundred,
-}
 
 if __name__ == "__main__":
-    main()
+    for method in ("albic", "milp"):  # compile first
+        ks.solve(madsen_collocation(nodes=4, key_groups=40, max_migrations=2), method, time_limit=60)
+    parts: tuple[Callable[[Page], None], ...] = (speed, gap, job2, busy, job3, job4, job1, synthetic, hundred)
+    run("collocation", "Collocation: ALBIC, COLA and the exact model", __doc__, parts)

@@ -1,152 +1,70 @@
-"""How long a method goes on after its time limit, or after Ctrl-C: every method of every problem, and the front."""
+"""How long a method goes on after its time limit, or after Ctrl-C: every method of every problem, and the front.
+
+    python benchmarks/limits.py [--quick] [--only limits ctrl_c] [--method TEXT] --out DIR
+
+One process each, so that nothing left behind by one disturbs the next; what compiles and what is imported comes before the clock. A time
+limit is kept within 1.5 times itself and half a second, Ctrl-C within two.
+"""
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from markdown_table import markdown
+from page import Page, run
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS, find_method
 from keyshift.solving import make_ready
 
-ALLOWED = "1.5 x limit + 0.5 s"
-HEARD = 2.0
-"""Seconds within which Ctrl-C has to bring the best answer so far."""
-UNTIL_SIGNAL = 1.0
-GIVEN_UP = 180.0
-"""Seconds after which a method is ended, and counts as hung."""
+HEARD, UNTIL_SIGNAL, GIVEN_UP = 2.0, 1.0, 180.0
+"""Seconds within which Ctrl-C brings the best answer so far, before it is sent, and after which a method counts as hung."""
 
-
-def workload(key_groups: int, nodes: int, windows: int = 1, pairs: int = 0) -> ks.Workload:
-    """Random loads and states; with pairs, so many edges of traffic."""
-    rng = np.random.default_rng(13)
-    traffic = None
-    if pairs:
-        first, second = rng.integers(0, key_groups, (2, pairs))
-        traffic = np.zeros((key_groups, key_groups))
-        traffic[first, second] = rng.integers(1, 100, pairs)
-    return ks.Workload(
-        load=rng.pareto(2.0, (windows, key_groups)) + 0.1, state=rng.pareto(1.5, key_groups) + 0.1,
-        current=np.sort(rng.integers(0, nodes, key_groups)), nodes=nodes, traffic=traffic,
-    )  # fmt: skip
-
-
-def allocation(p: int) -> ks.Problem:
-    return ks.KeyGroupAllocation(workload(p, max(2, p // 50)), max_migrations=p // 10)
-
-
-def collocation(p: int) -> ks.Problem:
-    return ks.CollocatedAllocation(
-        workload(p, max(2, p // 40), pairs=8 * p), max_load_distance=10, max_migrations=p // 4
-    )
-
-
-def mclb(p: int) -> ks.Problem:
-    w = workload(p, max(2, p // 40), windows=4)
-    return ks.MCLB(w, max_state_moved=0.2 * float(w.state.sum()))
-
-
-def movement(p: int) -> ks.Problem:
-    w = workload(p, max(2, p // 40))
-    mean = float(w.last_load.sum()) / w.nodes
-    return ks.MovementWithinLimits(w, lower=0.9 * mean, upper=1.1 * mean)
-
-
-def stream(p: int) -> np.ndarray:
-    return np.random.default_rng(13).zipf(1.2, 20 * p) % p
-
-
-def splitting(p: int) -> ks.Problem:
-    return ks.KeySplitting(stream(p), workers=max(2, p // 100))
-
-
-def placement(p: int) -> ks.Problem:
-    return ks.KeyPlacement(stream(p), workers=max(2, p // 100))
-
-
-def routing(p: int) -> ks.Problem:
-    w = workload(p, max(2, p // 50))
-    home = np.random.default_rng(14).integers(0, w.nodes, p)
-    return ks.MixedRouting(w.replace(home=home), theta_max=0.08, max_table_size=p // 4)
-
-
-def interval_workload(p: int, nodes: int) -> ks.Workload:
-    rng = np.random.default_rng(13)
-    return ks.Workload(
-        load=rng.random(p) + 0.2, state=rng.pareto(1.5, p) + 0.1, current=np.arange(p) * nodes // p, nodes=nodes
-    )
-
-
-def interval(p: int) -> ks.Problem:
-    return ks.IntervalMigration(interval_workload(p, 8), 9, 0.3)
-
-
-def sequence(p: int) -> ks.Problem:
-    return ks.MigrationSequence(interval_workload(p, 4), [5, 6, 4, 5], 0.4)
-
-
-def policy(p: int) -> ks.Problem:
-    return ks.MigrationPolicy(interval_workload(p, 3), {3: {3: 0.4, 4: 0.6}, 4: {3: 0.5, 5: 0.5}, 5: {4: 1}}, 0.4, 0.99)
-
-
-MAKERS: dict[str, Callable[[int], ks.Problem]] = {
-    "key-group-allocation": allocation,
-    "collocated-allocation": collocation,
-    "mclb": mclb,
-    "movement-within-limits": movement,
-    "key-splitting": splitting,
-    "key-placement": placement,
-    "mixed-routing": routing,
-    "interval-migration": interval,
-    "migration-sequence": sequence,
-    "migration-policy": policy,
-}
-LARGE = {
-    "key-group-allocation": (2000, 0.5), "collocated-allocation": (1000, 1.0), "mclb": (400, 0.5),
-    "movement-within-limits": (400, 0.5), "key-splitting": (5000, 0.5), "key-placement": (5000, 0.5),
-    "mixed-routing": (2000, 0.5), "interval-migration": (300, 0.5), "migration-sequence": (100, 0.5),
-    "migration-policy": (26, 0.5),
+PROBLEMS: dict[str, tuple[int, int, float, str, Callable[[int], dict[str, Any]]]] = {
+    "key-group-allocation": (2000, 400, 0.5, "madsen-allocation", lambda p: {"nodes": p // 50, "key_groups": p, "max_migrations": p // 10}),
+    "collocated-allocation": (1000, 400, 1.0, "madsen-collocation", lambda p: {"nodes": p // 40, "key_groups": p, "max_migrations": p // 4}),
+    "mclb": (400, 120, 0.5, "guo-mclb", lambda p: {"nodes": max(2, p // 40), "key_groups": p, "windows": 4, "share_moved": 0.2}),
+    "movement-within-limits": (400, 200, 0.5, "guo-movement", lambda p: {"nodes": p // 40, "key_groups": p, "width": 0.1}),
+    "key-splitting": (5000, 2000, 0.5, "nasir-splitting", lambda p: {"messages": 20 * p, "keys": p, "exponent": 1.2, "workers": p // 100}),
+    "key-placement": (5000, 2000, 0.5, "nasir-placement", lambda p: {"messages": 20 * p, "keys": p, "exponent": 1.2, "workers": p // 100}),
+    "mixed-routing": (2000, 400, 0.5, "fang-routing", lambda p: {"nodes": p // 50, "keys": p, "max_table_size": p // 4}),
+    "interval-migration": (300, 120, 0.5, "ding-step", lambda p: {"tasks": p, "nodes_after": 9, "tau": 0.3}),
+    "migration-sequence": (100, 60, 0.5, "ding-sequence", lambda p: {"tasks": p, "changes": 4}),
+    "migration-policy": (26, 22, 0.5, "ding-policy", lambda p: {"tasks": p, "tau": 0.4, "discount": 0.99}),
 }  # fmt: skip
-"""Key groups (keys, tasks) of each problem where a limit is to be kept, and the limit in seconds."""
+"""Size where a limit is to be kept, size for Ctrl-C, the limit, the family and its parameters by size."""
 MORE = (("collocated-allocation", 1000, "milp-plain", 10.0), ("mclb", 400, "scip", 5.0))
-MIDDLE = {
-    "key-group-allocation": 400, "collocated-allocation": 400, "mclb": 120, "movement-within-limits": 200,
-    "key-splitting": 2000, "key-placement": 2000, "mixed-routing": 400, "interval-migration": 120,
-    "migration-sequence": 60, "migration-policy": 22,
-}  # fmt: skip
 FRONTS = ((200, 500, 3.0), (200, 2000, 3.0), (400, 10000, 3.0))
 """Key groups, points, limit."""
 
 
+def drawn(name: str, size: int) -> ks.Problem:
+    family, parameters = PROBLEMS[name][3:]
+    return next(iter(ks.family(family, **parameters(size))))[1]
+
+
 def solved(name: str, size: int, method: str, limit: float | None) -> dict[str, Any]:
     """One run: until its limit, or until a Ctrl-C where it has none."""
-    problem = MAKERS[name](size)
+    problem = drawn(name, size)
     make_ready(problem, find_method(problem, method), None)
-    row: dict[str, Any] = {"problem": name, "size": size, "method": method, "limit": limit}
-    return row | timed(lambda: ks.solve(problem, method, time_limit=limit), limit)
+    return timed(lambda: ks.solve(problem, method, time_limit=limit), limit)
 
 
-def traced(size: int, points: int, limit: float | None) -> dict[str, Any]:
+def traced(name: str, size: int, method: str, limit: float | None) -> dict[str, Any]:
     """One front."""
-    problem = MAKERS["mclb"](size)
-    for method in FORMULATIONS["mclb"].methods:
-        method.make_ready()
-    row: dict[str, Any] = {"problem": "mclb", "size": size, "method": f"pareto, {points:,} points", "limit": limit}
-    return row | timed(lambda: ks.pareto(problem, points, time_limit=limit), limit)
+    problem = drawn(name, size)
+    for known in FORMULATIONS[name].methods:
+        known.make_ready()
+    return timed(lambda: ks.pareto(problem, int(method.split()[1]), time_limit=limit), limit)
 
 
-def timed(run: Callable[[], Any], limit: float | None) -> dict[str, Any]:
+def timed(work: Callable[[], Any], limit: float | None) -> dict[str, Any]:
     """Seconds by the clock, and those after the signal."""
     sent: list[float] = []
 
@@ -160,84 +78,76 @@ def timed(run: Callable[[], Any], limit: float | None) -> dict[str, Any]:
         signal.signal(signal.SIGINT, lambda *_: None)  # where it comes after the end
         timer.start()
     began = time.perf_counter()
-    answer = run()
+    answer = work()
     ended = time.perf_counter()
     timer.cancel()
-    return {
-        "wall": ended - began,
-        "delay": ended - sent[0] if sent and ended > sent[0] else None,
-        "ended": getattr(answer, "termination", ""),
-        "found": getattr(answer, "assignment", True) is not None,
-    }
+    wall, delay = ended - began, ended - sent[0] if sent and ended > sent[0] else None
+    kept = wall <= 1.5 * limit + 0.5 if limit is not None else delay is None or delay <= HEARD
+    return {"wall": wall, "delay": delay, "ended": getattr(answer, "termination", ""),
+            "found": getattr(answer, "assignment", True) is not None, "kept": kept}  # fmt: skip
 
 
 def apart(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """Run it in a process of its own, so that nothing that was left behind disturbs the next."""
+    """Run it in a process of its own."""
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_serve, args=(theirs, function, arguments))
     child.start()
     theirs.close()
-    said = "hung"
+    row = dict(zip(("problem", "size", "method", "limit"), arguments, strict=True))
     try:
-        if mine.poll(GIVEN_UP):
-            return dict(mine.recv())
+        return row | (mine.recv() if mine.poll(GIVEN_UP) else {"ended": "hung", "kept": False})
     except EOFError:
-        said = "died"
+        return row | {"ended": "died", "kept": False}
     finally:
         child.join(10)
         if child.is_alive():
             child.kill()
-    return {"problem": str(arguments[0]), "size": arguments[-3], "method": str(arguments[-2]), "limit": arguments[-1],
-            "ended": said}  # fmt: skip
 
 
 def _serve(pipe: Any, function: Callable[..., dict[str, Any]], arguments: tuple[Any, ...]) -> None:
     pipe.send(function(*arguments))
 
 
-def runs(only: str | None, limits: bool) -> Iterator[dict[str, Any]]:
-    """All of them."""
-    for name, (size, limit) in LARGE.items():
-        for method in FORMULATIONS[name].methods:
-            if only is None or only in f"{name} {method.name}":
-                yield apart(solved, name, size if limits else MIDDLE[name], method.name, limit if limits else None)
-    for name, size, method_name, limit in MORE if limits else ():
-        if only is None or only in f"{name} {method_name}":
+def runs(page: Page, limited: bool) -> Iterator[dict[str, Any]]:
+    """All of them; with --quick the front of 500 points, and one method of each problem."""
+    text = page.given.method or ""
+    for name, (large, middle, limit, *_) in PROBLEMS.items():
+        for method in FORMULATIONS[name].methods[: 1 if page.quick else None]:
+            if text in f"{name} {method.name}":
+                yield apart(solved, name, large if limited else middle, method.name, limit if limited else None)
+    for name, size, method_name, limit in MORE if limited and not page.quick else ():
+        if text in f"{name} {method_name}":
             yield apart(solved, name, size, method_name, limit)
-    for size, points, limit in FRONTS:
-        if only is None or only in "pareto":
-            yield apart(traced, size, points, limit if limits else None)
+    for size, points, limit in FRONTS[: 1 if page.quick else None]:
+        if text in "pareto":
+            yield apart(traced, "mclb", size, f"pareto {points} points", limit if limited else None)
 
 
-def main() -> None:
-    """Write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="only the front")
-    parser.add_argument("--only", help="what contains this text")
-    parser.add_argument("--what", choices=["limits", "ctrl-c"], action="append")
-    parser.add_argument("--out", type=Path, default=Path("out/benchmarks"))
-    asked = parser.parse_args()
-    asked.out.mkdir(parents=True, exist_ok=True)
-    for what in asked.what or ["limits", "ctrl-c"]:
-        rows = []
-        for row in runs("pareto" if asked.quick else asked.only, what == "limits"):
-            row["kept"] = kept(row)
-            rows.append(row)
-            print(row, flush=True)
-        frame = pd.DataFrame(rows)
-        frame.round(3).to_csv(asked.out / f"{what}.csv", index=False)
-        (asked.out / f"{what}.md").write_text(markdown(frame) + "\n")
+def limits(page: Page) -> None:
+    """Time limits."""
+    frame = pd.DataFrame(runs(page, limited=True))
+    page.say(
+        f"Of {len(frame)} runs {frame['kept'].sum()} keep their limit; shown: those that took more than 0.3 of it, or did not."
+    )
+    page.table(frame, "limits", frame[(frame["wall"] > 0.3 * frame["limit"]) | ~frame["kept"]])
 
 
-def kept(row: dict[str, Any]) -> bool:
-    """Whether it ended in time."""
-    if "wall" not in row:
-        return False
-    if row["limit"] is None:
-        return row["delay"] is None or row["delay"] <= HEARD
-    return bool(row["wall"] <= 1.5 * row["limit"] + 0.5)
+def ctrl_c(page: Page) -> None:
+    """Ctrl-C a second after the start."""
+    frame = pd.DataFrame(runs(page, limited=False)).drop(columns="limit")
+    heard = frame["delay"].notna() | ~frame["kept"]
+    page.say(
+        f"Seconds until the best answer so far is there; the other {(~heard).sum()} runs end by themselves before."
+    )
+    page.table(frame, "ctrl_c", frame[heard])
 
 
 if __name__ == "__main__":
-    main()
+    run(
+        "limits",
+        "Limits and Ctrl-C",
+        __doc__,
+        (limits, ctrl_c),
+        method={"default": "", "help": "what contains this text"},
+    )

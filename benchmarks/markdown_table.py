@@ -14,7 +14,7 @@ def markdown(frame: pd.DataFrame) -> str:
             return "-"
         return (
             f"{value:.4g}"
-            if isinstance(value, float) and abs(value) < 1e4
+            if isinstance(value, float) and not 1e4 <= abs(value) < 1e7
             else f"{value:.0f}"
             if isinstance(value, float)
             else str(value)

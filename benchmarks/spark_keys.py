@@ -1,22 +1,21 @@
 """Single keys in Spark: statistics, problems, and a plan applied; and a skewed stage before and after.
 
-    python benchmarks/spark_keys.py --tuples 50000000 --out out/benchmarks
+    python benchmarks/spark_keys.py [--quick] [--tuples 50000000] --out DIR
 
 Keys follow a Zipf law over a fifth of the tuples' number, so that there are about that many distinct keys; a page follows
-from user and chance, so that distinct pairs are about twice as many. Prints one line a stage, and writes `spark_keys.csv`.
+from user and chance, so that distinct pairs are about twice as many. Local mode, two threads: driver and executors are one Java process.
 """
 
 from __future__ import annotations
 
-import argparse
 import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from page import Page, run
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -27,48 +26,66 @@ from keyshift.spark_stats import Operator, Topology, collect_keys, local_session
 
 NODES, GROUPS, THETA = 20, 1000, 0.05
 TOPOLOGY = Topology([Operator("users", key="user"), Operator("pages", key="page")], [("users", "pages")])
-LAPS: list[tuple[str, float, str]] = []
+LAPS: list[dict[str, object]] = []
 
 
 @contextmanager
 def lap(what: str) -> Iterator[dict[str, object]]:
-    """Time one stage."""
-    start, told = time.perf_counter(), {}
+    """Time one stage, and note what it tells."""
+    began, told = time.perf_counter(), {}
     yield told
-    seconds = time.perf_counter() - start
-    said = ", ".join(
-        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}" for name, value in told.items()
+    LAPS.append(
+        {"stage": what, "seconds": time.perf_counter() - began, "note": ", ".join(f"{k} {v}" for k, v in told.items())}
     )
-    LAPS.append((what, round(seconds, 2), said))
-    print(f"{what:<44} {seconds:9.2f} s   {said}", flush=True)
+    print(LAPS[-1], flush=True)
 
 
-def make_log(spark: SparkSession, tuples: int, folder: Path) -> DataFrame:
-    """A quarter of the tuples by a Zipf law of exponent 1.1, the rest one key after the other."""
-    keys = tuples // 5
-    uniform = (F.xxhash64(F.col("id")) / F.lit(2.0**64) + 0.5).alias("u")
-    spread = (F.pow(1 - F.col("u") * (1 - keys**-0.1), F.lit(-10.0))).cast("long")
-    user = F.when(F.col("id") % 4 == 0, F.pmod(spread, F.lit(keys))).otherwise(F.pmod(F.col("id"), F.lit(keys)))
-    rows = spark.range(0, tuples, 1, 8).select("id", uniform).select(user.alias("user"), "id")
-    rows = rows.select("user", (F.col("user") * 2 + F.pmod(F.xxhash64("id"), F.lit(2))).alias("page"))
-    rows.write.mode("overwrite").parquet(str(folder))
-    return spark.read.parquet(str(folder))
+@contextmanager
+def session(page: Page) -> Iterator[SparkSession]:
+    conf = {"spark.driver.memory": page.given.memory, "spark.sql.shuffle.partitions": "16"}
+    with local_session("keys", master="local[2]", conf=conf) as spark:
+        yield spark
 
 
-def key_stages(log: DataFrame) -> tuple[ks.Solution, ks.MixedRouting]:
-    """Statistics of single keys, the problem, its plan, and the true loads under it."""
-    keys = collect_keys(log, TOPOLOGY, "users", key_groups=GROUPS).persist()
+def zipf(keys: int, power: float) -> F.Column:
+    """A key by a Zipf law of exponent 1 + power, from the hash of the row's number."""
+    uniform = F.xxhash64(F.col("id")) / F.lit(2.0**64) + 0.5
+    return F.pow(1 - uniform * (1 - keys**-power), F.lit(-1 / power)).cast("long")
+
+
+def keys(page: Page) -> None:
+    """Stages: load, state and traffic of single keys, the problem, its plan, and the true loads under it."""
+    tuples = 1_000_000 if page.quick else page.given.tuples
+    known = tuples // 5
+    with session(page) as spark:
+        with lap(
+            "make the log"
+        ):  # a quarter of the tuples by a Zipf law of exponent 1.1, the rest one key after the other
+            user = F.when(F.col("id") % 4 == 0, F.pmod(zipf(known, 0.1), F.lit(known))).otherwise(
+                F.pmod(F.col("id"), F.lit(known))
+            )
+            rows = spark.range(0, tuples, 1, 8).select(user.alias("user"), "id")
+            rows = rows.select("user", (F.col("user") * 2 + F.pmod(F.xxhash64("id"), F.lit(2))).alias("page"))
+            rows.write.mode("overwrite").parquet(folder := str(page.out / "spark_keys_log"))
+        stages(spark.read.parquet(folder))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    page.table(pd.DataFrame(LAPS), "stages")
+    page.say(f"{tuples:,} tuples. Driver's Python: {peak:.2f} GiB at most; Java: {page.given.memory}.")
+
+
+def stages(log: DataFrame) -> None:
+    found = collect_keys(log, TOPOLOGY, "users", key_groups=GROUPS).persist()
     with lap("load and state of every key") as told:
-        told["distinct keys"] = keys.distinct()
+        told["distinct keys"] = found.distinct()
     with lap("key-to-key traffic, exact") as told:
-        told["distinct pairs"] = keys.traffic().count()
+        told["distinct pairs"] = found.traffic().count()
     with lap("heaviest pairs, capacity 10,000") as told:
-        found, low = keys.heavy_traffic(capacity=10_000)
-        told |= {"pairs": len(found), "counts low by at most": low, "promised": log.count() // 10_001}
+        pairs, low = found.heavy_traffic(capacity=10_000)
+        told |= {"pairs": len(pairs), "counts low by at most": low, "promised": log.count() // 10_001}
     with lap("compact records, R = 64") as told:
-        told["records"] = len(keys.compact(NODES, degree=64))
+        told["records"] = len(found.compact(NODES, degree=64))
     with lap("pose mixed routing") as told:
-        problem = keys.mixed_routing(NODES, THETA, degree=64)
+        problem = found.mixed_routing(NODES, THETA, degree=64)
         told["entries"] = problem.workload.key_groups
     with lap("plan (method mixed)") as told:
         solution = ks.solve(problem, "mixed", seed=0, time_limit=60)
@@ -77,78 +94,48 @@ def key_stages(log: DataFrame) -> tuple[ks.Solution, ks.MixedRouting]:
         raise SystemExit(f"no plan: {solution.message} {solution.details}")
     with lap("route every tuple and add up") as told:
         routed = engine.route(log, solution, key="user", nodes=NODES, key_groups=GROUPS)
-        loads = routed.groupBy("node").count().toPandas().set_index("node")["count"].to_numpy(dtype=float)
-        limit = (1 + THETA) * loads.sum() / NODES
-        told |= {"largest load / limit": round(float(loads.max() / limit), 6)}
-    assert loads.max() <= limit * (1 + 1e-9)
-    keys.close()
-    return solution, problem
+        loads = routed.groupBy("node").count().toPandas()["count"].to_numpy(dtype=float)
+        told["largest load / limit"] = share = loads.max() / ((1 + THETA) * loads.sum() / NODES)
+    assert share <= 1 + 1e-9
+    found.close()
 
 
-def skewed_stage(spark: SparkSession, tuples: int) -> pd.DataFrame:
-    """Longest task against the mean in an aggregation of a skewed log: tuples of the tasks, and their seconds."""
-    nodes, groups = 8, 256
-    keys = 5_000
-    spread = F.pow(1 - (F.xxhash64(F.col("id")) / F.lit(2.0**64) + 0.5) * (1 - keys**-0.2), F.lit(-5.0)).cast("long")
-    log = spark.range(0, tuples, 1, 8).select(F.least(spread, F.lit(keys - 1)).alias("user"), "id").cache()
-    log.count()
-    found = collect_keys(log, Topology([Operator("users", key="user")]), key_groups=groups)
-    problem = found.mixed_routing(nodes, 0.02, movable=10_000)
-    plans = {
-        "hash": placement("ranges", groups, nodes),
-        "MinTable's table": ks.solve(problem, "min-table", seed=0),
-        "exact table": ks.solve(problem, "milp", seed=0, time_limit=60),
-        "PKG, two stages": ks.Partitioner("pkg", nodes),
-    }
-    rows = []
-    for name, plan in plans.items():
-        if isinstance(plan, ks.Solution) and plan.assignment is None:
-            rows.append({"routing": name, "longest / mean tuples": np.nan, "longest / mean seconds": np.nan})
-            continue
-        routed = engine.route(log, plan, key="user", nodes=nodes, key_groups=groups)
-        placed = engine.partition_by_node(routed.select("user", "id", "node"), nodes)
-        tasks = placed.mapInPandas(_work, "tuples bigint, seconds double").toPandas()
-        ratio = tasks.max() / tasks.mean()
-        rows.append(
-            {"routing": name, "longest / mean tuples": ratio["tuples"], "longest / mean seconds": ratio["seconds"]}
+def skew(page: Page) -> None:
+    """Longest task against the mean in an aggregation of a skewed log: its tuples, and its seconds."""
+    nodes, groups, known = 8, 256, 5_000
+    with session(page) as spark:
+        log = (
+            spark.range(0, 500_000 if page.quick else page.given.skewed, 1, 8)
+            .select(F.least(zipf(known, 0.2), F.lit(known - 1)).alias("user"), "id")
+            .cache()
         )
-    return pd.DataFrame(rows)
+        log.count()
+        problem = collect_keys(log, Topology([Operator("users", key="user")]), key_groups=groups).mixed_routing(
+            nodes, 0.02, movable=10_000
+        )
+        plans = {"hash": placement("ranges", groups, nodes), "MinTable's table": ks.solve(problem, "min-table", seed=0),
+                 "exact table": ks.solve(problem, "milp", seed=0, time_limit=60), "PKG, two stages": ks.Partitioner("pkg", nodes)}  # fmt: skip
+        rows = []
+        for name, plan in plans.items():
+            if isinstance(plan, ks.Solution) and plan.assignment is None:
+                rows.append({"routing": name})
+                continue
+            routed = engine.route(log, plan, key="user", nodes=nodes, key_groups=groups)
+            placed = engine.partition_by_node(routed.select("user", "id", "node"), nodes)
+            tasks = placed.mapInPandas(_work, "tuples bigint, seconds double").toPandas()
+            rows.append({"routing": name, **(tasks.max() / tasks.mean()).add_prefix("longest / mean ").to_dict()})
+    page.table(pd.DataFrame(rows), "skew")
 
 
 def _work(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     """One task of the stage: count by key, and say how long it took. CPU seconds: the machine may be shared."""
-    start, tuples = time.process_time(), 0
-    counts: pd.Series | None = None
+    began, tuples, counts = time.process_time(), 0, pd.Series(dtype=float)
     for frame in frames:
         tuples += len(frame)
-        part = frame.groupby("user")["id"].agg(lambda ids: float(np.sqrt(ids).sum()))
-        counts = part if counts is None else counts.add(part, fill_value=0)
-    yield pd.DataFrame({"tuples": [tuples], "seconds": [time.process_time() - start]})
-
-
-def main() -> None:
-    """Run all stages."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tuples", type=int, default=5_000_000)
-    parser.add_argument("--skewed", type=int, default=2_000_000)
-    parser.add_argument("--memory", default="2g")
-    parser.add_argument("--out", type=Path, default=Path("out/benchmarks"))
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
-    conf = {"spark.driver.memory": options.memory, "spark.sql.shuffle.partitions": "16"}
-    with local_session("keys", master="local[2]", conf=conf) as spark:
-        with lap("make the log"):
-            log = make_log(spark, options.tuples, options.out / "spark_keys_log")
-        key_stages(log)
-        with lap("skewed stage"):
-            table = skewed_stage(spark, options.skewed)
-    print(table.to_string(index=False))
-    driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    LAPS.append(("memory of the driver's Python", round(driver, 3), "GiB"))
-    print(f"driver's Python: {driver:.2f} GiB at most; Java, driver and executors in one: {options.memory}")
-    pd.DataFrame(LAPS, columns=["stage", "seconds", "note"]).to_csv(options.out / "spark_keys.csv", index=False)
-    table.to_csv(options.out / "spark_skew.csv", index=False)
+        counts = counts.add(np.sqrt(frame["id"]).groupby(frame["user"]).sum(), fill_value=0)
+    yield pd.DataFrame({"tuples": [tuples], "seconds": [time.process_time() - began]})
 
 
 if __name__ == "__main__":
-    main()
+    run("spark_keys", "Single keys in Spark", __doc__, (keys, skew), tuples={"type": int, "default": 5_000_000},
+        skewed={"type": int, "default": 2_000_000}, memory={"default": "2g"})  # fmt: skip

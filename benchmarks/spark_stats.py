@@ -1,6 +1,6 @@
 """Statistics by keyshift against the hand-written Spark aggregations that it replaces, and against DuckDB.
 
-    python benchmarks/spark_stats.py [--quick] --out DIR
+    python benchmarks/spark_stats.py [--quick] [--repeats 1] --out DIR
 
 The log: 20 million tuples in time order over 60 hourly windows, two keys of 5 million possible values each (cubed uniform
 numbers, so that some are hot), a size. Two operators with 400 key groups each, one edge, cost and state = size, state
@@ -11,20 +11,19 @@ Wall-clock and CPU seconds, the latter over all processes: on a machine with oth
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import shutil
-import statistics
-import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from page import Page, run
 
 WINDOWS, GROUPS, KEPT, HOUR = 60, 400, 4, 3_600_000_000
 START = 1_700_000_000_000_000 // HOUR * HOUR
@@ -150,93 +149,60 @@ def same_answer(ours: Path, hand: Path) -> None:
     """Both must say the same: load and tuples of every key group, traffic of every pair."""
     import duckdb
 
-    run = next((ours / "runs").iterdir())
-    for mine, theirs, columns in (
-        ("load", "load user", "operator = 0"),
-        ("load", "load item", "operator = 1"),
-    ):
-        a = duckdb.sql(
-            f"SELECT sum(tuples), sum(load), sum(load * key_group), count(*) FROM '{run}/{mine}/*/*.parquet' WHERE {columns}"
-        )
-        b = duckdb.sql(
-            f"SELECT sum(tuples), sum(load), sum(load * key_group), count(*) FROM '{hand}/{theirs}/*/*.parquet'"
-        )
-        assert [float(x) for x in a.fetchall()[0]] == [float(x) for x in b.fetchall()[0]]
-    checks = "sum(tuples), sum(tuples * tuples), sum(tuples * (1000 * {} + {})), count(*)"
-    a = duckdb.sql(
-        f"SELECT {checks.format('src_key_group', 'dst_key_group')} FROM '{run}/traffic/*/*.parquet'"
-    ).fetchall()[0]
-    b = duckdb.sql(f"SELECT {checks.format('src', 'dst')} FROM '{hand}/traffic/*/*.parquet'").fetchall()[0]
-    assert [int(x) for x in a] == [int(x) for x in b]
+    run_ = next((ours / "runs").iterdir())
+    loads = "sum(tuples), sum(load), sum(load * key_group), count(*)"
+    pairs = "sum(tuples), sum(tuples * tuples), sum(tuples * (1000 * {0} + {1})), count(*)"
+    for what, mine, kept, theirs, table in (
+        (loads, loads, "operator = 0", "load user", "load"), (loads, loads, "operator = 1", "load item", "load"),
+        (pairs.format("src_key_group", "dst_key_group"), pairs.format("src", "dst"), "true", "traffic", "traffic"),
+    ):  # fmt: skip
+        a = duckdb.sql(f"SELECT {what} FROM '{run_}/{table}/*/*.parquet' WHERE {kept}").fetchall()[0]
+        b = duckdb.sql(f"SELECT {mine} FROM '{hand}/{theirs}/*/*.parquet'").fetchall()[0]
+        assert [float(x) for x in a] == [float(x) for x in b]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a million tuples")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--repeats", type=int, default=1)
-    arguments = parser.parse_args()
-    tuples, keys = (1_000_000, 250_000) if arguments.quick else (20_000_000, 5_000_000)
-    arguments.out.mkdir(parents=True, exist_ok=True)
+def statistics(page: Page) -> None:
+    """Seconds of everybody, and CPU seconds over all processes."""
     from keyshift.spark_stats import local_session
+
+    tuples, keys = (1_000_000, 250_000) if page.quick else (20_000_000, 5_000_000)
+    rows: list[dict[str, object]] = []
+
+    def timed(name: str, job: Callable[[], None]) -> None:
+        wall, cpu = time.perf_counter(), cpu_seconds()
+        job()
+        rows.append({"job": name, "seconds": time.perf_counter() - wall, "CPU seconds": cpu_seconds() - cpu})
+        print(rows[-1], flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         generate(work / "warm.parquet", 200_000, 50_000)
         generate(work / "log.parquet", tuples, keys)
-        seconds: dict[str, list[tuple[float, float]]] = {}
-
-        def timed(name, job):
-            wall, cpu = time.perf_counter(), cpu_seconds()
-            job()
-            seconds.setdefault(name, []).append((time.perf_counter() - wall, cpu_seconds() - cpu))
-            print(f"{name:28}{seconds[name][-1][0]:9.1f} s{seconds[name][-1][1]:9.1f} CPU s", flush=True)
-
-        with local_session(
-            "benchmark", conf={"spark.driver.memory": "1200m", "spark.sql.shuffle.partitions": "8"}
-        ) as spark:
-            for log, warm in ((work / "warm.parquet", True), *[(work / "log.parquet", False)] * arguments.repeats):
-                jobs = hand_written(spark, log, work / "hand")
-                jobs["keyshift, everything"] = lambda log=log: with_keyshift(spark, log, work / "ours")
+        conf = {"spark.driver.memory": "1200m", "spark.sql.shuffle.partitions": "8"}
+        with local_session("benchmark", conf=conf) as spark:
+            for log, warm in (("warm", True), *[("log", False)] * page.given.repeats):
+                path = work / f"{log}.parquet"
+                jobs = hand_written(spark, path, work / "hand")
+                jobs["keyshift, everything"] = lambda path=path: with_keyshift(spark, path, work / "ours")
                 for name, job in jobs.items():
                     job() if warm else timed(name, job)
             memory = peak_memory()
             same_answer(work / "ours", work / "hand")
         timed("DuckDB, everything", lambda: with_duckdb(work / "log.parquet", work, os.cpu_count() or 1))
         distinct = len(np.unique(pq.read_table(work / "log.parquet", columns=["user"])["user"].to_numpy()))
-    report(seconds, memory, tuples, distinct, arguments.out)
-
-
-def report(seconds, memory, tuples, distinct, out: Path) -> None:
-    rows = [
-        (name, *(statistics.median(column) for column in zip(*times, strict=True))) for name, times in seconds.items()
-    ]
-    table = pd.DataFrame(rows, columns=["job", "seconds", "cpu_seconds"]).set_index("job")
-    hand = [name for name in table.index if not name.startswith(("keyshift", "DuckDB"))]
-    table.loc["hand-written, sum"] = table.loc[hand].sum()
-    whole = table.loc["keyshift, everything"]
-    ratios = {name: whole / table.loc[name] for name in ("hand-written, sum", "traffic", "DuckDB, everything")}
-    table.to_csv(out / "spark_stats.csv", float_format="%.2f")
-    lines = [
-        f"# Spark statistics: {tuples:,} tuples, {distinct:,} distinct users, {os.cpu_count()} cores",
-        "",
-        "| job | seconds | CPU seconds |",
-        "|---|---|---|",
-        *(f"| {name} | {row.seconds:.1f} | {row.cpu_seconds:.1f} |" for name, row in table.iterrows()),
-        "",
-        "| keyshift, everything, against | ratio, seconds | ratio, CPU seconds |",
-        "|---|---|---|",
-        *(f"| {name} | {r.seconds:.2f} | {r.cpu_seconds:.2f} |" for name, r in ratios.items()),
-        "",
-        "| peak resident memory | GiB |",
-        "|---|---|",
-        *(f"| {name} | {gib:.2f} |" for name, gib in memory.items()),
-        "",
-        "The JVM ran with -Xmx1200m; in local mode it is driver and executor at once.",
-    ]
-    (out / "spark_stats.md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+    table = pd.DataFrame(rows).groupby("job", sort=False).median()
+    ours, duck = "keyshift, everything", "DuckDB, everything"
+    table.loc["hand-written, sum"] = table.drop([ours, duck]).sum()
+    page.say(
+        f"{tuples:,} tuples, {distinct:,} distinct users, {os.cpu_count()} cores. The JVM ran with -Xmx1200m; it is driver and executor at once."
+    )
+    page.table(table.reset_index(), "jobs")
+    page.say(f"{ours}, against:")
+    page.table(
+        (table.loc[ours] / table.loc[["hand-written, sum", "traffic", duck]]).add_suffix(", ratio").reset_index()
+    )
+    page.table(pd.DataFrame(memory.items(), columns=["peak resident memory", "GiB"]))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run("spark_stats", "Spark statistics", __doc__, (statistics,), repeats={"type": int, "default": 1})

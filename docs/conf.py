@@ -29,6 +29,7 @@ extensions = [
     "drawings",
     "gallery",
     "guard",
+    "measured",
     "notebooks",
     "offline",
     "slides",

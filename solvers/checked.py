@@ -107,6 +107,16 @@ def until_checked(
     return better_of(problem, answer, start)
 
 
+def second_word(problem: Problem, first: Answer, second: Answer) -> Answer:
+    """The second of two answers, with the first one's bound where that is higher and no assignment refutes it."""
+    if first.bound is None or first.termination == "infeasible":
+        return second
+    value = None if second.assignment is None else problem.objective(second.assignment)
+    if value is None or first.bound <= value + problem.tolerance_of(value):
+        second.bound = max(second.bound or 0.0, first.bound)
+    return second
+
+
 def better_of(problem: Problem, answer: Answer, start: np.ndarray | None) -> Answer:
     """The answer, with the start in it where that is better."""
     if start is not None and answer.termination != "infeasible":

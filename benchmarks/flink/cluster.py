@@ -22,6 +22,8 @@ import yaml
 from keyshift.engines.flink import partitioner_file
 
 HERE = Path(__file__).parent
+START = 300
+"""Seconds that Flink may take to start: an idle machine needs 10, one with 30 other processes needed more than 60."""
 CONFIGURATION = """\
 jobmanager.rpc.address: 127.0.0.1
 jobmanager.bind-host: 127.0.0.1
@@ -112,7 +114,7 @@ def jobs(flink: Flink) -> Iterator[Callable[[dict[str, Any]], str]]:
 
 
 @contextmanager
-def cluster(slots: int = 16, seconds: int = 1500) -> Iterator[Flink]:
+def cluster(slots: int = 16, seconds: int = 600) -> Iterator[Flink]:
     """Start a JobManager and a TaskManager; stop them after so many seconds at the latest, and kill what does not stop."""
     python = HERE / ".venv/bin/python"
     home = next((HERE / ".venv/lib").glob("python3*/site-packages/pyflink"))
@@ -132,15 +134,14 @@ def cluster(slots: int = 16, seconds: int = 1500) -> Iterator[Flink]:
         "HADOOP_CLASSPATH": str(next((home / "opt").glob("flink-python-*.jar"))),
     }  # fmt: skip
     flink = Flink(home, folder, f"http://127.0.0.1:{rest}", environment)
-    processes: list[int] = []
     before = {s: signal.signal(s, lambda *_: sys.exit(143)) for s in (signal.SIGTERM, signal.SIGALRM)}
     signal.alarm(seconds)  # a time limit, too, ends in the block below
     try:
-        subprocess.run([home / "bin/start-cluster.sh"], env=environment, check=True, capture_output=True, timeout=60)
-        processes = [int(line) for file in (folder / "pid").glob("*.pid") for line in file.read_text().split()]
+        subprocess.run([home / "bin/start-cluster.sh"], env=environment, check=True, capture_output=True, timeout=START)
         _wait(flink, slots)
         yield flink
     finally:
+        processes = [int(line) for file in (folder / "pid").glob("*.pid") for line in file.read_text().split()]
         with suppress(subprocess.SubprocessError):
             subprocess.run(
                 [home / "bin/stop-cluster.sh"], env=environment, capture_output=True, timeout=60, check=False
@@ -159,7 +160,7 @@ def _free_port() -> int:
 
 
 def _wait(flink: Flink, slots: int) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + START
     while time.monotonic() < until:
         with suppress(OSError, ValueError):
             if flink.ask("/overview")["slots-total"] == slots:

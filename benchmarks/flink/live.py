@@ -7,6 +7,7 @@ workers sleep over each record, and sleeping costs no core.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 import tempfile
@@ -20,23 +21,34 @@ import splitting
 from cluster import cluster, jobs
 from runs import Live
 
+PARTS = {
+    "rescale": rescale.rescale,
+    "splitting": splitting.schemes,
+    "loop": loop.loop,
+    "aggregation": functools.partial(splitting.aggregation, period=10, seconds=12),
+}
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--count", type=int, default=8_000, help="records of a run")
+    parser.add_argument("--seconds", type=int, default=1_100, help="after which Flink is stopped, finished or not")
+    parser.add_argument(
+        "--slow", type=float, default=1, help="offer so many times less, and sleep so many times longer"
+    )
     parser.add_argument("--out", type=Path, default=Path("out/benchmarks"))
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    with cluster(slots=20) as flink, jobs(flink) as submit, tempfile.TemporaryDirectory() as folder:
-        live = Live(flink, submit, Path(folder), given.out, given.runs, given.count)
+    with (
+        cluster(slots=20, seconds=given.seconds) as flink,
+        jobs(flink) as submit,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        live = Live(flink, submit, Path(folder), given.out, given.runs, given.count, given.slow)
         print("load of the machine:", os.getloadavg(), flush=True)
-        exact = [
-            live.say("splitting", splitting.schemes(live)),
-            live.say("aggregation", splitting.aggregation(live, period=10, seconds=12)),
-            live.say("loop", loop.loop(live)),
-            live.say("rescale", rescale.rescale(live)),
-        ]
+        exact = [live.say(name, PARTS[name](live)) for name in given.parts]
         print("load of the machine:", os.getloadavg())
     return int(not all(exact))
 

@@ -48,9 +48,9 @@ def kept(live: Live, path: str, workers: int, savepoint: str | None = None) -> t
 
 
 def _read(live: Live, job: str) -> int:
-    """Records that the keyed vertex has read."""
-    vertex = next(v for v in live.flink.ask(f"/jobs/{job}")["vertices"] if "keep" in v["name"])
-    return int(vertex["metrics"]["read-records"])
+    """Records that the keyed vertex has read; a job that has only been submitted has none yet."""
+    vertices = live.flink.ask(f"/jobs/{job}")["vertices"]
+    return sum(v["metrics"]["read-records"] for v in vertices if "keep" in v["name"])
 
 
 def rescale(live: Live) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # the other benchmarks' own mod
 from markdown_table import markdown
 
 RATE = 4_000
-"""Records a second that the sources offer: about what two cores carry of Python."""
+"""Records a second that the sources offer: about what two idle cores carry of Python."""
 
 
 @dataclass
@@ -35,6 +35,7 @@ class Live:
     out: Path
     runs: int = 3
     count: int = 8_000
+    slow: float = 1
 
     def place(self, name: str, content: Any) -> str:
         """A file for a job."""
@@ -46,8 +47,8 @@ class Live:
         """Send the words; by the routing, to so many workers, which sleep `delay` seconds over each."""
         notes = Path(tempfile.mkdtemp(dir=self.folder))
         job = self.submit({
-            "name": routing.stem, "words": self.place("words", words), "count": len(words), "rate": RATE, "routing": str(routing),
-            "workers": workers, "delay": delay, "sources": sources, "folder": str(notes), **more,
+            "name": routing.stem, "words": self.place("words", words), "count": len(words), "rate": RATE / self.slow, "routing": str(routing),
+            "workers": workers, "delay": delay * self.slow, "sources": sources, "folder": str(notes), **more,
         })  # fmt: skip
         self.flink.wait(job)
         seen = ours.read_workload(self.flink.rest, job, vertex="work")  # by the REST API, as of anybody's job

@@ -38,7 +38,8 @@ def execute(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
     waiting = []
     for docname in docnames:
         path = Path(env.doc2path(docname))
-        if path.suffix != ".md" or not IS_NOTEBOOK.match(source := path.read_text()):
+        left_out = any(path.match(pattern) for pattern in app.config.nb_execution_excludepatterns)
+        if left_out or path.suffix != ".md" or not IS_NOTEBOOK.match(source := path.read_text()):
             continue
         notebook = read_myst_markdown_notebook(source, config=MdParserConfig(), add_source_map=True)
         try:

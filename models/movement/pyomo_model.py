@@ -12,6 +12,9 @@ from keyshift.models.movement.load_limits import LoadLimits
 from keyshift.models.movement.problem import MovementWithinLimits
 from keyshift.models.workload import IntArray
 
+WIDENED = 1e-7
+"""Load rows are wider by this share: within 1e-8 HiGHS takes a placement at a limit to be beyond it, or not."""
+
 
 class MovementPyomo:
     """One method for each family of constraints.
@@ -50,7 +53,7 @@ class MovementPyomo:
         self.model.one_node = pyo.Constraint(self.key_groups, rule=lambda m, k: sum(m.x[k, i] for i in self.nodes) == 1)
 
     def load_limits(self) -> None:
-        """(2) A node in use carries between v and u: rows in units of u, and of v."""
+        """(2) A node in use carries between v and u: rows in units of u, and of v, which leave no placement out."""
         m, limits = self.model, self.limits
         most = {t: above.shares().tolist() for t, above in enumerate(limits.above) if above.binds}
         least = {t: (low / limits.least).tolist() for t, low in enumerate(limits.low) if limits.least > 0}
@@ -58,8 +61,12 @@ class MovementPyomo:
         def load(shares: list[float], i: int) -> pyo.Expression:
             return pyo.quicksum(y * m.x[k, i] for k, y in enumerate(shares) if y > 0)
 
-        m.upper_load = pyo.Constraint(list(most), self.nodes, rule=lambda m, t, i: load(most[t], i) <= m.z[i])
-        m.lower_load = pyo.Constraint(list(least), self.nodes, rule=lambda m, t, i: load(least[t], i) >= m.z[i])
+        m.upper_load = pyo.Constraint(
+            list(most), self.nodes, rule=lambda m, t, i: load(most[t], i) <= (1 + WIDENED) * m.z[i]
+        )
+        m.lower_load = pyo.Constraint(
+            list(least), self.nodes, rule=lambda m, t, i: load(least[t], i) >= (1 - WIDENED) * m.z[i]
+        )
 
     def node_count(self) -> None:
         """(3) As many nodes as wanted are in use."""

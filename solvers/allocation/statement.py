@@ -12,7 +12,7 @@ from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.ranges import NonNegative, Threads
 from keyshift.solvers import highs
 from keyshift.solvers.allocation.cpsat_statement import NO_ASSIGNMENT, solve_cpsat
-from keyshift.solvers.checked import until_checked, within
+from keyshift.solvers.checked import second_word, until_checked, within
 
 
 def solve_highs(
@@ -108,8 +108,7 @@ def _second_opinion(problem: KeyGroupAllocation, budget: Budget, seed: int, thre
     other = solve_cpsat(problem, budget=budget, seed=seed, start=said.assignment, threads=threads)
     if other.termination == "infeasible" and said.termination == "infeasible":
         return said
-    if said.termination != "infeasible":
-        other.bound = max(other.bound or 0.0, said.bound or 0.0)
+    other = second_word(problem, said, other)
     return replace(other, details={**said.details, **other.details, "second_opinion": "CP-SAT"})
 
 

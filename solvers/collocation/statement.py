@@ -13,7 +13,7 @@ from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.ranges import Threads
 from keyshift.models.workload import BoolArray, FloatArray
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import better_of, until_checked, within
+from keyshift.solvers.checked import better_of, second_word, until_checked, within
 from keyshift.solvers.safe_bounds import LinearProgram, dual_bound
 
 if TYPE_CHECKING:
@@ -167,8 +167,7 @@ def second_opinion(problem: CollocatedAllocation, budget: Budget, seed: int, thr
     other = solve_cpsat(problem, budget=budget, seed=seed, start=said.assignment, threads=threads)
     if other.termination == "infeasible" and said.termination == "infeasible":
         return said
-    if said.termination != "infeasible" and said.bound is not None:
-        other.bound = max(other.bound or 0.0, said.bound)
+    second_word(problem, said, other)
     other.details = {**said.details, **other.details, "second_opinion": "CP-SAT"}
     return other
 

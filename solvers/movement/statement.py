@@ -12,7 +12,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.movement.problem import MovementWithinLimits
 from keyshift.models.ranges import Threads
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.checked import better_of, until_checked, within
+from keyshift.solvers.checked import better_of, second_word, until_checked, within
 
 if TYPE_CHECKING:
     from keyshift.models.movement.cpsat_model import MovementCpSat
@@ -46,9 +46,7 @@ def solve_milp(
     other = solve_cpsat(problem, budget=budget, seed=seed, start=answer.assignment, threads=threads)
     if answer.termination == other.termination == "infeasible":
         return answer
-    if answer.bound is not None and answer.termination != "infeasible":
-        other.bound = max(other.bound or 0.0, answer.bound)
-    return other
+    return second_word(problem, answer, other)
 
 
 def solve_cpsat(

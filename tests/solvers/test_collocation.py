@@ -219,3 +219,14 @@ def test_four_hundred_key_groups_one_to_one_are_proven():
     assert solution.status == "optimal"
     assert solution.metrics["migrations"] == 10
     assert solution.objective < problem.objective(problem.workload.current)
+
+
+def test_a_bound_that_a_second_opinion_refutes_is_dropped():
+    w = ks.Workload(
+        load=[8 / 3, 1000010.0000000001, 1000010.0000000001, 2], state=[9.275908374470869e-4, 6.941992651201067,
+        3.712675858051237, 0.4586558924427466], current=[1, 1, 0, 1], nodes=3,
+        traffic=np.array([[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]], float),
+    )  # fmt: skip
+    limits = {"max_migrations": 1_000_000, "max_load_distance": 666673.7222222222, "distance_unit": "load"}
+    s = ks.solve(ks.CollocatedAllocation(w, deserialisation=1.0, **limits), "milp-plain", seed=2)
+    assert (s.status, s.objective) == ("optimal", 0)

@@ -50,3 +50,19 @@ def test_the_linear_relaxation_is_never_above_the_optimum(loads, states):
         tight += best > 0 and solution.bound > 0
     assert feasible > 15
     assert tight > 2
+
+
+@pytest.mark.parametrize(
+    ("load", "state", "current", "options", "least"),
+    [
+        ([[0, 0], [1.301626610841315e-08, 0.005743065902528876]], [1e9, 1e6], [0, 1],
+         {"lower": 0.005743078918220676, "upper": 0.005743078918794984}, 1e6),
+        ([1e6, 1e-4, 3, 1e12], [1.5e11, 5.7e11, 2.3e11, 3e10], [1, 0, 1, 1],
+         {"lower": 1000000999903.0, "upper": 1000001000003.0001, "nodes_after": 1}, 4.1e11),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("method", ["milp", "cp-sat"])
+def test_a_placement_at_its_limits_is_not_overlooked(method, load, state, current, options, least):
+    w = ks.Workload(load=load, state=state, current=current, nodes=2)
+    s = ks.solve(ks.MovementWithinLimits(w, **options), method)  # HiGHS had proven 1e9, and 5.7e11
+    assert (s.status, s.objective) == ("optimal", pytest.approx(least, rel=1e-9))

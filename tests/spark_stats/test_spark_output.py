@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import subprocess
 import sys
@@ -140,6 +141,54 @@ def test_separate_executors_and_a_kill_in_the_middle_change_nothing(tmp_path):
     job.wait()
     assert (out / "statistics.json").read_bytes() == older
     assert table_bytes(out) == expected
+    assert run_job("local[2]", out).wait() == 0
+    assert table_bytes(out) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [50])
+def test_kills_at_any_moment_change_nothing(tmp_path, kills):
+    began = time.monotonic()
+    assert run_job("local[2]", tmp_path / "whole").wait() == 0
+    whole, expected, rng = time.monotonic() - began, table_bytes(tmp_path / "whole"), random.Random(0)
+    hit = places = written = 0
+    while hit < kills:
+        places += 1
+        out = tmp_path / f"killed-{places}"
+        while True:
+            job = run_job("local[2]", out)
+            try:
+                code = job.wait(rng.uniform(0.4, 1.3) * whole)
+            except subprocess.TimeoutExpired:
+                job.kill()
+                job.wait()
+                hit += 1
+            else:
+                assert code == 0
+                break
+            if (out / "statistics.json").exists():  # of a run that was over but for its last words
+                written += 1
+                assert table_bytes(out) == expected
+            if hit >= kills:
+                assert run_job("local[2]", out).wait() == 0
+                break
+        assert table_bytes(out) == expected
+    print(f"{hit} kills into {places} places, {written} with an answer that stands")
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_job_soon(tmp_path):
+    began = time.monotonic()
+    assert run_job("local[2]", tmp_path / "whole").wait() == 0
+    whole, expected = time.monotonic() - began, table_bytes(tmp_path / "whole")
+    out = tmp_path / "stopped"
+    for share in (0.4, 0.7, 0.9):
+        job = run_job("local[2]", out)
+        time.sleep(share * whole)
+        job.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        job.wait(60)
+        print(f"Ctrl-C after {share:.0%} of the run: over {time.monotonic() - began:.2f} s later")
     assert run_job("local[2]", out).wait() == 0
     assert table_bytes(out) == expected
 
