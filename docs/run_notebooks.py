@@ -53,7 +53,7 @@ def run(page: Path, folder: Path) -> str | None:
     """Run one page's notebook; what went wrong, if anything did."""
     import nbformat
     from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError
+    from nbclient.exceptions import CellControlSignal, DeadKernelError
     from notebooks import notebook_name, to_notebook
 
     here = folder / notebook_name(page.stem)
@@ -63,7 +63,7 @@ def run(page: Path, folder: Path) -> str | None:
     notebook = nbformat.read(file, as_version=4)
     try:
         NotebookClient(notebook, timeout=900, kernel_name=KERNEL, resources={"metadata": {"path": str(here)}}).execute()
-    except CellExecutionError as error:
+    except (CellControlSignal, DeadKernelError) as error:  # an error, a limit, or the end of the kernel
         return str(error)
     finally:
         nbformat.write(notebook, file)
