@@ -32,6 +32,10 @@ FEASIBILITY = 1e-8
 PRESOLVE_RULE_OFF = 1 << 9
 """The rule for equations of two columns: with it HiGHS 1.14 proves wrong optima where coefficients are nearly equal or lie
 far apart (tests/solvers/test_scales.py)."""
+AGGREGATOR_OFF = 1 << 12
+"""The rule that substitutes columns: with it HiGHS 1.14 proves wrong optima where costs lie far apart
+(tests/solvers/test_scales.py)."""
+FAR_APART = 1e6
 LARGEST_DOUBT = 0.25
 """A bound is rounded up to a whole number only if its doubt is below this share of one unit."""
 _ENDED: dict[highspy.HighsModelStatus, Termination] = {
@@ -187,7 +191,7 @@ def minimise(
         "mip_abs_gap": 0.0,
         "mip_feasibility_tolerance": FEASIBILITY,
         "primal_feasibility_tolerance": FEASIBILITY,
-        "presolve_rule_off": PRESOLVE_RULE_OFF,
+        "presolve_rule_off": PRESOLVE_RULE_OFF | (AGGREGATOR_OFF if _far_apart(program.cost) else 0),
         "time_limit": min(budget.remaining, 1e9),
         **(options or {}),
     }.items():
@@ -215,6 +219,11 @@ def minimise(
     if result.row_duals is not None:
         result.row_duals = units.row_duals(result.row_duals)
     return result
+
+
+def _far_apart(cost: np.ndarray) -> bool:
+    sizes = np.abs(cost[cost != 0])
+    return bool(sizes.size and sizes.max() > FAR_APART * sizes.min())
 
 
 def _disproved(program: LinearProgram, result: HighsResult, start: np.ndarray) -> bool:

@@ -38,10 +38,12 @@ def in_fine_units(
         answer = answer_to(state, best)
         if answer.termination == "infeasible":
             return answer
-        bound = max(bound, answer.bound or 0.0)
         found = answer.assignment
         if found is not None and (best is None or problem.objective(found) < problem.objective(best)):
             best = found
+        if best is not None and bound > problem.objective(best) + problem.tolerance_of(problem.objective(best)):
+            bound = 0.0  # an earlier round proved too much: a solver's word, refuted
+        bound = max(bound, answer.bound or 0.0)
         answer.assignment, answer.bound = best, bound
         if best is None or answer.termination != "optimal":
             return answer

@@ -288,3 +288,13 @@ def test_capping_keeps_every_sum_that_matters(values, data):
     assert (less[chosen].sum() <= most) == (numbers[chosen].sum() <= most)
     if numbers[chosen].sum() <= most:
         assert less[chosen].sum() == numbers[chosen].sum()
+
+
+def test_costs_far_apart_do_not_mislead_the_presolve():
+    w = ks.Workload(
+        load=[0.2493620178750665, 0.9236695614864057, 0.9522517865747573, 0.3249229296838352, 0.3683670819820527],
+        state=[1e12, 1.8, 1e9, 1e-4, 1e6], current=[1] * 5, nodes=3,
+    )  # fmt: skip
+    problem = ks.MigrationSequence(w, [3, 2], 0.5)
+    s = ks.solve(problem, "milp", seed=3)  # HiGHS's aggregator had proven 2.0e9
+    assert s.objective == ks.solve(problem, "oms").objective == pytest.approx(1.002e9, rel=1e-9)
