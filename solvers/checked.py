@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import logging
 import math
+import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -63,14 +65,28 @@ def within(budget: Budget, make: Callable[[], Made], variables: float = math.inf
     while worker.is_alive():
         worker.join(POLL_SECONDS)
         if worker.is_alive() and budget.expired:
-            assert worker.ident is not None
-            _STOPPED.add(worker.ident)
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(_Stopped))
-            worker.join(LAST_WORDS)
+            _stop(worker)
             return None
     if failures:
         raise failures[0]
     return made[0]
+
+
+def _stop(worker: threading.Thread) -> None:
+    """Ask a thread to end at its next step in Python; again where it was just collecting garbage, which hears nothing."""
+    assert worker.ident is not None
+    _STOPPED.add(worker.ident)
+    heard, sys.unraisablehook = sys.unraisablehook, _quiet
+    until = time.monotonic() + LAST_WORDS
+    while worker.is_alive() and time.monotonic() < until:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(_Stopped))
+        worker.join(POLL_SECONDS)
+    sys.unraisablehook = heard
+
+
+def _quiet(unraisable: sys.UnraisableHookArgs) -> None:
+    if unraisable.exc_type is not _Stopped:
+        sys.__unraisablehook__(unraisable)
 
 
 def until_checked(
