@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import settings
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("ci")
 os.environ.setdefault("MPLBACKEND", "agg")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with Ctrl-C ignored
 os.environ["KEYSHIFT_TRACEBACK"] = "1"  # a defect must not pass as a sentence
 
 
