@@ -91,3 +91,11 @@ def test_a_first_order_method_comes_near():
             policy = problem.canonical(statement.assignment(found))
             assert not problem.violations(policy)
             assert best - 1e-9 <= problem.objective(policy) <= best + 1e-2 * problem.scale
+
+
+def test_a_chain_that_goes_round_and_round_is_valued_at_once():
+    w = ks.Workload(load=[1.0] * 5, state=[8.0, 3, 3, 0, 1], current=[0, 0, 0, 1, 1], nodes=2)
+    problem = ks.MigrationPolicy(w, {1: {2: 1.0}, 2: {1: 1.0}}, 0.2, 0.9999)
+    s = ks.solve(problem, "mtm", time_limit=5)
+    assert s.termination == "optimal"  # by iteration the check alone took 100,000 steps
+    assert s.gap < 1e-6

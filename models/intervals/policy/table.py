@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import splu
 
 from keyshift.models.intervals.policy import macqueen
 from keyshift.models.problem import Violation
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 NOT_ASKED = -1
 """An assignment has this entry where a node count never comes in a state."""
+FEW_STATES = 1_000
+"""A linear system of this few states is solved directly."""
 PRECISION = 1e-13
 """How exactly a policy is valued, as a fraction of all the state."""
 
@@ -92,6 +95,8 @@ class PolicyTable:
         rows, _ = np.nonzero(known)
         step = sp.csr_array((self.chance[known], (rows, self.target[known])), shape=(expected.size, expected.size))
         value = expected
+        if value.size <= FEW_STATES:  # a chain that goes round and round converges slowly
+            value = splu(sp.eye_array(value.size, format="csc") - gamma * step.tocsc()).solve(expected)
         for _ in range(100_000):
             after = expected + gamma * (step @ value)
             low, high = macqueen.interval([after - value], gamma)
