@@ -9,6 +9,7 @@ from instances.policies import random_problem
 from ortools.math_opt.python import mathopt
 from pyomo.environ import Constraint, value
 
+import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.intervals.policy.mathopt_model import OccupationMathOpt, PolicyMathOpt
 from keyshift.models.intervals.policy.occupation_pyomo import OccupationPyomo
