@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any
 
 from pyspark import cloudpickle
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
 
 from keyshift.spark_stats import tallies
 from keyshift.spark_stats.acceptance import Measure, Tuples
@@ -31,12 +32,23 @@ class Facts:
     frame: DataFrame
     measures: dict[tuple[int, str], Measure]
     width: int
+    codes: int = 1
+    """Numbers that say why a tuple is refused."""
 
     def rows(self, condition: Column, sums: int = 0) -> DataFrame:
         """Unpack those for which a condition on window and kind holds: window, kind, a, b, tuples, and so many sums."""
         schema = "window bigint, kind int, a bigint, b int, tuples bigint"
         schema += "".join(f", sum_{i} bigint" for i in range(sums))
         return in_arrow(self.frame.where(condition), partial(tallies.unpack, width=sums), schema)
+
+    def refusals(self) -> DataFrame:
+        """Rows refused: window, kind, a (why), b (1: no window), tuples, and sum_0, ...: why, for further operators."""
+        return self.rows(F.col("kind") == tallies.REFUSED, self.codes - 1)
+
+    def summary(self) -> list[Row]:
+        """What the facts add up to, in the driver; see `tallies.summarise`."""
+        schema = "window bigint, kind int, a bigint, b int, tuples bigint, more array<bigint>"
+        return in_arrow(self.frame, tallies.summarise, schema).collect()
 
     def sums(self, operator: int, name: str) -> list[str]:
         """Columns that hold the sums of a measure; none where every tuple counts 1."""
@@ -61,7 +73,7 @@ def gather(tuples: Tuples, topology: Topology) -> Facts:
     """Aggregate the tuples into facts."""
     plan = plan_of(topology, tuples.measures)
     tallied = in_arrow(tuples.frame, partial(tallies.count, plan=plan), tallies.PACKED)
-    return Facts(merged(tallied), tuples.measures, plan.width)
+    return Facts(merged(tallied), tuples.measures, plan.width, len(plan.codes))
 
 
 def merged(tallied: DataFrame) -> DataFrame:
