@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections import deque
 from collections.abc import Iterator
 from itertools import chain
@@ -46,7 +47,14 @@ def operator(name: str, key: str, kinds: str, costs: str = "", new: str = "false
     """
     chosen = [f"kind in ({', '.join(map(repr, names.split()))})" for names in (kinds, costs or kinds)]
     hashed = f"cast(crc32(cast({key} as string)) % {GROUPS} as int)"
-    return Operator(name, hashed, chosen[0], f"if({chosen[1]}, 1, 0)", f"cast({new} and kind = '{kinds.split()[0]}' as int)", windows)
+    return Operator(
+        name,
+        hashed,
+        chosen[0],
+        f"if({chosen[1]}, 1, 0)",
+        f"cast({new} and kind = '{kinds.split()[0]}' as int)",
+        windows,
+    )
 
 
 def counted(log: pd.DataFrame, topology: Topology) -> list[ks.Workload]:
@@ -111,11 +119,13 @@ def _flight_rows(log: pd.DataFrame, rain: bool) -> pd.DataFrame:
             .groupby(["station", "at"], as_index=False)["precip"]
             .sum()
         )
-        wet = wet[wet["at"].between(0, rows["at"].max())].assign(score=lambda w: 100 * w["precip"] / w["precip"].max())
+        wet["score"] = 100 * wet["precip"] / wet["precip"].max()
+        wet = wet[wet["at"].between(0, rows["at"].max())]
         score = rows.merge(wet, on=["station", "at"], how="left")["score"].fillna(0)
         rows["courier"] = log["carrier"] + "/" + np.minimum(score // 10, 9).astype(int).astype(str)
-        wet = wet[["station", "at"]]
-        waits = rows[["station", "route"]].drop_duplicates(subset=["station", "route"])
+        waits = rows[["station", "route"]].drop_duplicates()  # a tuple a day for each key group of routes
+        groups = waits["route"].map(lambda route: zlib.crc32(route.encode()) % GROUPS)
+        wet, waits = wet[["station", "at"]], waits[~waits.assign(group=groups).duplicated(["station", "group"])]
         parts += [wet.assign(kind="rain"), wet.merge(waits, on="station").assign(kind="waiting")]
         parts += [rows[["at", key]].drop_duplicates().assign(kind=key) for key in ("tail", "route", "courier")]
     whole = pd.concat(parts, ignore_index=True)

@@ -7,6 +7,7 @@ NumPy (`keyshift.spark_stats.tallies`), the tallies are brought together by wind
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -55,6 +56,12 @@ class Facts:
         limbs = len(self.measures[operator, name].columns)
         offset = len(self.measures[operator, "cost"].columns) if name == "state" else 0
         return [f"sum_{offset + i}" for i in range(limbs)]
+
+    def numbers(self, o: int, name: str, tuples: int, sums: Sequence[int]) -> list[int]:
+        """The whole numbers of an operator's measure, of the sums of its rows, or of an edge's; none where it has none."""
+        if (o, name) not in self.measures:
+            return []
+        return [sums[int(column.removeprefix("sum_"))] for column in self.sums(o, name)] or [tuples]
 
 
 def plan_of(topology: Topology, measures: dict[tuple[int, str], Measure]) -> TallyPlan:

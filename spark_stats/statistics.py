@@ -58,6 +58,7 @@ class Stats:
         self._facts = facts
         self.log: Callable[[str | None], KeyLog] | None = None
         """The log of an operator again, for single keys; None where it has gone by."""
+        self.numbers = facts.numbers
         facts.frame.persist()
 
     # What the tables are made of: numbers instead of names -------------------------------------------------------
@@ -108,12 +109,6 @@ class Stats:
     def counted(self) -> list[Row]:
         """Rows of the log and sums of the tables, in the driver; see `keyshift.spark_stats.tallies.summarise`."""
         return self._facts.summary()
-
-    def numbers(self, o: int, name: str, tuples: int, sums: Sequence[int]) -> list[int]:
-        """The whole numbers of an operator's measure, of the sums of its rows, or of an edge's; none where it has none."""
-        if (o, name) not in self._facts.measures:
-            return []
-        return [sums[int(column.removeprefix("sum_"))] for column in self._facts.sums(o, name)] or [tuples]
 
     @property
     def arrived(self) -> DataFrame:
