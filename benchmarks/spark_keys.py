@@ -78,17 +78,16 @@ def zipf(keys: int, power: float) -> F.Column:
 def make_log(spark: SparkSession, tuples: int, folder: str) -> DataFrame:
     """Write the log: a fifth as many users as tuples, two pages each.
 
-    Of five tuples two follow a Zipf law of exponent 1.1, the others take every user in turn - in no order, since its number is
-    multiplied by a prime.
+    Of twenty tuples one follows a Zipf law of exponent 1.1, the others take every user in turn - in no order, since its number
+    is multiplied by a prime. Were the hottest key as much as a node carries, all others there would have to leave.
     """
     known = tuples // 5
     turn, place = F.pmod("id", F.lit(5)), F.expr("id div 5")
-    every = F.pmod(place * 7_654_321, F.lit(known))
-    rows = spark.range(0, tuples, 1, 16).select(
-        F.when(turn < 3, every).otherwise(zipf(known, 0.1)).alias("user"), "id", turn.alias("turn")
-    )
-    second = F.when(F.col("turn") < 2, F.col("turn")).otherwise(F.pmod(F.xxhash64("id"), F.lit(2)))
-    rows.select("user", (F.col("user") * 2 + second).alias("page")).write.mode("overwrite").parquet(folder)
+    hot = (turn == 4) & (place % 4 == 0)
+    user = F.when(hot, zipf(known, 0.1)).otherwise(F.pmod(place * 7_654_321, F.lit(known)))
+    page = F.when(turn < 2, turn).otherwise(F.pmod(F.xxhash64("id"), F.lit(2)))
+    rows = spark.range(0, tuples, 1, 16).select(user.alias("user"), page.alias("page"))
+    rows.select("user", (F.col("user") * 2 + F.col("page")).alias("page")).write.mode("overwrite").parquet(folder)
     return spark.read.parquet(folder)
 
 
