@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from keyshift.certificates import verify
+from keyshift.certificates.found import Proven
 from keyshift.certificates.instances import assignment_of, instance_of, text
 from keyshift.certificates.policies import values_of
-from keyshift.certificates.found import Proven
 from keyshift.certificates.proving import prove
 from keyshift.models import InputError, Solution
 from keyshift.models.files.writing import write_text
