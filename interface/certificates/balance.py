@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from keyshift.certificates import verify
 from keyshift.certificates.found import Proven
 from keyshift.certificates.instances import text
 from keyshift.models import Budget, Solution
@@ -63,7 +64,13 @@ def _semidefinite(core: Core, case: Any, value: Fraction, deadline: float) -> di
             entry = math.floor(float(matrix[k, l]) / step)
             row.append(min(entry, math.floor(most)) if l < p else entry)
         made.append([*row, math.ceil((float(matrix[k, k]) + spare) / step)])
-    return {"anchors": list(place), "price": price, "unit": text(Fraction(step)), "matrix": made}
+    for _ in range(8):  # where rounding has taken too much, more goes onto the diagonal
+        if verify.positive_definite(made):
+            return {"anchors": list(place), "price": price, "unit": text(Fraction(step)), "matrix": made}
+        for k in range(size):
+            made[k][k] += 2 * max(1, round(spare / step))
+        spare *= 8
+    return None
 
 
 def _mean_state(core: Core) -> float:
