@@ -42,9 +42,7 @@ def solved(problem: ks.KeyGroupAllocation, method: str, seconds: float) -> dict[
     """One run with its load distance over time, all in percent of the mean."""
     seen: list[tuple[float, float | None]] = []
     began, percent = time.perf_counter(), 100 / problem.scale
-    s = ks.solve(
-        problem, method, time_limit=seconds, watch=lambda p: seen.append((time.perf_counter() - began, p.objective))
-    )
+    s = ks.solve(problem, method, time_limit=seconds, watch=lambda p: seen.append((time.perf_counter() - began, p.objective)))  # fmt: skip
     known = [(at, percent * value) for at, value in [*seen, (s.seconds, s.objective)] if value is not None]
     return {
         "method": method, "allowed": seconds, "seconds": s.seconds, "proven": s.status == "optimal",

@@ -84,11 +84,7 @@ def real_job(page: Page, job: int, periods: int, names: tuple[str, ...], extra: 
     frame = replayed(stream, model, names)
     table = pd.concat([job_table(frame, model), extra])
     page.table(table, f"job{job}", table[SAID])
-    page.figure(
-        panels(frame, SHOWN),
-        f"job{job}",
-        f"Real Job {job}: flights of New York 2013, nodes {BUSY:g} % busy at the start.",
-    )
+    page.figure(panels(frame, SHOWN), f"job{job}", f"Real Job {job}: flights of New York 2013, nodes {BUSY:g} % busy at the start.")  # fmt: skip
 
 
 def job2(page: Page) -> None:
@@ -144,13 +140,7 @@ def job1(page: Page) -> None:
         return
     loads = np.array([split_loads(w, merge_cost=1.0) for w in streams.edits(periods)])
     distance = 100 * np.abs(loads / loads.mean(axis=1, keepdims=True) - 1).max(axis=1)
-    potc = {
-        "period": range(len(loads)),
-        "method": "PoTC",
-        "load_distance_percent": distance,
-        "migrations": 0,
-        "oscillations": 0,
-    }
+    potc = {"period": range(len(loads)), "method": "PoTC", "load_distance_percent": distance, "migrations": 0, "oscillations": 0}  # fmt: skip
     frame = pd.concat([frame, pd.DataFrame(potc)])
     by = frame.groupby("method", sort=False)
     table = by["load_distance_percent"].agg(load_distance_mean="mean", load_distance_max="max")
@@ -199,16 +189,12 @@ def gap(page: Page) -> None:
         "20 / 400, one to one": (synthetic_cluster(20, 400, 10, 1.0, periods, seed=3), ks.LoadModel()),
         "20 / 400, half one to one": (synthetic_cluster(20, 400, 10, 0.5, periods, seed=4), ks.LoadModel()),
     }  # fmt: skip
-    frame = pd.DataFrame(
-        {"case": case, **row} for case, drawn_ in drawn.items() for row in gaps(*drawn_, periods, seconds)
-    )
+    frame = pd.DataFrame({"case": case, **row} for case, drawn_ in drawn.items() for row in gaps(*drawn_, periods, seconds))  # fmt: skip
     by = frame.groupby("case", sort=False)
     proven = by["status"].agg(lambda s: (s == "optimal").sum())
     page.table(frame, "gap", by[[*said, "over_optimum"]].mean().assign(proven=proven))
     long = frame.melt(["case", "period"], said, "of", "newly collocated, %")
-    page.draw(
-        "gap", "ALBIC's gap.", *each(long, "case", x="period", y="newly collocated, %", by="of"), columns=2, size=(5, 3)
-    )
+    page.draw("gap", "ALBIC's gap.", *each(long, "case", x="period", y="newly collocated, %", by="of"), columns=2, size=(5, 3))  # fmt: skip
 
 
 def gaps(
@@ -233,15 +219,10 @@ def speed(page: Page) -> None:
     """Running times: one invocation from a spread start, 20 migrations; the exact method has 10 s."""
     rows = []
     for nodes, key_groups, operators in SIZES[: 1 if page.quick else None]:
-        drawn = cases(
-            "madsen-collocation", seed=7, nodes=nodes, key_groups=key_groups, operators=operators, one_to_one=[0.5, 1.0]
-        )
+        drawn = cases("madsen-collocation", seed=7, nodes=nodes, key_groups=key_groups, operators=operators, one_to_one=[0.5, 1.0])  # fmt: skip
         for said, problem in drawn:
             _, cpu, albic = best_of(1, ks.solve, problem, "albic", seed=1)
-            exact, percent = (
-                ks.solve(problem, "milp", start=problem.workload.current, time_limit=10, seed=1),
-                100 / problem.scale,
-            )
+            exact, percent = (ks.solve(problem, "milp", start=problem.workload.current, time_limit=10, seed=1), 100 / problem.scale)  # fmt: skip
             rows.append({"nodes": nodes, "key groups": key_groups, "one to one, %": 100 * said["one_to_one"], "ALBIC, s": albic.seconds, "CPU, s": cpu,
                          "ALBIC, remote %": percent * albic.objective, "exact, s": exact.seconds, "exact, remote %": percent * exact.objective,
                          "bound, %": percent * (exact.bound or 0), "status": exact.status})  # fmt: skip

@@ -139,9 +139,7 @@ def by_tau(page: Page) -> None:
     (w, counts), rows = start(page), []
     for tau in (TAU,) if page.quick else (TAU, "0.21", "0.22", "0.225", "0.25", "0.3", "0.4", "0.5"):
         hashes = [partial(consistent_hashing, rng=np.random.default_rng(s)) for s in range(3 if page.quick else 100)]
-        costs = {
-            name: mean_cost(w, counts, tau, step) for name, step in (("ssm", ssm), ("storm", storm), ("redist", redist))
-        }
+        costs = {name: mean_cost(w, counts, tau, step) for name, step in (("ssm", ssm), ("storm", storm), ("redist", redist))}  # fmt: skip
         rows.append({"tau": float(tau), **costs, "consistent hashing": np.mean([mean_cost(w, counts, tau, step) for step in hashes]),
                      **policy_row(w, counts, tau, GAMMA), "ssm, ms": milliseconds(band(ks.IntervalMigration(w, counts[0], tau)), 200)})  # fmt: skip
     frame, cost, ticks = page.table(rows, "by_tau"), "state moved, % of all", [3, 5, 10, 20, 50]
@@ -209,9 +207,7 @@ def sizes(page: Page) -> None:
         current = np.minimum(sums[:-1] * n // sums[-1], n - 1) if n < m else np.arange(m)
         w = ks.Workload(load=load, state=rng.integers(1, 1000, m), current=current, nodes=n)
         problem, repeat = ks.IntervalMigration(w, after, tau), 500 if m == 64 else 5 if m < 100_000 else 1
-        anew = partial(
-            lambda *step: ks.solve(ks.IntervalMigration(*step)), w, after, tau
-        )  # with what a problem remembers
+        anew = partial(lambda *step: ks.solve(ks.IntervalMigration(*step)), w, after, tau)  # with what a problem remembers  # fmt: skip
         rows.append({"m": m, "n": n, "n after": after, "tau": float(tau), "value only": milliseconds(band(problem, False), repeat),
                      "with the partition": milliseconds(band(problem), repeat), "solve": milliseconds(anew, repeat),
                      "lagrangian": milliseconds(partial(ks.solve, problem, "lagrangian"))})  # fmt: skip

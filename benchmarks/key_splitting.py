@@ -79,10 +79,7 @@ def table_2(page: Page) -> None:
                                         for name, keys in inputs.items()), ["flow", *PAPER["WP"]])  # fmt: skip
     frame = frame.set_index(["stream", "p1", "workers"]).rename_axis(["stream", "p1", "W"])
     optimum, frame = frame.loc[frame["method"] == "flow", "final_imbalance"], frame[frame["method"] != "flow"]
-    paper = [
-        PAPER[name][scheme][WORKERS.index(w)] if name in PAPER else np.nan
-        for (name, _, w), scheme in frame["method"].items()
-    ]
+    paper = [PAPER[name][scheme][WORKERS.index(w)] if name in PAPER else np.nan for (name, _, w), scheme in frame["method"].items()]  # fmt: skip
     frame = frame.assign(optimum=optimum, paper=paper).rename(
         columns={"method": "scheme", "final_imbalance": "end", "average_imbalance": "average"})[["optimum", "scheme", "end", "average", "paper"]]  # fmt: skip
     shown = frame.pivot_table(index=["stream", "scheme"], columns="W", values=["end", "paper"], sort=False)
@@ -107,15 +104,10 @@ def estimates(page: Page) -> None:
         return chain.from_iterable(split({"stream": name, "way": way.format(s)}, keys, sources=s)
                                    for name, keys in inputs.items() for s in sources)  # fmt: skip
 
-    found = [
-        shares(told("G", [5]), ["hash", "pkg", "flow"], estimate="global"),
-        shares(told("L{}", SOURCES), ["pkg", "flow"]),
-    ]
+    found = [shares(told("G", [5]), ["hash", "pkg", "flow"], estimate="global"), shares(told("L{}", SOURCES), ["pkg", "flow"])]  # fmt: skip
     frame = pd.concat(found)
     frame["way"] = frame["method"].map({"hash": "H", "flow": "optimum"}).fillna(frame["way"])
-    frame = page.keep(
-        frame[["stream", "way", "workers", SHARE]].drop_duplicates(["stream", "way", "workers"]), "estimates"
-    )
+    frame = page.keep(frame[["stream", "way", "workers", SHARE]].drop_duplicates(["stream", "way", "workers"]), "estimates")  # fmt: skip
     page.draw("fig4", f"As Figure 4: hashing (H), PKG with global (G) or local estimates (L, 5 to 20 sources); {m / 1e6:g} M messages.",
               *each(frame, "stream", x="workers", y=SHARE, by="way", xscale="log", yscale="log"), columns=5, size=(3, 3), sharey=True)  # fmt: skip
     over_time(page, inputs, m)
@@ -141,16 +133,10 @@ def agreement(page: Page, rng: np.random.Generator, wp: np.ndarray) -> None:
 
     def agree(keys: np.ndarray, sources: int) -> float:
         """Jaccard index of the decisions."""
-        return jaccard(
-            *(ks.Partitioner("pkg", 10, sources=sources, estimate=e).feed(keys) for e in ("global", "local"))
-        )
+        return jaccard(*(ks.Partitioner("pkg", 10, sources=sources, estimate=e).feed(keys) for e in ("global", "local")))  # fmt: skip
 
     streams = {x: draw_keys(rng, zipf_shares(10_000, x), wp.size // 4) for x in np.arange(0.1, 1.0, 0.2)}
-    rows = [
-        {"sources": s, "Zipf exponent": x, "disagreement": 1 - agree(keys, s)}
-        for x, keys in streams.items()
-        for s in SOURCES
-    ]
+    rows = [{"sources": s, "Zipf exponent": x, "disagreement": 1 - agree(keys, s)} for x, keys in streams.items() for s in SOURCES]  # fmt: skip
     frame = page.table(rows, "disagreement", pd.DataFrame([{"agreement on WP-like (Jaccard), %": 100 * agree(wp, 5)}]))
     page.draw("fig6", "As Figure 6: share of decisions on which local and global estimates disagree (1 - Jaccard); 10k keys, 10 workers.",
               {"frame": frame, "x": "Zipf exponent", "y": "disagreement", "by": "sources", "ylim": (0, 1)}, size=(5, 3.2))  # fmt: skip
@@ -166,9 +152,7 @@ def skew(page: Page) -> None:
     page.draw("fig7", "As Figure 7: PKG under growing skew, 5 sources.", *each(
         frame, "keys", x="exponent", y=SHARE, by="workers", yscale="log"), sharey=True)  # fmt: skip
     first = {"first exponent with imbalance > 1e-3": frame[SHARE] > 1e-3, "first with p1 > 2/W": beyond}
-    page.table(
-        {said: frame[held].groupby(["keys", "workers"])["exponent"].min() for said, held in first.items()}, "skew"
-    )
+    page.table({said: frame[held].groupby(["keys", "workers"])["exponent"].min() for said, held in first.items()}, "skew")  # fmt: skip
 
 
 def choices(page: Page) -> None:

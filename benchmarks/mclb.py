@@ -65,9 +65,7 @@ def large(page: Page) -> None:
     ours, elb = by_method(studied(drawn, ["branch-and-bound", "elb"], time_limit=10), "key_groups", "keys").values()
     others = {tuple(said.values()): {"LPT": p.objective(lpt(p.workload)), "round-robin": p.objective(np.arange(p.workload.key_groups) % 100)}
               for said, p in drawn}  # fmt: skip
-    table = pd.DataFrame(
-        {"keyshift": ours["objective"], "bound": ours["bound"], "ELB": elb["objective"], "s": ours["seconds"]}
-    )
+    table = pd.DataFrame({"keyshift": ours["objective"], "bound": ours["bound"], "ELB": elb["objective"], "s": ours["seconds"]})  # fmt: skip
     page.table(table.join(pd.DataFrame(others).T.rename_axis(table.index.names)), "large")
 
 
@@ -188,15 +186,7 @@ def simulated(page: Page) -> None:
         state = 0.1 * np.vstack([w.load[:1], w.load[:-1]])
         for method in (*HEURISTICS, BEST):
             s = pause_buffer_resume(w.load, replay(w, method)[1], state, nodes)
-            rows.append(
-                {
-                    "method": method,
-                    "nodes": nodes,
-                    "mean latency, s": s.mean,
-                    "p95, s": s.p95,
-                    "throughput": s.throughput,
-                }
-            )
+            rows.append({"method": method, "nodes": nodes, "mean latency, s": s.mean, "p95, s": s.p95, "throughput": s.throughput})  # fmt: skip
     frame = pd.DataFrame(rows)
     frame["speed-up"] = frame["throughput"] / frame.groupby("method")["throughput"].transform("first")
     long = frame.melt(["method", "nodes"], ["mean latency, s", "speed-up"], "figure", "simulated")

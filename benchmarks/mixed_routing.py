@@ -49,10 +49,7 @@ def problems(
 
 def measured(frame: pd.DataFrame, best: str = "milp") -> pd.DataFrame:
     """In percent of all state, and above the best bound; a plan that misses a limit keeps its figures and may lie below it."""
-    bound, moved = (
-        frame[frame["method"] == best].set_index("instance")["bound"],
-        frame["objective"].fillna(frame["offered"]),
-    )
+    bound, moved = (frame[frame["method"] == best].set_index("instance")["bound"], frame["objective"].fillna(frame["offered"]))  # fmt: skip
     bound = frame["instance"].map(bound).where(lambda b: b > 0)
     return frame.assign(**{
         "moved": 100 * moved / frame["scale"], "bound": 100 * frame["bound"] / frame["scale"], "table": frame["table_size"],
@@ -63,10 +60,7 @@ def measured(frame: pd.DataFrame, best: str = "milp") -> pd.DataFrame:
 def all_methods(instances: Iterable[Case], seconds: float = 60, trials: int = 100) -> pd.DataFrame:
     """Every heuristic on the same problems, and the exact method."""
     drawn = list(instances)
-    frames = [
-        studied(drawn, METHODS, time_limit=seconds, trials=trials),
-        studied(drawn, ["mixed"], time_limit=seconds, beta=1.0),
-    ]
+    frames = [studied(drawn, METHODS, time_limit=seconds, trials=trials), studied(drawn, ["mixed"], time_limit=seconds, beta=1.0)]  # fmt: skip
     return measured(pd.concat([frames[0], frames[1].assign(method="mixed, beta = 1")]))
 
 
@@ -92,14 +86,10 @@ def methods(page: Page) -> None:
     ), 120, trials) for keys, nodes, limit, trials in sizes)  # fmt: skip
     labels, by = ["keys", "nodes", "window", "interval", "method"], ["keys", "window", "method"]
     page.table(frame[labels + SAID], "methods", means(frame, ["keys", "nodes", "window", "method"]))
-    wide = frame[frame["status"].isin(HELD)].pivot_table(
-        index=["keys", "window", "interval"], columns="method", values="moved"
-    )
+    wide = frame[frame["status"].isin(HELD)].pivot_table(index=["keys", "window", "interval"], columns="method", values="moved")  # fmt: skip
     page.say("How many times the state that Mixed moves (the paper has three for MinTable):")
     others = [m for m in ("min-table", "readj", "mixed, beta = 1", "milp") if m in wide]
-    page.table(
-        wide[others].div(wide["mixed"], axis=0).groupby(["keys", "window"]).mean().add_suffix(" / mixed"), "ratios"
-    )
+    page.table(wide[others].div(wide["mixed"], axis=0).groupby(["keys", "window"]).mean().add_suffix(" / mixed"), "ratios")  # fmt: skip
     axes = frame.groupby(by, sort=False)["above bound"].mean().unstack().plot.bar(
         figsize=(9, 4.2), rot=0, xlabel="keys, window", ylabel="state moved above the bound, %")  # fmt: skip
     axes.set_yscale("symlog")
@@ -109,10 +99,7 @@ def methods(page: Page) -> None:
 
 def sweeps(page: Page) -> None:
     """One parameter at a time (K = 10,000, N_D = 10, N_A = 3,000 unless varied; figure 8 with K = 1,000,000)."""
-    n, many = (
-        (2 if page.quick else 4),
-        100_000 if page.quick else 1_000_000,
-    )  # fewer: one alone above the limit of 40 nodes
+    n, many = ((2 if page.quick else 4), 100_000 if page.quick else 1_000_000)  # fewer: one alone above the limit of 40 nodes  # fmt: skip
     sizes = [5_000, 10_000] if page.quick else [5_000, 10_000, 100_000, 1_000_000]
     table = [
         ("N_D (fig. 8, w = 1)", "nodes", NODES, PAIR, {"keys": many}, 2),
@@ -155,14 +142,7 @@ def compact(page: Page) -> None:
         for degree in (1, 8, 64, 256):
             for said in ("", ", as printed"):
                 grouping, _, records = best_of(3, discretised, problem.workload, degree, printed=bool(said))
-                forms.append(
-                    (
-                        f"R = {degree}{said}",
-                        records.size,
-                        grouping,
-                        best_of(3, routing.mixed_plan, problem, keys=records),
-                    )
-                )
+                forms.append((f"R = {degree}{said}", records.size, grouping, best_of(3, routing.mixed_plan, problem, keys=records)))  # fmt: skip
             forms.append(
                 (
                     f"`compact={degree}`",
@@ -179,9 +159,7 @@ def compact(page: Page) -> None:
                 "moved": 100 * plan.state_moved / problem.scale, "within the limits": plan.feasible,
             })  # fmt: skip
     page.table(rows, "compact")
-    page.say(
-        f"K = {keys:,}. Peak memory of the whole run: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB."
-    )
+    page.say(f"K = {keys:,}. Peak memory of the whole run: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB.")  # fmt: skip
 
 
 def hash_alone(page: Page) -> None:
@@ -197,10 +175,7 @@ def hash_alone(page: Page) -> None:
             continue
         weight, hashes = np.arange(1.0, keys + 1) ** -z, 1000 if keys <= 10_000 else 50
         loads = np.array([np.bincount(rng.integers(0, nodes, keys), weight, nodes) for _ in range(hashes)])
-        ratios = {
-            "max / min": loads.max(axis=1) / loads.min(axis=1),
-            "max / mean": loads.max(axis=1) / loads.mean(axis=1),
-        }
+        ratios = {"max / min": loads.max(axis=1) / loads.min(axis=1), "max / mean": loads.max(axis=1) / loads.mean(axis=1)}  # fmt: skip
         said = {name: f"{np.median(r):.2f} ({r.min():.2f} to {r.max():.2f})" for name, r in ratios.items()}
         rows.append({"z": z, "keys": keys, "nodes": nodes, **said, "median max / min": np.median(ratios["max / min"])})
     page.table(rows, "hash", pd.DataFrame(rows).drop(columns="median max / min"))
@@ -256,17 +231,10 @@ def real_keys(page: Page) -> None:
         stream = ZipfStream(frequencies=counts, nodes=10, window=5, seed=2)
         current = routing.mixed_plan(ks.MixedRouting(stream.workload(), max_table_size=LIMIT)).assignment
         stream.advance()
-        cases.append(
-            ({"case": f"{name} ({counts.size})"}, ks.MixedRouting(stream.workload(current), max_table_size=LIMIT))
-        )
+        cases.append(({"case": f"{name} ({counts.size})"}, ks.MixedRouting(stream.workload(current), max_table_size=LIMIT)))  # fmt: skip
     if cases:
         page.table(means(all_methods(cases), ["case", "method"]), "real_keys")
 
 
 if __name__ == "__main__":
-    run(
-        "mixed-routing",
-        "Mixed routing",
-        __doc__,
-        (methods, sweeps, compact, hash_alone, adjustments, scale_out, real_keys),
-    )
+    run("mixed-routing", "Mixed routing", __doc__, (methods, sweeps, compact, hash_alone, adjustments, scale_out, real_keys))  # fmt: skip

@@ -93,7 +93,7 @@ def flat(rows: Any) -> pd.DataFrame:
 
 Part = Callable[[Page], None]
 Case = tuple[dict[str, Any], ks.Problem]
-FOUND = ["instance", "method", "seed", "status", "termination", "kind", "objective", "bound", "offered", "seconds", "wall"]
+FOUND = ["instance", "method", "seed", "status", "termination", "kind", "objective", "bound", "offered", "seconds", "wall"]  # fmt: skip
 """What a study's rows are read for."""
 
 

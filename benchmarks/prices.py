@@ -27,16 +27,8 @@ def restrictions() -> Iterator[tuple[str, str, str, Side, Side]]:
         step = {"tasks": 24, "nodes": 4, "nodes_after": 5, "tau": tau}
         yield "contiguity", f"tau {tau}", "state moved", ("ssm", "ding-step", step), ("free", "ding-step", step)
     for size in (15, 8, 5):
-        short, long = (
-            {"keys": 300, "nodes": 5, "window": 5, "theta_max": 0.08, "max_table_size": most} for most in (size, None)
-        )
-        yield (
-            "table size",
-            f"{size} entries",
-            "state moved",
-            ("milp", "fang-routing", short),
-            ("milp", "fang-routing", long),
-        )
+        short, long = ({"keys": 300, "nodes": 5, "window": 5, "theta_max": 0.08, "max_table_size": most} for most in (size, None))  # fmt: skip
+        yield ("table size", f"{size} entries", "state moved", ("milp", "fang-routing", short), ("milp", "fang-routing", long))  # fmt: skip
     for restriction, method, family, more in (
         ("not splitting", "milp", "nasir-placement", {}), ("deciding online", "pkg", "nasir-splitting", {}),
         ("one choice instead of two", "flow", "nasir-splitting", {"choices": 1}),
@@ -57,13 +49,7 @@ def restrictions() -> Iterator[tuple[str, str, str, Side, Side]]:
     yield "looking one step ahead", "a Markov chain", "expected state moved", ("ssm", *chain), ("mtm", *chain)
     for share in (0.5, 1.0):
         talk = ("madsen-collocation", {"nodes": 3, "key_groups": 20, "one_to_one": share, "max_migrations": 6})
-        yield (
-            "ignoring collocation",
-            f"{share:.0%} one to one",
-            "remote traffic",
-            ("allocation-milp", *talk),
-            ("milp", *talk),
-        )
+        yield ("ignoring collocation", f"{share:.0%} one to one", "remote traffic", ("allocation-milp", *talk), ("milp", *talk))  # fmt: skip
 
 
 def measured(page: Page) -> pd.DataFrame:
@@ -75,16 +61,11 @@ def measured(page: Page) -> pd.DataFrame:
             for side, (by, family, parameters) in {"with": held, "without": free}.items():
                 if by == method:
                     for seed, problem in cases(family, **parameters, seed=seeds):
-                        yield (
-                            {**dict(zip(["restriction", "setting", "of"], said, strict=True)), **seed, "side": side},
-                            problem,
-                        )
+                        yield ({**dict(zip(["restriction", "setting", "of"], said, strict=True)), **seed, "side": side}, problem)  # fmt: skip
 
     methods = dict.fromkeys(by for *_, held, free in restrictions() for by in (held[0], free[0]))
     how = {"time_limit": 20.0, "patience": 900, "out": page.given.results, "workers": page.given.workers}
-    solves = pd.concat(studied(drawn(method), [method], **how) for method in methods).rename(
-        columns={"objective": "paid"}
-    )
+    solves = pd.concat(studied(drawn(method), [method], **how) for method in methods).rename(columns={"objective": "paid"})  # fmt: skip
     solves = solves.rename(columns={"of": "objective"}).set_index([*BY, "seed"])
     order = [(*said, seed) for *said, _, _ in restrictions() for seed in seeds]
     held, free = (solves[solves["side"] == side].loc[order] for side in ("with", "without"))
