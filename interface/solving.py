@@ -156,16 +156,14 @@ def _own(
     if start is not None:
         budget.report(objective=problem.objective(start), note="start")
     answer = method.function(problem, budget=budget, seed=seed, start=start, **options)
-    return answer if start is None else _with_start(problem, method, answer, start)
-
-
-def _with_start(problem: Problem, method: Method, answer: Answer, start: np.ndarray) -> Answer:
-    """The answer, never without an assignment where the start is one."""
+    if start is None:
+        return answer
     if answer.termination == "infeasible":
         # A checked assignment disproves it: solvers do err. Neither their verdict nor their bound is worth keeping.
         return Answer(start, message=f"{method.name} found the problem infeasible, which its start disproves")
-    if answer.problem is None and (answer.assignment is None or not problem.check(answer.assignment).feasible):
+    if answer.assignment is None and answer.problem is None:
         answer.assignment = start
+    answer.start = start
     return answer
 
 

@@ -36,6 +36,8 @@ class Answer:
     problem : Problem or None
         The problem answered, for a method that by its nature ignores a rule of the one it was given (a baseline such
         as shuffle grouping). Its assignment is checked against this one, which may only lack rules; it has no bound.
+    start : ndarray or None
+        A checked assignment that the method began from: it stands where the method's own does not pass `check`.
     stages : tuple of StageBound
         What is proven of each stage, where the problem has priorities; the first one's bound is `bound`.
     """
@@ -46,6 +48,7 @@ class Answer:
     message: str = ""
     details: dict[str, Any] = field(default_factory=dict)
     problem: Problem | None = None
+    start: np.ndarray | None = None
     stages: tuple[StageBound, ...] = ()
 
 

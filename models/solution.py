@@ -130,6 +130,7 @@ class Solution:
         BoundError
             If the claimed bound lies above the value of the checked assignment.
         """
+        start = answer.start if answer.problem is None else None
         problem = answer.problem or problem
         if answer.termination == "infeasible":
             return cls(problem, method, "infeasible", "infeasible", None, None, None, seconds, message=answer.message)
@@ -140,6 +141,8 @@ class Solution:
             )  # fmt: skip
         assignment = problem.canonical(answer.assignment)
         report = problem.check(assignment)
+        if not report.feasible and start is not None:
+            assignment, report = start, problem.check(start)
         if not report.feasible:
             why = f"{method} found no feasible assignment: {report.violations[0]}"
             return cls(

@@ -59,23 +59,8 @@ def in_units(program: LinearProgram) -> tuple[LinearProgram, Units]:
     as is comfortable makes the least of what HiGHS leaves unexplored, all that is a fixed amount below its incumbent.
     """
     matrix = sp.csr_array(program.matrix, dtype=np.float64)
-    n_rows, n_columns = matrix.shape
-    row, column = np.repeat(np.arange(n_rows), np.diff(matrix.indptr)), matrix.indices
-    size = np.abs(matrix.data)
-    whole = program.integer.astype(bool)
-    of_integers = _largest(np.where(whole[column], size, 0.0), row, n_rows)
-    mixed = (of_integers > 0) & (_largest(np.where(whole[column], 0.0, size), row, n_rows) > 0)
-    of_integers = np.where(mixed, np.maximum(of_integers, _sides(program)), of_integers)
-    anchored = of_integers > 0 if of_integers.any() else np.ones(n_rows, dtype=bool)
-    rows = _factor(np.where(of_integers > 0, of_integers, np.where(anchored, _largest(size, row, n_rows), 0.0)))
-    of_rows = np.where(whole, 1.0, _largest(np.where(anchored[row], rows[row] * size, 0.0), column, n_columns))
-    known = of_rows > 0
-    columns = np.where(whole, 1.0, _factor(of_rows))
-    size = size * rows[row] * columns[column]
-    by_known = _largest(np.where(known[column], size, 0.0), row, n_rows)
-    last = np.where(anchored, 1.0, _factor(np.where(by_known > 0, by_known, _largest(size, row, n_rows))))
-    rest = np.where(known, 1.0, _factor(_largest(size * last[row], column, n_columns)))
-    rows, columns = rows * last, columns * rest
+    row, column = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)), matrix.indices
+    rows, columns = _row_and_column_units(program, matrix, row)
     scaled = sp.csr_array((matrix.data * rows[row] * columns[column], column, matrix.indptr), shape=matrix.shape)
     cost = program.cost * columns
     largest = float(np.abs(cost).max(initial=0.0))
@@ -91,6 +76,29 @@ def in_units(program: LinearProgram) -> tuple[LinearProgram, Units]:
         column_upper=program.column_upper / columns,
     )
     return made, Units(1.0 / objective, rows, columns)
+
+
+def _row_and_column_units(
+    program: LinearProgram, matrix: sp.csr_array, row: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What rows are multiplied by, and what a unit of each scaled column is worth."""
+    (n_rows, n_columns), column, size = matrix.shape, matrix.indices, np.abs(matrix.data)
+    whole = program.integer.astype(bool)
+    if whole.all():
+        return _factor(_largest(size, row, n_rows)), np.ones(n_columns)
+    of_integers = _largest(np.where(whole[column], size, 0.0), row, n_rows)
+    mixed = (of_integers > 0) & (_largest(np.where(whole[column], 0.0, size), row, n_rows) > 0)
+    of_integers = np.where(mixed, np.maximum(of_integers, _sides(program)), of_integers)
+    anchored = of_integers > 0 if of_integers.any() else np.ones(n_rows, dtype=bool)
+    rows = _factor(np.where(of_integers > 0, of_integers, np.where(anchored, _largest(size, row, n_rows), 0.0)))
+    of_rows = np.where(whole, 1.0, _largest(np.where(anchored[row], rows[row] * size, 0.0), column, n_columns))
+    known = of_rows > 0
+    columns = np.where(whole, 1.0, _factor(of_rows))
+    size = size * rows[row] * columns[column]
+    by_known = _largest(np.where(known[column], size, 0.0), row, n_rows)
+    last = np.where(anchored, 1.0, _factor(np.where(by_known > 0, by_known, _largest(size, row, n_rows))))
+    rest = np.where(known, 1.0, _factor(_largest(size * last[row], column, n_columns)))
+    return rows * last, columns * rest
 
 
 def _largest(sizes: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from keyshift.models import Budget
 from keyshift.models.answer import LimitReached
 
 POLL_SECONDS = 0.05
-SHORT = 200_000
+SHORT = 5_000_000
 """A run of fewer steps of compiled code is over before anybody could ask it to stop."""
 GRACE_SECONDS = 0.3
 """A run may come back this many seconds after the budget's end; then it is left behind."""

@@ -6,7 +6,7 @@ windows of older runs that it repeats do not. Last, runs that hold nothing any m
 replacement leaves the old answer and a folder that the next run clears; a kill after it leaves the new one. One writer
 at a time, and only its own folders are deleted: see `keyshift.spark_stats.directory`.
 
-What a run wrote is counted before it is written, window by window: ``checks`` holds for each table and window its
+What a run wrote is counted as soon as it is written, window by window: ``checks`` holds for each table and window its
 rows and the sums of its columns, so that a reader notices a file that is missing or changed.
 """
 
@@ -117,7 +117,8 @@ def write_tables(stats: Stats, folder: Path, keys: Sequence[str] = ()) -> dict[s
     for name, table in tables.items():  # a window lies in one partition: one file for each window and table
         columns = [column for column in table.columns if column != "window"]
         table.select("window", start, *columns).write.partitionBy("window").parquet(str(folder / name))
-    return checks(tables)
+    read = stats.added.sparkSession.read  # a scan of what was written costs less than computing the tables again
+    return checks({name: read.schema(table.schema).parquet(str(folder / name)) for name, table in tables.items()})
 
 
 def key_table(stats: Stats, operators: Sequence[str]) -> DataFrame:

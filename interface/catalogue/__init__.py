@@ -8,6 +8,7 @@ problem loads no solver. One module for each formulation, with the constant
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from keyshift.catalogue import (
@@ -34,7 +35,9 @@ _ALL = (
     *intervals.FORMULATIONS,
 )
 
-FORMULATIONS: Mapping[str, Formulation] = MappingProxyType({f.name: f for f in _ALL})
+_BY_NAME = {f.name: f for f in _ALL}
+_OWN: dict[tuple[str, str], Method] = {}
+FORMULATIONS: Mapping[str, Formulation] = MappingProxyType(_BY_NAME)
 """Every formulation, by the name of its problem."""
 
 
@@ -59,6 +62,42 @@ def methods(problem: Problem) -> list[Method]:
         Each with its name, kind ("exact", "relaxation", "heuristic") and source.
     """
     return list(formulation_of(problem).methods)
+
+
+def register(problem: str, method: Method) -> None:
+    """Add a method of your own to a problem's: `solve`, `compare` and `study` of this process know it by name then.
+
+    A method that was registered under the same name gives way.
+
+    Parameters
+    ----------
+    problem : str
+        The problem's name, such as ``"key-group-allocation"``.
+    method : Method
+        Its `code` names a function in a module that can be imported: ``solve(problem, *, budget, seed=0) -> Answer``.
+
+    Raises
+    ------
+    InputError
+        For an unknown problem, the name of a method that keyshift brings, or code that cannot be imported.
+    """
+    if problem not in FORMULATIONS:
+        raise InputError(f"problem = {problem!r}: choose one of {', '.join(FORMULATIONS)}")
+    replaced = registered(problem, method.name)
+    known = {m.name: m for m in FORMULATIONS[problem].methods if m is not replaced}
+    if method.name in known:
+        raise InputError(f"{problem} has a method {method.name!r}: give yours another name")
+    try:
+        method.function  # noqa: B018
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"the code of {method.name!r} cannot be imported: {error}") from None
+    _OWN[problem, method.name] = method
+    _BY_NAME[problem] = replace(FORMULATIONS[problem], methods=(*known.values(), method))
+
+
+def registered(problem: str, name: str) -> Method | None:
+    """The method of that name that was registered in this process; None for one that keyshift brings."""
+    return _OWN.get((problem, name))
 
 
 def find_method(problem: Problem, name: str | None) -> Method:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from keyshift.catalogue.loading import load
@@ -72,7 +73,7 @@ class Method:
         function: Callable[..., Answer] = load(self.code)
         return function
 
-    @property
+    @cached_property
     def takes_start(self) -> bool:
         """Whether the method can begin from a known assignment."""
         return "start" in inspect.signature(self.function).parameters

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyshift.catalogue import FORMULATIONS, formulation_of
+from keyshift.catalogue import FORMULATIONS, formulation_of, registered
 from keyshift.models import InputError, Problem
 from keyshift.models.files.fingerprint import problem_fingerprint
 from keyshift.models.guards import real, whole
@@ -280,7 +280,17 @@ class _Tasks:
             self.instances, self.solves = self.instances + 1, self.solves + len(chosen) * len(self.seeds)
             for method, options in chosen:
                 for seed in self.seeds:
-                    task = SolveTask(name, family_of(name), problem, mark, method, seed, self.limit, options)
+                    task = SolveTask(
+                        name,
+                        family_of(name),
+                        problem,
+                        mark,
+                        method,
+                        seed,
+                        self.limit,
+                        options,
+                        registered(problem.name, method),
+                    )
                     self.keys.append(task.key)
                     if self.results.has(task.key):
                         self.taken += 1

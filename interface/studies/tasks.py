@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from keyshift.catalogue import find_method
+from keyshift.catalogue import find_method, register
+from keyshift.catalogue.method import Method
 from keyshift.models import Problem, Solution
 from keyshift.models.files.problem import encode
 from keyshift.solving import solve
@@ -36,6 +37,8 @@ class SolveTask:
         Seconds.
     options : mapping
         The method's own.
+    own : Method, optional
+        The method, where somebody registered it: other processes do not know it.
     """
 
     instance: str
@@ -46,6 +49,7 @@ class SolveTask:
     seed: int
     time_limit: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    own: Method | None = None
 
     @property
     def key(self) -> str:
@@ -57,6 +61,8 @@ class SolveTask:
         """Solve, and say what came of it; what a method raises is a row as well."""
         begun = time.perf_counter()
         try:
+            if self.own is not None:
+                register(self.problem.name, self.own)
             solution = solve(
                 self.problem, self.method, time_limit=self.time_limit, seed=self.seed, **dict(self.options)
             )

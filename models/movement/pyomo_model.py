@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import pyomo.environ as pyo
+from pyomo.core.expr import LinearExpression
 
 from keyshift.models.movement.load_limits import LoadLimits
 from keyshift.models.movement.problem import MovementWithinLimits
@@ -50,16 +51,21 @@ class MovementPyomo:
 
     def one_node_each(self) -> None:
         """(1) Every key group runs on exactly one node."""
-        self.model.one_node = pyo.Constraint(self.key_groups, rule=lambda m, k: sum(m.x[k, i] for i in self.nodes) == 1)
+        x, ones = self.model.x, [1.0] * len(self.nodes)
+        self.model.one_node = pyo.Constraint(
+            self.key_groups,
+            rule=lambda m, k: LinearExpression(linear_coefs=ones, linear_vars=[x[k, i] for i in self.nodes]) == 1,
+        )
 
     def load_limits(self) -> None:
         """(2) A node in use carries between v and u: rows in units of u, and of v, which leave no placement out."""
         m, limits = self.model, self.limits
+        on_node = {i: [m.x[k, i] for k in self.key_groups] for i in self.nodes}
         most = {t: above.shares().tolist() for t, above in enumerate(limits.above) if above.binds}
         least = {t: (low / limits.least).tolist() for t, low in enumerate(limits.low) if limits.least > 0}
 
-        def load(shares: list[float], i: int) -> pyo.Expression:
-            return pyo.quicksum(y * m.x[k, i] for k, y in enumerate(shares) if y > 0)
+        def load(shares: list[float], i: int) -> LinearExpression:
+            return LinearExpression(linear_coefs=shares, linear_vars=on_node[i])
 
         m.upper_load = pyo.Constraint(
             list(most), self.nodes, rule=lambda m, t, i: load(most[t], i) <= (1 + WIDENED) * m.z[i]
@@ -74,11 +80,11 @@ class MovementPyomo:
 
     def only_in_use(self) -> None:
         """(4) A node that is not in use runs nothing; where v is above 0, one that is runs something."""
-        m = self.model
-        m.in_use = pyo.Constraint(self.key_groups, self.nodes, rule=lambda m, k, i: m.x[k, i] <= m.z[i])
+        m, x, z = self.model, self.model.x, self.model.z
+        m.in_use = pyo.Constraint(self.key_groups, self.nodes, rule=lambda m, k, i: x[k, i] <= z[i])
         if self.problem.lower > 0:
             m.not_empty = pyo.Constraint(
-                self.nodes, rule=lambda m, i: pyo.quicksum(m.x[k, i] for k in self.key_groups) >= m.z[i]
+                self.nodes, rule=lambda m, i: pyo.quicksum(x[k, i] for k in self.key_groups) >= z[i]
             )
 
     def least_movement(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import pyomo.environ as pyo
+from pyomo.core.expr import LinearExpression
 
 from keyshift.models.integers import scaled
 from keyshift.models.splitting.items import Items
@@ -88,32 +89,36 @@ class SplittingPyomo:
         positions: dict[int, list[int]] = {}
         for g, at in self.pairs:
             positions.setdefault(g, []).append(at)
-        count = self.items.count.tolist()
+        count, x = self.items.count.tolist(), self.model.x
 
         def once(m: pyo.ConcreteModel, g: int) -> object:
             self.tick()
-            return sum(m.x[g, at] for at in positions[g]) == count[g]
+            return sum(x[g, at] for at in positions[g]) == count[g]
 
         self.model.once = pyo.Constraint(range(len(count)), rule=once)
 
     def worker_loads(self) -> None:
         """(3) No worker's load per unit of speed exceeds the largest."""
         filled, options = self.filled.tolist(), self.items.options.tolist()
-        terms: list[list[object]] = [[] for _ in range(self.items.problem.workers)]
-        for g, at in self.pairs:
-            self.tick()
+        weights: list[list[float]] = [[] for _ in range(self.items.problem.workers)]
+        placed: list[list[object]] = [[] for _ in weights]
+        for (g, at), x in self.model.x.items():
             if filled[g][at] > 0:
-                terms[options[g][at]].append(filled[g][at] * self.model.x[g, at])
-        self.model.worker_load = pyo.Constraint(
-            range(len(terms)),
-            rule=lambda m, i: pyo.quicksum(terms[i]) <= m.largest if terms[i] else pyo.Constraint.Skip,
-        )
+                weights[options[g][at]].append(filled[g][at])
+                placed[options[g][at]].append(x)
+
+        def load(m: pyo.ConcreteModel, i: int) -> object:
+            self.tick()
+            filled_by = LinearExpression(linear_coefs=weights[i], linear_vars=placed[i])
+            return filled_by <= m.largest if placed[i] else pyo.Constraint.Skip
+
+        self.model.worker_load = pyo.Constraint(range(len(placed)), rule=load)
 
     def set_start(self, assignment: np.ndarray) -> None:
         """Give every variable the value it has in a known assignment."""
         share = self.items.share(assignment)
-        for g, at in self.pairs:
-            self.model.x[g, at].value = int(share[g, at])
+        for pair, x in self.model.x.items():
+            x.set_value(int(share[pair]), skip_validation=True)
         self.model.largest.set_value(float(self.items.loads(share).max()) / self.unit, skip_validation=True)
 
     def label(self, name: str, index: tuple[int, ...]) -> str | None:
@@ -131,6 +136,6 @@ class SplittingPyomo:
     def share(self) -> IntArray:
         """Numbers of items from the variables' values, rounded so that every group is complete."""
         made = np.zeros(self.items.options.shape, dtype=np.int64)
-        for g, at in self.pairs:
-            made[g, at] = round(self.model.x[g, at].value)
+        for pair, x in self.model.x.items():
+            made[pair] = round(x.value)
         return self.items.completed(made)

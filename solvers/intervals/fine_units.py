@@ -34,20 +34,20 @@ def in_fine_units(
         It ends with termination "optimal" when it has proved what its units allow.
     """
     state, best, bound = problem.workload.state, start, 0.0
+    value = np.inf if best is None else problem.objective(best)
     while True:
         answer = answer_to(state, best)
         if answer.termination == "infeasible":
             return answer
         found = answer.assignment
-        if found is not None and (best is None or problem.objective(found) < problem.objective(best)):
-            best = found
-        if best is not None and bound > problem.objective(best) + problem.tolerance_of(problem.objective(best)):
+        if found is not None and (reached := problem.objective(found)) < value:
+            best, value = found, reached
+        if bound > value + problem.tolerance_of(value):
             bound = 0.0  # an earlier round proved too much: a solver's word, refuted
         bound = max(bound, answer.bound or 0.0)
         answer.assignment, answer.bound = best, bound
         if best is None or answer.termination != "optimal":
             return answer
-        value = problem.objective(best)
         if value - bound <= problem.tolerance_of(value):
             return answer
         less = capped(state, value)

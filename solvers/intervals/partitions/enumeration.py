@@ -111,9 +111,9 @@ def fewest_after(starts: IntArray) -> list[int]:
     return rest
 
 
-def enumerate_class(starts: IntArray, nodes: int) -> PartitionClass:
-    """Build the trie and the table of a class; count first, it may be large."""
-    _, prefixes = count_partitions(starts, nodes)
+def enumerate_class(starts: IntArray, nodes: int, trie_nodes: int | None = None) -> PartitionClass:
+    """Build the trie and the table of a class; count first, it may be large, and hand the number of trie nodes on."""
+    prefixes = count_partitions(starts, nodes)[1] if trie_nodes is None else trie_nodes
     rest = np.array(fewest_after(starts), dtype=np.int64)
     first, parent = _trie(starts, rest, nodes, prefixes)
     rows = _rows(starts, first, parent, nodes)

@@ -108,14 +108,16 @@ def solve_oms(
     Source: [Ding2015], Figure 8, which recurses over all partitions for every step; the sweep is keyshift's.
     A time limit is heard while classes are enumerated, and in every sweep.
     """
-    sizes = {n: count_partitions(starts_of(problem, n), n)[0] for n in set(problem.counts)}
+    starts = {n: starts_of(problem, n) for n in set(problem.counts)}
+    counted = {n: count_partitions(starts[n], n) for n in starts}
+    sizes = {n: partitions for n, (partitions, _) in counted.items()}
     changing = sum(sizes[n] for n in problem.counts)
     if max(sizes.values()) > most_partitions or changing > DEFAULTS.most_choices:
         said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
         return Answer(start, sequence_bound(problem), "completed", said)
     try:
         classes = {
-            n: until_limit(budget, enumerate_class, starts_of(problem, n), n, steps=n * size)
+            n: until_limit(budget, enumerate_class, starts[n], n, counted[n][1], steps=n * size)
             for n, size in sizes.items()
         }
     except LimitReached:

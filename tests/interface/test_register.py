@@ -1,0 +1,62 @@
+"""A method of one's own: registered, known everywhere in the process and in a study's processes."""
+
+import sys
+
+import pytest
+
+import keyshift as ks
+from keyshift.catalogue import FORMULATIONS, Method, register
+
+STAYER = '''
+from keyshift.models import Answer
+def stay(problem, *, budget, seed=0):
+    """Leave everything where it is."""
+    return Answer(problem.workload.current)
+'''
+
+
+@pytest.fixture
+def stay(tmp_path, monkeypatch):
+    (tmp_path / "staying.py").write_text(STAYER)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("keyshift.catalogue._OWN", {})
+    before = dict(FORMULATIONS)
+    yield Method(name="stay", kind="heuristic", source="nobody", code="staying:stay", guarantee="none")
+    from keyshift.catalogue import _BY_NAME
+
+    _BY_NAME.update(before)
+    sys.modules.pop("staying", None)
+
+
+def problem():
+    w = ks.Workload(load=[5, 3, 2], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
+    return ks.KeyGroupAllocation(w, max_migrations=1)
+
+
+def test_a_registered_method_is_solved_compared_and_studied(stay, tmp_path):
+    register("key-group-allocation", stay)
+    register("key-group-allocation", stay)  # as a notebook's cell does that is run twice
+    assert [m.name for m in ks.methods(problem())].count("stay") == 1
+    assert ks.solve(problem(), "stay").assignment.tolist() == [0, 0, 1]
+    assert "stay" in ks.compare(problem(), ["stay", "flux"]).to_frame()["method"].tolist()
+    study = ks.study({"tiny": problem()}, methods=["stay", "milp"], out=tmp_path / "study")
+    found = study.to_frame().set_index("method")
+    assert found.loc["stay", "status"] == "feasible"
+    assert found.loc["stay", "objective"] > found.loc["milp", "objective"]
+
+
+@pytest.mark.parametrize(
+    ("problem_name", "change", "said"),
+    [
+        ("no-such", {}, "choose one of"),
+        ("key-group-allocation", {"name": "milp"}, "another name"),
+        ("key-group-allocation", {"code": "nowhere:stay"}, "cannot be imported"),
+        ("key-group-allocation", {"code": "staying:go"}, "cannot be imported"),
+    ],
+)
+def test_what_cannot_be_registered(stay, problem_name, change, said):
+    from dataclasses import replace
+
+    with pytest.raises(ks.InputError, match=said):
+        register(problem_name, replace(stay, **change))
+    assert "stay" not in [m.name for m in ks.methods(problem())]
