@@ -89,7 +89,8 @@ def invocation(problem: ks.CollocatedAllocation, seed: int) -> dict[str, bool]:
         return {**counted, "not both proven in time": True}
     if plan is None or chosen is None:
         return {**counted, "both infeasible" if plan is chosen else "ONE INFEASIBLE": True}
-    distance, found = (step.allocation.objective, albic.plan_under(problem, measured, partitions, demand, Budget(), seed, 15))  # fmt: skip
+    found = albic.plan_under(problem, measured, partitions, demand, Budget(), seed, 15)
+    distance = step.allocation.objective
     declared, other = distance(plan), distance(chosen[unit])
     return {
         **counted, "both proven": True, "same distance": bool(np.isclose(declared, other, rtol=1e-9, atol=1e-9)),

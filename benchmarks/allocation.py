@@ -89,7 +89,8 @@ def drift(page: Page) -> None:
              f"its gap is at most 0.1 points in {(gap <= 0.1).sum()}.")  # fmt: skip
     at = {f"at_{t}": t for t in TIMES if f"at_{t}" in frame}
     bound = frame[frame["method"] == "milp"].assign(method="milp's bound", **dict.fromkeys(at, frame["bound"]))
-    shown = pd.concat([frame, bound]).query("seed == @given.seeds[0] and method in @DRAWN").rename(columns=at)
+    shown = pd.concat([frame, bound])
+    shown = shown[(shown["seed"] == given.seeds[0]) & shown["method"].isin(DRAWN)].rename(columns=at)
     long = shown.melt([*SETTING, "method"], list(at.values()), "time (s)", "distance (%)").dropna()
     long = long.assign(**{"distance (%)": long["distance (%)"].clip(LEAST)}, plot=[
         f"varies {100 * varies:.0f} %, {limit} moves" for varies, limit in zip(long["varies"], long["limit"], strict=True)])  # fmt: skip

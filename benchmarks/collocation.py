@@ -222,7 +222,8 @@ def speed(page: Page) -> None:
         drawn = cases("madsen-collocation", seed=7, nodes=nodes, key_groups=key_groups, operators=operators, one_to_one=[0.5, 1.0])  # fmt: skip
         for said, problem in drawn:
             _, cpu, albic = best_of(1, ks.solve, problem, "albic", seed=1)
-            exact, percent = (ks.solve(problem, "milp", start=problem.workload.current, time_limit=10, seed=1), 100 / problem.scale)  # fmt: skip
+            exact = ks.solve(problem, "milp", start=problem.workload.current, time_limit=10, seed=1)
+            percent = 100 / problem.scale
             rows.append({"nodes": nodes, "key groups": key_groups, "one to one, %": 100 * said["one_to_one"], "ALBIC, s": albic.seconds, "CPU, s": cpu,
                          "ALBIC, remote %": percent * albic.objective, "exact, s": exact.seconds, "exact, remote %": percent * exact.objective,
                          "bound, %": percent * (exact.bound or 0), "status": exact.status})  # fmt: skip

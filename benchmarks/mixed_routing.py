@@ -49,8 +49,8 @@ def problems(
 
 def measured(frame: pd.DataFrame, best: str = "milp") -> pd.DataFrame:
     """In percent of all state, and above the best bound; a plan that misses a limit keeps its figures and may lie below it."""
-    bound, moved = (frame[frame["method"] == best].set_index("instance")["bound"], frame["objective"].fillna(frame["offered"]))  # fmt: skip
-    bound = frame["instance"].map(bound).where(lambda b: b > 0)
+    bound = frame["instance"].map(frame[frame["method"] == best].set_index("instance")["bound"]).where(lambda b: b > 0)
+    moved = frame["objective"].fillna(frame["offered"])
     return frame.assign(**{
         "moved": 100 * moved / frame["scale"], "bound": 100 * frame["bound"] / frame["scale"], "table": frame["table_size"],
         "above bound": (100 * (moved / bound - 1)).where(frame["status"].isin(HELD)),
@@ -60,8 +60,10 @@ def measured(frame: pd.DataFrame, best: str = "milp") -> pd.DataFrame:
 def all_methods(instances: Iterable[Case], seconds: float = 60, trials: int = 100) -> pd.DataFrame:
     """Every heuristic on the same problems, and the exact method."""
     drawn = list(instances)
-    frames = [studied(drawn, METHODS, time_limit=seconds, trials=trials), studied(drawn, ["mixed"], time_limit=seconds, beta=1.0)]  # fmt: skip
-    return measured(pd.concat([frames[0], frames[1].assign(method="mixed, beta = 1")]))
+    frame = studied(drawn, METHODS, time_limit=seconds, trials=trials)
+    return measured(
+        pd.concat([frame, studied(drawn, ["mixed"], time_limit=seconds, beta=1.0).assign(method="mixed, beta = 1")])
+    )
 
 
 def means(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
@@ -99,7 +101,7 @@ def methods(page: Page) -> None:
 
 def sweeps(page: Page) -> None:
     """One parameter at a time (K = 10,000, N_D = 10, N_A = 3,000 unless varied; figure 8 with K = 1,000,000)."""
-    n, many = ((2 if page.quick else 4), 100_000 if page.quick else 1_000_000)  # fewer: one alone above the limit of 40 nodes  # fmt: skip
+    n, many = (2, 100_000) if page.quick else (4, 1_000_000)  # fewer keys: one alone above the limit of 40 nodes
     sizes = [5_000, 10_000] if page.quick else [5_000, 10_000, 100_000, 1_000_000]
     table = [
         ("N_D (fig. 8, w = 1)", "nodes", NODES, PAIR, {"keys": many}, 2),
@@ -143,14 +145,8 @@ def compact(page: Page) -> None:
             for said in ("", ", as printed"):
                 grouping, _, records = best_of(3, discretised, problem.workload, degree, printed=bool(said))
                 forms.append((f"R = {degree}{said}", records.size, grouping, best_of(3, routing.mixed_plan, problem, keys=records)))  # fmt: skip
-            forms.append(
-                (
-                    f"`compact={degree}`",
-                    records.size,
-                    0.0,
-                    best_of(3, routing.compact_plan, problem, degree, routing.mixed_plan),
-                )
-            )
+            planned = best_of(3, routing.compact_plan, problem, degree, routing.mixed_plan)
+            forms.append((f"`compact={degree}`", records.size, 0.0, planned))
         for form, records, grouping, (seconds, _, plan) in forms:
             error = 100 * np.abs(plan.estimated / plan.loads - 1)
             rows.append({

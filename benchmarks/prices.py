@@ -17,7 +17,7 @@ from page import Case, Page, cases, grid, run, studied
 
 Side = tuple[str, str, dict[str, Any]]
 """A method, whose value is taken (its bound, where it is a relaxation), a family and its parameters."""
-BY = ["restriction", "setting", "objective"]
+BY, OF = ["restriction", "setting", "objective"], ["restriction", "setting", "of"]
 QUARTILES = {"least": 0, "quarter": 0.25, "median": 0.5, "three quarters": 0.75, "most": 1}
 
 
@@ -27,21 +27,17 @@ def restrictions() -> Iterator[tuple[str, str, str, Side, Side]]:
         step = {"tasks": 24, "nodes": 4, "nodes_after": 5, "tau": tau}
         yield "contiguity", f"tau {tau}", "state moved", ("ssm", "ding-step", step), ("free", "ding-step", step)
     for size in (15, 8, 5):
-        short, long = ({"keys": 300, "nodes": 5, "window": 5, "theta_max": 0.08, "max_table_size": most} for most in (size, None))  # fmt: skip
-        yield ("table size", f"{size} entries", "state moved", ("milp", "fang-routing", short), ("milp", "fang-routing", long))  # fmt: skip
+        keys = {"keys": 300, "nodes": 5, "window": 5, "theta_max": 0.08}
+        short, long = (("milp", "fang-routing", {**keys, "max_table_size": most}) for most in (size, None))
+        yield "table size", f"{size} entries", "state moved", short, long
     for restriction, method, family, more in (
         ("not splitting", "milp", "nasir-placement", {}), ("deciding online", "pkg", "nasir-splitting", {}),
         ("one choice instead of two", "flow", "nasir-splitting", {"choices": 1}),
     ):  # fmt: skip
         for exponent in (0.8, 1.4):
             stream = {"messages": 2000, "keys": 200, "exponent": exponent, "workers": 5}
-            yield (
-                restriction,
-                f"Zipf {exponent}",
-                "largest load",
-                (method, family, stream | more),
-                ("flow", "nasir-splitting", stream),
-            )
+            best = ("flow", "nasir-splitting", stream)
+            yield restriction, f"Zipf {exponent}", "largest load", (method, family, stream | more), best
     for changes in (2, 5):
         known, said = ("ding-sequence", {"tasks": 24, "changes": changes}), f"{changes} changes"
         yield "looking one step ahead", said, "state moved", ("ssm", *known), ("oms", *known)
@@ -49,7 +45,8 @@ def restrictions() -> Iterator[tuple[str, str, str, Side, Side]]:
     yield "looking one step ahead", "a Markov chain", "expected state moved", ("ssm", *chain), ("mtm", *chain)
     for share in (0.5, 1.0):
         talk = ("madsen-collocation", {"nodes": 3, "key_groups": 20, "one_to_one": share, "max_migrations": 6})
-        yield ("ignoring collocation", f"{share:.0%} one to one", "remote traffic", ("allocation-milp", *talk), ("milp", *talk))  # fmt: skip
+        said = f"{share:.0%} one to one"
+        yield "ignoring collocation", said, "remote traffic", ("allocation-milp", *talk), ("milp", *talk)
 
 
 def measured(page: Page) -> pd.DataFrame:
@@ -61,7 +58,7 @@ def measured(page: Page) -> pd.DataFrame:
             for side, (by, family, parameters) in {"with": held, "without": free}.items():
                 if by == method:
                     for seed, problem in cases(family, **parameters, seed=seeds):
-                        yield ({**dict(zip(["restriction", "setting", "of"], said, strict=True)), **seed, "side": side}, problem)  # fmt: skip
+                        yield dict(zip(OF, said, strict=True)) | seed | {"side": side}, problem
 
     methods = dict.fromkeys(by for *_, held, free in restrictions() for by in (held[0], free[0]))
     how = {"time_limit": 20.0, "patience": 900, "out": page.given.results, "workers": page.given.workers}
