@@ -15,5 +15,5 @@ def markdown(frame: pd.DataFrame) -> str:
             return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
         return str(value)
 
-    rows = [frame.columns, ["---"] * frame.shape[1], *frame.itertuples(index=False)]
-    return "\n".join("| " + " | ".join(map(cell, row)) + " |" for row in rows)
+    head, *rows = ("| " + " | ".join(map(cell, row)) + " |" for row in (frame.columns, *frame.itertuples(index=False)))
+    return "\n".join([head, "|" + "---|" * frame.shape[1], *rows])
