@@ -96,7 +96,7 @@ def drift(page: Page) -> None:
         f"varies {100 * varies:.0f} %, {limit} moves" for varies, limit in zip(long["varies"], long["limit"], strict=True)])  # fmt: skip
     for number, (nodes, part) in enumerate(long.groupby("nodes"), start=2):
         page.draw(f"fig{number}", f"As Figure {number}: {nodes} nodes, load distance over time.", *each(
-            part, "plot", x="time (s)", y="distance (%)", by="method", xscale="log", yscale="log"
+            part, "plot", x="time (s)", y="distance (%)", by="method", xscale="log", yscale="log", xticks=TIMES, xticklabels=TIMES
         ), columns=len(limits), size=(3, 2.7), sharex=True)  # fmt: skip
 
 

@@ -165,8 +165,9 @@ def lines(axes: Axes, frame: pd.DataFrame, x: str, y: str, by: str = "", **setti
     for printed in at:
         axes.axhline(printed, color="black", linestyle=":")
     axes.set(**{"xlabel": x, "ylabel": y, **settings})
-    if {"xticklabels", "yticklabels"} & settings.keys():
-        axes.minorticks_off()
+    for axis in (axes.xaxis, axes.yaxis):
+        if f"{axis.axis_name}ticklabels" in settings:
+            axis.minorticks_off()
     axes.grid(alpha=0.3)
     return axes
 
