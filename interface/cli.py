@@ -113,6 +113,17 @@ COMMANDS = MappingProxyType(
             "check",
             takes_problem=True,
         ),
+        "certify": Command(
+            "Solve a problem and write the answer with its proof to a file that verify.py checks. Exit code 0: all is proven.",
+            "certify",
+            "certify",
+            takes_problem=True,
+        ),
+        "verify": Command(
+            "Check a certificate: one sentence says what is proven, or what is wrong. Exit code 0: proven; 1: not.",
+            "verify",
+            "verify",
+        ),
         "import": Command("Read a running cluster, from what the engine's own tools print.", "importing", "app"),
         "export": Command(
             "Write a plan as the files that an engine's own tools read, phase by phase, with the way back.",

@@ -18,6 +18,7 @@ from keyshift.spark_stats.topology import Operator, Topology
 if TYPE_CHECKING:
     from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
     from keyshift.spark_stats.collect import collect
+    from keyshift.spark_stats.hadoop import fetch
     from keyshift.spark_stats.keys import collect_keys
     from keyshift.spark_stats.session import local_session
     from keyshift.spark_stats.sources import read_log, read_log_stream
@@ -30,6 +31,7 @@ _LAZY = {
     "StatsStream": "keyshift.spark_stats.streaming",
     "collect": "keyshift.spark_stats.collect",
     "collect_keys": "keyshift.spark_stats.keys",
+    "fetch": "keyshift.spark_stats.hadoop",
     "node_counts": "keyshift.models.intervals.policy.transitions",
     "transition_matrix": "keyshift.models.intervals.policy.transitions",
     "transitions_of": "keyshift.spark_stats.transitions",
@@ -45,6 +47,7 @@ __all__ = [
     "Topology",
     "collect",
     "collect_keys",
+    "fetch",
     "local_session",
     "node_counts",
     "read_log",

@@ -2,12 +2,13 @@
 
 Nothing is dropped in silence: a tuple that cannot be used carries a number, `refused`, that says why, through the same
 aggregation as the statistics. Zero: accepted wherever a filter lets it pass. Below zero: the whole row is unusable
-(`ROW_REASONS`). Above: ``sum over operators o of reason[o] * 9**o`` (`OPERATOR_REASONS`).
+(`ROW_REASONS`). Above: ``sum over operators o of reason[o] * 9**o`` (`OPERATOR_REASONS`); in Spark one column holds the
+reasons of 19 operators, as much as 64 bits do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, or_
@@ -44,6 +45,7 @@ OPERATOR_REASONS = (
     "bytes not usable",
 )
 BASE = len(OPERATOR_REASONS) + 1
+PER_NUMBER = tallies.PER_NUMBER
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Tuples:
-    """The log with columns `window`, `refused`, `group_<o>` for every operator o, and the measures'; no nulls.
+    """The log with columns `window`, `refused` (and `refused_1`, ...), `group_<o>` for every operator o, and the measures'.
 
     `group_<o>` is -1 where the tuple does not pass operator o.
     """
@@ -74,8 +76,9 @@ def read_tuples(
     key_groups: KeyGroups,
     closed_until: int | None = None,
     keep: Sequence[str] = (),
+    of: str | None = None,
 ) -> Tuples:
-    """Evaluate the topology's expressions on every row of the log.
+    """Evaluate the topology's expressions on every row of the log, or of the log `of` several.
 
     A row is late when its window ends at or before `closed_until` (microseconds since 1970). Columns to `keep` stay.
 
@@ -84,6 +87,8 @@ def read_tuples(
     InputError
         When an expression does not fit the log's columns or has the wrong type; no job has started then.
     """
+    if of is None and topology.logs:
+        raise InputError(f"the operators read several logs: give one for each of {', '.join(topology.logs)}")
     corrupt = F.col(CORRUPT).isNotNull() if CORRUPT in events.columns else F.lit(False)
     log = Log(events, topology.trust)
     instant, beyond = (None, F.lit(False)) if time is None else log.instant(time)
@@ -95,6 +100,10 @@ def read_tuples(
     if closed_until is not None:
         row_reason = row_reason.when(windows.end(columns["window"]) <= closed_until, tallies.LATE)
     for o, operator in enumerate(topology.operators):
+        if operator.log != of:
+            reasons.append(F.lit(0))
+            columns[f"group_{o}"] = F.lit(-1)
+            continue
         reason, group = _accept(log, operator, key_groups, row_reason.isNull(), values)
         reasons.append(reason)
         columns[f"group_{o}"] = group
@@ -104,10 +113,32 @@ def read_tuples(
                 measures[o, name] = Measure(() if _is_one(text) else tuple(values[text].columns))
     for value in values.values():
         columns |= value.columns
-    packed = reduce(add, (reason.cast("long") * F.lit(BASE**o) for o, reason in enumerate(reasons)))
-    columns["refused"] = F.coalesce(row_reason.cast("long"), packed)
+    for start, name in zip(range(0, len(reasons), PER_NUMBER), tallies.code_columns(len(reasons)), strict=True):
+        part = enumerate(reasons[start : start + PER_NUMBER])
+        columns[name] = reduce(add, (reason.cast("long") * F.lit(BASE**o) for o, reason in part))
+    columns["refused"] = F.coalesce(row_reason.cast("long"), columns["refused"])
     columns["window"] = F.coalesce(columns["window"], F.lit(0))
     return Tuples(events.select(*keep, *(column.alias(name) for name, column in columns.items())), measures)
+
+
+def read_all(
+    events: DataFrame | Mapping[str, DataFrame],
+    topology: Topology,
+    time: str | None,
+    windows: Windows,
+    key_groups: KeyGroups,
+) -> Tuples:
+    """The tuples of one log, or of several, each for the operators that name it."""
+    if not isinstance(events, Mapping):
+        return read_tuples(events, topology, time, windows, key_groups)
+    if set(events) != set(topology.logs):
+        raise InputError(
+            f"the logs are {', '.join(events)}; the operators read {', '.join(topology.logs) or 'one log'}"
+        )
+    parts = [read_tuples(events[name], topology, time, windows, key_groups, of=name) for name in topology.logs]
+    whole = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), (part.frame for part in parts))
+    measures = reduce(or_, (part.measures for part in parts))
+    return Tuples(whole.fillna(0, [name for name in whole.columns if name.startswith("value")]), measures)
 
 
 @dataclass(frozen=True)
@@ -133,7 +164,7 @@ def _accept(
         if text is None or _is_one(text):
             continue
         if text not in values:
-            values[text] = _value(log, f"{what}: {name}", text, len(values))
+            values[text] = _value(log, f"{what}: {name}", text, f"{operator.log or ''}_{len(values)}")
         bad = values[text].complaints
         if name == "bytes":
             bad = [reduce(or_, bad)]
@@ -144,12 +175,12 @@ def _accept(
     return reason, F.when(passes & (reason == 0), key_groups.column(key, kind)).otherwise(-1)
 
 
-def _value(log: Log, what: str, text: str, number: int) -> _Value:
+def _value(log: Log, what: str, text: str, number: str) -> _Value:
     value, whole = log.number(what, text)
     complaints = _complaints(value, whole)
     fine = ~reduce(or_, complaints)
     limbs = exact_sums.split(value, whole=whole)
-    columns = {f"value_{number}_{i}": F.when(fine, limb).otherwise(0) for i, limb in enumerate(limbs)}
+    columns = {f"value{number}_{i}": F.when(fine, limb).otherwise(0) for i, limb in enumerate(limbs)}
     return _Value(complaints, columns)
 
 
@@ -231,6 +262,11 @@ class Log:
         if not self.trust:
             check_analysed(what, text, chosen._jdf.queryExecution().analyzed())
         return column, chosen.schema[0].dataType
+
+
+def whole_code(codes: Iterable[int]) -> int:
+    """Put the numbers of 19 operators each together."""
+    return sum(int(code) * BASE ** (PER_NUMBER * i) for i, code in enumerate(codes))
 
 
 def reasons_of(code: int, topology: Topology) -> list[tuple[str | None, str]]:

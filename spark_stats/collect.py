@@ -8,23 +8,24 @@ from datetime import datetime, timedelta
 from pyspark.sql import DataFrame
 
 from keyshift.models.errors import InputError
-from keyshift.spark_stats.acceptance import read_tuples
+from keyshift.spark_stats.acceptance import read_all
 from keyshift.spark_stats.facts import gather
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.keys import KeyLog
 from keyshift.spark_stats.session import refuse_connect_frame
 from keyshift.spark_stats.statistics import Stats
 from keyshift.spark_stats.topology import Topology
-from keyshift.spark_stats.windows import Windows
+from keyshift.spark_stats.windows import Windows, zone_of
 
 
 def collect(
-    events: DataFrame,
+    events: DataFrame | Mapping[str, DataFrame],
     topology: Topology,
     *,
     time: str | None = None,
     window: str | timedelta | None = None,
     origin: str | datetime | None = None,
+    time_zone: str | None = None,
     key_groups: int = 128,
     hash: str = "xxhash64",
     strict: bool = False,
@@ -34,7 +35,7 @@ def collect(
     Parameters
     ----------
     events : DataFrame
-        The log, one row for each tuple.
+        The log, one row for each tuple; or the logs by name, where the operators name theirs.
     topology : Topology
         The operators, in Spark SQL over the log's columns, and the edges between them.
     time : str, optional
@@ -44,6 +45,9 @@ def collect(
         Length of the statistic windows, such as "1 hour" or "2 weeks". Default: one window for the whole log.
     origin : str or datetime, optional
         An instant at which a window starts. Default 1970-01-01 00:00 UTC (a Thursday: mind it for weeks).
+    time_zone : str, optional
+        Cut windows of whole days by the clocks of this place, such as "Europe/Berlin"; "session" is Spark's own setting,
+        ``spark.sql.session.timeZone``. Default: UTC.
     key_groups : int, default 128
         Key groups of every operator.
     hash : str, default "xxhash64"
@@ -63,14 +67,15 @@ def collect(
         Before any job starts: an expression that does not fit the log, a wrong length, origin or hash. With `strict`,
         for refused rows: how many of which kind.
     """
-    refuse_connect_frame(events)
+    for frame in events.values() if isinstance(events, Mapping) else [events]:
+        refuse_connect_frame(frame)
     if time is None and window is not None:
         raise InputError(f"window = {window!r} needs the time of a tuple: give time")
-    windows = Windows.of(window, origin)
+    windows = Windows.of(window, origin, zone_of(events, time_zone))
     groups = KeyGroups(key_groups, hash)
-    tuples = read_tuples(events, topology, time, windows, groups)
+    tuples = read_all(events, topology, time, windows, groups)
     stats = Stats(gather(tuples, topology), topology, windows, groups)
-    stats.log = lambda: KeyLog.of(events, topology, time, windows, groups)
+    stats.log = lambda operator: KeyLog.of(events, topology, time, windows, groups, operator)
     if strict:
         refuse(stats.rejected_counts())
     return stats

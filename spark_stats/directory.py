@@ -17,6 +17,7 @@ from typing import TextIO
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import MANIFEST
+from keyshift.spark_stats.hadoop import HadoopPath
 
 MARK = ".keyshift"
 _WORDS = "keyshift made this folder, and may delete it when it writes here again\n"
@@ -25,14 +26,21 @@ _held: dict[Path, int] = {}
 
 
 @contextmanager
-def claim(target: Path) -> Iterator[None]:
+def claim(target: Path | HadoopPath) -> Iterator[None]:
     """Be the only writer of a directory of statistics until the block ends; makes the directory if it is not there.
+
+    On Hadoop's file systems, which have no locks, the directory is only marked as ours.
 
     Raises
     ------
     InputError
         The directory holds something else, cannot be written to, or another process is writing.
     """
+    if isinstance(target, HadoopPath):
+        if _ours(target):
+            (target / MARK).write_text(_WORDS)
+        yield
+        return
     place = Path(os.path.abspath(target))  # noqa: PTH100 - resolve() would follow a link that may be exchanged
     if place in _held:
         _held[place] += 1
@@ -54,7 +62,7 @@ def claim(target: Path) -> Iterator[None]:
         _release(target, lock, fresh)
 
 
-def _ours(target: Path) -> bool:
+def _ours(target: Path | HadoopPath) -> bool:
     """Make the directory where there is none; refuse one that is not ours. Returns whether it was made now."""
     if target.exists() and not target.is_dir():
         raise InputError(f"{target} is a file, not a directory of statistics")
@@ -93,16 +101,19 @@ def _release(target: Path, lock: TextIO, fresh: bool) -> None:
     lock.close()
 
 
-def make(folder: Path) -> None:
+def make(folder: Path | HadoopPath) -> None:
     """Make a folder that may be deleted again."""
     folder.mkdir(parents=True)
     (folder / MARK).write_text(_WORDS, encoding="utf-8")
 
 
-def remove(folder: Path, *, known: bool = False) -> bool:
+def remove(folder: Path | HadoopPath, *, known: bool = False) -> bool:
     """Delete a folder if it is ours by its mark, or `known` to be; says whether it is gone."""
     if folder.is_symlink() or not folder.is_dir():
         return not folder.exists()
     if known or (folder / MARK).exists() or not any(folder.iterdir()):
-        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(folder, HadoopPath):
+            folder.remove_tree()
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
     return not folder.exists()

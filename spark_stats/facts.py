@@ -7,12 +7,14 @@ NumPy (`keyshift.spark_stats.tallies`), the tallies are brought together by wind
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from pyspark import cloudpickle
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
 
 from keyshift.spark_stats import tallies
 from keyshift.spark_stats.acceptance import Measure, Tuples
@@ -31,6 +33,8 @@ class Facts:
     frame: DataFrame
     measures: dict[tuple[int, str], Measure]
     width: int
+    codes: int = 1
+    """Numbers that say why a tuple is refused."""
 
     def rows(self, condition: Column, sums: int = 0) -> DataFrame:
         """Unpack those for which a condition on window and kind holds: window, kind, a, b, tuples, and so many sums."""
@@ -38,11 +42,26 @@ class Facts:
         schema += "".join(f", sum_{i} bigint" for i in range(sums))
         return in_arrow(self.frame.where(condition), partial(tallies.unpack, width=sums), schema)
 
+    def refusals(self) -> DataFrame:
+        """Rows refused: window, kind, a (why), b (1: no window), tuples, and sum_0, ...: why, for further operators."""
+        return self.rows(F.col("kind") == tallies.REFUSED, self.codes - 1)
+
+    def summary(self) -> list[Row]:
+        """What the facts add up to, in the driver; see `tallies.summarise`."""
+        schema = "window bigint, kind int, a bigint, b int, tuples bigint, more array<bigint>"
+        return in_arrow(self.frame, tallies.summarise, schema).collect()
+
     def sums(self, operator: int, name: str) -> list[str]:
         """Columns that hold the sums of a measure; none where every tuple counts 1."""
         limbs = len(self.measures[operator, name].columns)
         offset = len(self.measures[operator, "cost"].columns) if name == "state" else 0
         return [f"sum_{offset + i}" for i in range(limbs)]
+
+    def numbers(self, o: int, name: str, tuples: int, sums: Sequence[int]) -> list[int]:
+        """The whole numbers of an operator's measure, of the sums of its rows, or of an edge's; none where it has none."""
+        if (o, name) not in self.measures:
+            return []
+        return [sums[int(column.removeprefix("sum_"))] for column in self.sums(o, name)] or [tuples]
 
 
 def plan_of(topology: Topology, measures: dict[tuple[int, str], Measure]) -> TallyPlan:
@@ -61,7 +80,7 @@ def gather(tuples: Tuples, topology: Topology) -> Facts:
     """Aggregate the tuples into facts."""
     plan = plan_of(topology, tuples.measures)
     tallied = in_arrow(tuples.frame, partial(tallies.count, plan=plan), tallies.PACKED)
-    return Facts(merged(tallied), tuples.measures, plan.width)
+    return Facts(merged(tallied), tuples.measures, plan.width, len(plan.codes))
 
 
 def merged(tallied: DataFrame) -> DataFrame:

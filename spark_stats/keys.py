@@ -6,9 +6,11 @@ limited in rows, and asking for more is an error that names the limit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
@@ -21,13 +23,14 @@ from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS
 from keyshift.models.placement import placement as place
 from keyshift.spark_stats import exact_sums, heavy_pairs
-from keyshift.spark_stats.acceptance import Log, Measure, read_tuples
+from keyshift.spark_stats.acceptance import Log, Measure, read_all, read_tuples
 from keyshift.spark_stats.discretisation import discretised
 from keyshift.spark_stats.facts import in_arrow
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
+from keyshift.spark_stats.key_numbers import numbered
 from keyshift.spark_stats.topology import Topology
-from keyshift.spark_stats.windows import Windows
+from keyshift.spark_stats.windows import Windows, zone_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,13 +59,28 @@ class KeyLog:
     key_groups: KeyGroups
 
     @classmethod
-    def of(cls, events: DataFrame, topology: Topology, time: str | None, windows: Windows, groups: KeyGroups) -> KeyLog:
-        """Evaluate the topology on a log, keys included."""
-        read_tuples(events, topology, time, windows, groups)  # refuses what does not fit, by the log's own columns
+    def of(
+        cls,
+        events: DataFrame | Mapping[str, DataFrame],
+        topology: Topology,
+        time: str | None,
+        windows: Windows,
+        groups: KeyGroups,
+        operator: str | None = None,
+    ) -> KeyLog:
+        """Evaluate the topology on a log, keys included; of several logs on that of an operator."""
+        read_all(events, topology, time, windows, groups)  # refuses what does not fit, by the log's own columns
+        name = None
+        if isinstance(events, Mapping):
+            name = topology.operators[0 if operator is None else topology.number(operator)].log
+            events = events[name or ""]
         log = Log(events, topology.trust)
         names = [f"__keyshift_key_{o}" for o in range(len(topology.operators))]
-        keys = {n: log.column("key", op.key) for n, op in zip(names, topology.operators, strict=True)}
-        tuples = read_tuples(events.withColumns(keys), topology, time, windows, groups, keep=names)
+        keys = {
+            n: log.column("key", op.key) if op.log == name else F.lit(None)
+            for n, op in zip(names, topology.operators, strict=True)
+        }
+        tuples = read_tuples(events.withColumns(keys), topology, time, windows, groups, keep=names, of=name)
         frame = tuples.frame.withColumnsRenamed({name: f"key_{o}" for o, name in enumerate(names)})
         return cls(frame, tuples.measures, topology, windows, groups)
 
@@ -199,6 +217,18 @@ class Keys:
             raise InputError(f"operator {self.name!r} sends to {known}" + ("" if to is None else f", not to {to!r}"))
         return number
 
+    @in_one_sentence()
+    def numbered(self, path: str | Path) -> DataFrame:
+        """The keys with a column `number`, the same in every window and run; see `keyshift.spark_stats.key_numbers`.
+
+        Parameters
+        ----------
+        path : str or Path
+            A folder that keeps the numbers, or a URL of one; new keys are added.
+        """
+        named = self.frame.withColumn("label", label(F.col("key"), self.log.kind(self.operator)))
+        return named.join(numbered(named, path), "label").drop("label")
+
     # To the driver -----------------------------------------------------------------------------------------------
 
     @in_one_sentence()
@@ -293,13 +323,14 @@ def rows_of(table: DataFrame, max_rows: int) -> pd.DataFrame:
 
 
 def collect_keys(
-    events: DataFrame,
+    events: DataFrame | Mapping[str, DataFrame],
     topology: Topology,
     operator: str | None = None,
     *,
     time: str | None = None,
     window: str | timedelta | None = None,
     origin: str | datetime | None = None,
+    time_zone: str | None = None,
     key_groups: int = 128,
     hash: str = "xxhash64",
     number: int | None = None,
@@ -313,5 +344,6 @@ def collect_keys(
     number : int, optional
         Number of the window; default: the last in which it accepts a tuple.
     """
-    log = KeyLog.of(events, topology, time, Windows.of(window, origin), KeyGroups(key_groups, hash))
+    windows = Windows.of(window, origin, zone_of(events, time_zone))
+    log = KeyLog.of(events, topology, time, windows, KeyGroups(key_groups, hash), operator)
     return log.keys(operator, number)

@@ -16,38 +16,38 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.statistics import HIGH, LOW
 from keyshift.models.files.statistics_manifest import FORMAT, MANIFEST, read_manifest
 from keyshift.spark_stats import directory
 from keyshift.spark_stats.acceptance import counts_by_kind
+from keyshift.spark_stats.hadoop import HadoopPath, local_copy
+from keyshift.spark_stats.held_state import STATE
 from keyshift.spark_stats.key_groups import KeyGroups, label
-from keyshift.spark_stats.tallies import LATE
+from keyshift.spark_stats.tallies import ARRIVED, LATE
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
 if TYPE_CHECKING:
     from keyshift.spark_stats.statistics import Stats
 
-SUMS = {
-    "load": ("tuples", "load", "state_whole", "state_high", "state_low"),
-    "traffic": ("tuples", "bytes"),
-    "arrivals": ("tuples",),
-    "keys": ("tuples", "load", "state_added"),
-}
-"""The columns of each table whose sums are kept."""
+WRITERS = 32
+"""Files that one task holds open; for windows beyond these Spark sorts."""
 
 
 def write(
     stats: Stats,
-    target: Path,
+    target: Path | HadoopPath,
     *,
     options: Mapping[str, Any] | None = None,
     keys: Sequence[str] = (),
@@ -59,7 +59,6 @@ def write(
     With a `manifest`, what it says is committed in the same step. With `placed_only`, refused rows that
     belong to no window of the run are left to the caller.
     """
-    target = target.absolute()  # Spark may have been started in another folder
     with directory.claim(target):
         if manifest is None:
             manifest = open_manifest(target, description(stats.topology, stats.windows, stats.key_groups))
@@ -87,26 +86,37 @@ def description(topology: Topology, windows: Windows, key_groups: KeyGroups) -> 
         "topology": topology.to_dict(),
         "length": windows.length,
         "origin": windows.origin,
+        "time_zone": windows.zone,
         "key_groups": key_groups.count,
         "hash": key_groups.hash,
     }
 
 
-def open_manifest(target: Path, description: dict[str, Any]) -> dict[str, Any]:
+def manifest_of(target: Path | HadoopPath) -> dict[str, Any]:
+    """Read the manifest of a directory, wherever that is."""
+    if isinstance(target, Path):
+        return read_manifest(target)
+    with local_copy(target / MANIFEST) as folder:
+        return read_manifest(Path(folder))
+
+
+def open_manifest(target: Path | HadoopPath, description: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest of a directory, a fresh one where there is none; refuse one of other statistics."""
     if not (target / MANIFEST).exists():
         return {**description, "runs": {}}
-    manifest = read_manifest(target)
+    manifest = manifest_of(target)
     for name in (*manifest["runs"], *manifest.get("stream", {}).get("pending", {})):
         if not re.fullmatch(r"\w{1,64}", str(name)):
             raise InputError(f"{target / MANIFEST} names a folder {name!r}: not one that keyshift makes")
     for name, value in description.items():
-        if manifest[name] != value:
-            raise InputError(f"{target} holds statistics of another {name}: {manifest[name]!r}, not {value!r}")
+        if manifest.get(name) != value:
+            raise InputError(f"{target} holds statistics of another {name}: {manifest.get(name)!r}, not {value!r}")
     return manifest
 
 
-def write_tables(stats: Stats, folder: Path, keys: Sequence[str] = ()) -> dict[str, dict[str, dict[str, Any]]]:
+def write_tables(
+    stats: Stats, folder: Path | HadoopPath, keys: Sequence[str] = ()
+) -> dict[str, dict[str, dict[str, Any]]]:
     """Write the tables of one run, partitioned by window; returns what to check them by."""
     start = stats.windows.start(F.col("window")).alias("window_start")
     tables: dict[str, DataFrame] = {"load": stats.added, "arrivals": stats.arrived}
@@ -114,20 +124,32 @@ def write_tables(stats: Stats, folder: Path, keys: Sequence[str] = ()) -> dict[s
         tables["traffic"] = stats.pairs
     if keys:
         tables["keys"] = key_table(stats, keys)
-    for name, table in tables.items():  # a window lies in one partition: one file for each window and table
-        columns = [column for column in table.columns if column != "window"]
-        table.select("window", start, *columns).write.partitionBy("window").parquet(str(folder / name))
-    read = stats.added.sparkSession.read  # a scan of what was written costs less than computing the tables again
-    return checks({name: read.schema(table.schema).parquet(str(folder / name)) for name, table in tables.items()})
+    with _without_sorting(stats.added.sparkSession):
+        for name, table in tables.items():  # a window lies in one partition: one file for each window and table
+            columns = [column for column in table.columns if column != "window"]
+            table.select("window", start, *columns).write.partitionBy("window").parquet(str(folder / name))
+    return checks(stats, tables.get("keys"))
+
+
+@contextmanager
+def _without_sorting(spark: SparkSession) -> Iterator[None]:
+    """Let a task write the files of several windows at once, instead of sorting rows that are in order already."""
+    setting = "spark.sql.maxConcurrentOutputFileWriters"
+    before = spark.conf.get(setting, "0")
+    spark.conf.set(setting, str(max(WRITERS, int(before or 0))))
+    try:
+        yield
+    finally:
+        spark.conf.set(setting, before or "0")
 
 
 def key_table(stats: Stats, operators: Sequence[str]) -> DataFrame:
     """window, operator, key, key_group, tuples, load, state_added: of single keys, written as texts."""
     if stats.log is None:
         raise InputError("these statistics are of a stream that has gone by: single keys need the log")
-    log, parts = stats.log(), []
+    parts = []
     for name in operators:
-        o = stats.topology.number(name)
+        o, log = stats.topology.number(name), stats.log(name)
         text = label(F.col("key"), log.kind(o)).cast("string")
         rows = log.keys(name, stats.seen[-1]).by_window
         parts.append(rows.withColumns({"key": text, "operator": F.lit(o)}))
@@ -136,36 +158,57 @@ def key_table(stats: Stats, operators: Sequence[str]) -> DataFrame:
     return whole.repartition(F.col("window")).sortWithinPartitions("window", "operator", "key")
 
 
-def checks(tables: dict[str, DataFrame]) -> dict[str, dict[str, dict[str, Any]]]:
+def checks(stats: Stats, keys: DataFrame | None = None) -> dict[str, dict[str, dict[str, float]]]:
     """Return {table: {window: {"rows": number of rows, column: sum of the column, ...}}}, without sums that are null."""
-    longest = max(len(SUMS[name]) for name in tables)
-    parts = []
-    for name, table in tables.items():
-        texts = [F.sum(column).cast("string") for column in SUMS[name]]
-        texts += [F.lit(None).cast("string")] * (longest - len(texts))
-        columns = [F.lit(name).alias("table"), F.count(F.lit(1)).alias("rows")]
-        columns += [text.alias(f"sum_{i}") for i, text in enumerate(texts)]
-        parts.append(
-            table.groupBy("window")
-            .agg(*columns)
-            .select("table", "window", "rows", *(f"sum_{i}" for i in range(longest)))
-        )
-    found: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in tables}
-    for name, window, rows, *sums in sorted(reduce(DataFrame.union, parts).collect(), key=lambda row: (row[0], row[1])):
-        real = ("load", "bytes", "state_added")
-        known = {c: float(v) if c in real else int(v) for c, v in zip(SUMS[name], sums, strict=False) if v}
-        found[name][str(window)] = {"rows": rows, **known}
+    found: dict[str, dict[str, dict[str, float]]] = {"load": {}, "arrivals": {}}
+    if stats.topology.edges:
+        found["traffic"] = {}
+    for table, window, made in _sums(stats):
+        kept = found[table].setdefault(str(window), {})
+        kept |= {name: kept.get(name, 0) + value for name, value in made.items()}
+    if keys is not None:
+        added = {name: F.sum(name).alias(name) for name in ("tuples", "load", "state_added")}
+        rows = keys.groupBy("window").agg(F.count(F.lit(1)).alias("rows"), *added.values()).orderBy("window").collect()
+        found["keys"] = {str(row["window"]): {name: row[name] for name in ("rows", *added)} for row in rows}
     return found
 
 
-def commit(target: Path, manifest: dict[str, Any], run: str | None = None, about: dict[str, Any] | None = None) -> None:
+def _sums(stats: Stats) -> Iterator[tuple[str, int, dict[str, float]]]:
+    """Table, window, and what each operator's or edge's rows there add up to: exact until the last division."""
+    totals: dict[tuple[int, int], list[int]] = {}
+    for window, kind, rows, _, tuples, more in stats.counted:
+        if kind == ARRIVED:
+            yield "arrivals", window, {"rows": 1, "tuples": tuples}
+        elif kind >= 0:
+            exact = [rows, tuples, *((high << 32) + low for high, low in zip(more[::2], more[1::2], strict=True))]
+            before = totals.get((window, kind), [])
+            totals[window, kind] = [x + y for x, y in zip_longest(before, exact, fillvalue=0)]
+    operators = len(stats.topology.operators)
+    for (window, kind), (rows, tuples, *sums) in sorted(totals.items()):
+        made: dict[str, float] = {"rows": rows, "tuples": tuples}
+        o = kind if kind < operators else stats.topology.numbered_edges[kind - operators][0]
+        numbers = {
+            n: stats.numbers(o, n, tuples, sums) for n in (("cost", "state") if kind < operators else ("bytes",))
+        }
+        for name, limbs in numbers.items():
+            if name == "state":
+                made |= dict(zip(STATE, (*limbs, 0, 0) if len(limbs) == 1 else (0, *limbs), strict=True))
+            elif limbs:
+                value = float(limbs[0]) if len(limbs) == 1 else limbs[0] / HIGH + limbs[1] / LOW
+                made["load" if name == "cost" else name] = value
+        yield "load" if kind < operators else "traffic", window, made
+
+
+def commit(
+    target: Path | HadoopPath, manifest: dict[str, Any], run: str | None = None, about: dict[str, Any] | None = None
+) -> None:
     """Make a manifest, and a finished run, count in one step; clear what no longer does.
 
     Which runs there are is read again from the directory, so that what has been committed since the manifest was opened
     stays.
     """
     with directory.claim(target):
-        before: dict[str, Any] = read_manifest(target)["runs"] if (target / MANIFEST).exists() else {}
+        before: dict[str, Any] = manifest_of(target)["runs"] if (target / MANIFEST).exists() else {}
         runs = before
         if run is not None and about is not None:
             fresh = set(about["windows"])
@@ -195,8 +238,11 @@ def rejected_counts(manifest: dict[str, Any]) -> dict[str, int]:
     return dict(sorted(counts_by_kind(((code, count) for _, code, count in rows), topology).items()))
 
 
-def replace_file(file: Path, text: str) -> None:
+def replace_file(file: Path | HadoopPath, text: str) -> None:
     """Write a file whole or not at all."""
+    if isinstance(file, HadoopPath):
+        file.write_text(text)
+        return
     file.parent.mkdir(parents=True, exist_ok=True)
     scratch = file.with_name(f".{file.name}-{uuid.uuid4().hex[:8]}")
     with scratch.open("w", encoding="utf-8") as stream:
@@ -206,9 +252,9 @@ def replace_file(file: Path, text: str) -> None:
     scratch.replace(file)
 
 
-def clear(target: Path, runs: set[str], before: set[str]) -> None:
-    """Delete the runs that the manifest does not name any more, and those that a killed job left."""
+def clear(target: Path | HadoopPath, runs: set[str], before: set[str]) -> None:
+    """Delete the runs that the manifest does not name any more, and, where we hold a lock, those that a killed job left."""
     folders = target / "runs"
     for folder in folders.iterdir() if folders.is_dir() else []:
-        if folder.name not in runs:
+        if folder.name not in runs and (isinstance(folder, Path) or folder.name in before):
             directory.remove(folder, known=folder.name in before)

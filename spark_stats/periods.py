@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ def workloads(
     nodes: int | ArrayLike,
     *,
     current: ArrayLike | None = None,
+    draining: Sequence[int] = (),
     placement: str = "ranges",
     traffic: str = "tuples",
     max_rows: int = DRIVER_ROWS,
@@ -57,6 +58,7 @@ def workloads(
             operators=operators,
             nodes=nodes,
             current=current,
+            draining=draining,
             placement=placement,
             traffic=traffic,
             max_rows=max_rows,

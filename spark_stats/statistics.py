@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS, assemble
 from keyshift.spark_stats import exact_sums, output
-from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of
+from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of, whole_code
 from keyshift.spark_stats.facts import Facts
 from keyshift.spark_stats.failures import in_one_sentence
+from keyshift.spark_stats.hadoop import place
 from keyshift.spark_stats.held_state import STATE, held
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.keys import KeyLog, Keys, rows_of
@@ -27,8 +28,6 @@ from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from keyshift.models.workload import Workload
 
 
@@ -57,8 +56,9 @@ class Stats:
     def __init__(self, facts: Facts, topology: Topology, windows: Windows, key_groups: KeyGroups) -> None:
         self.topology, self.windows, self.key_groups = topology, windows, key_groups
         self._facts = facts
-        self.log: Callable[[], KeyLog] | None = None
-        """The log again, for single keys; None where it has gone by."""
+        self.log: Callable[[str | None], KeyLog] | None = None
+        """The log of an operator again, for single keys; None where it has gone by."""
+        self.numbers = facts.numbers
         facts.frame.persist()
 
     # What the tables are made of: numbers instead of names -------------------------------------------------------
@@ -106,9 +106,9 @@ class Stats:
 
     @cached_property
     @in_one_sentence()
-    def counted(self) -> pd.DataFrame:
-        """Rows of the log, in the driver: window, kind (`ARRIVED` or `REFUSED`), a (why), b (1: no window), tuples."""
-        return self._facts.rows(F.col("kind") < 0).select("window", "kind", "a", "b", "tuples").toPandas()
+    def counted(self) -> list[Row]:
+        """Rows of the log and sums of the tables, in the driver; see `keyshift.spark_stats.tallies.summarise`."""
+        return self._facts.summary()
 
     @property
     def arrived(self) -> DataFrame:
@@ -118,14 +118,14 @@ class Stats:
     @property
     def refusals(self) -> list[tuple[int | None, int, int]]:
         """Rows refused: (window, number that says why, rows), sorted; window None where the row has none."""
-        rows = self.counted[self.counted["kind"] == REFUSED].to_numpy()
-        found = [(None if nowhere else int(w), int(code), int(n)) for w, _, code, nowhere, n in rows]
+        rows = [row for row in self.counted if row["kind"] == REFUSED]
+        found = [(None if nowhere else w, whole_code((code, *more)), n) for w, _, code, nowhere, n, more in rows]
         return sorted(found, key=lambda row: (row[0] is not None, row))
 
     @property
     def seen(self) -> list[int]:
         """Numbers of the windows in which a row arrived, in order."""
-        return sorted(int(w) for w in self.counted.loc[self.counted["kind"] == ARRIVED, "window"])
+        return sorted(row["window"] for row in self.counted if row["kind"] == ARRIVED)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -279,7 +279,7 @@ class Stats:
         """
         if self.log is None:
             raise InputError("these statistics are of a stream that has gone by: single keys need the log")
-        return self.log().keys(operator, number)
+        return self.log(operator).keys(operator, number)
 
     @in_one_sentence()
     def write(
@@ -298,7 +298,8 @@ class Stats:
         Parameters
         ----------
         path : str or Path
-            A new directory, or one of statistics of the same topology, windows and key groups.
+            A new directory, or one of statistics of the same topology, windows and key groups; also a URL such as
+            ``hdfs://...``, see `keyshift.spark_stats.hadoop`.
         nodes, placement : optional
             What `keyshift.read_workload` takes by default when it reads the directory.
         cluster : dict, optional
@@ -308,7 +309,7 @@ class Stats:
             tuples, load and state_added.
         """
         options = {"nodes": nodes, "placement": placement, "cluster": cluster}
-        output.write(self, Path(path), options=options, keys=keys)
+        output.write(self, place(path, self._facts.frame.sparkSession), options=options, keys=keys)
 
     def close(self) -> None:
         """Free what Spark keeps in memory; the tables can still be read, at the price of a new pass."""

@@ -24,14 +24,15 @@ from pyspark.sql import functions as F
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import read_statistics
 from keyshift.spark_stats import directory, output
-from keyshift.spark_stats.acceptance import Log, read_tuples
+from keyshift.spark_stats.acceptance import Log, read_tuples, whole_code
 from keyshift.spark_stats.facts import Facts, gather, merged, plan_of
+from keyshift.spark_stats.hadoop import is_remote
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.session import refuse_connect_frame
 from keyshift.spark_stats.statistics import Stats
 from keyshift.spark_stats.tallies import LATE, PACKED, REFUSED
 from keyshift.spark_stats.topology import Topology
-from keyshift.spark_stats.windows import Windows, microseconds
+from keyshift.spark_stats.windows import Windows, microseconds, zone_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -46,7 +47,7 @@ class StatsStream:
     ----------
     events : DataFrame
         A streaming DataFrame: files, or Kafka where the connector is on Spark's class path.
-    topology, time, window, origin, key_groups, hash
+    topology, time, window, origin, time_zone, key_groups, hash
         As for `keyshift.spark_stats.collect`.
     path : str or Path
         The output directory, see `keyshift.models.files.statistics`; also keeps the stream's place (``checkpoint/``,
@@ -73,21 +74,28 @@ class StatsStream:
         time: str,
         window: str | timedelta,
         origin: str | datetime | None = None,
+        time_zone: str | None = None,
         key_groups: int = 128,
         hash: str = "xxhash64",
         watermark: str | timedelta = "0 seconds",
         on_window: Callable[[Workload], None] | None = None,
         nodes: int | ArrayLike | None = None,
     ) -> None:
+        if is_remote(path):
+            raise InputError(f"a stream keeps its place in a local folder, not in {path}")
         if on_window is not None and nodes is None:
             raise InputError("on_window is given a workload of every window: say how many nodes it has (nodes)")
         refuse_connect_frame(events)
         self._events, self._topology, self._time = events, topology, time
-        self._windows, self._key_groups = Windows.of(window, origin), KeyGroups(key_groups, hash)
+        self._windows, self._key_groups = (
+            Windows.of(window, origin, zone_of(events, time_zone)),
+            KeyGroups(key_groups, hash),
+        )
         self._delay = 0 if str(watermark).split()[:1] == ["0"] else microseconds("watermark", watermark)
         self._path, self._on_window, self._nodes = Path(path).absolute(), on_window, nodes
         checked = read_tuples(events, topology, time, self._windows, self._key_groups)
-        self._measures, self._width = checked.measures, plan_of(topology, checked.measures).width
+        plan = plan_of(topology, checked.measures)
+        self._measures, self._width, self._codes = checked.measures, plan.width, len(plan.codes)
         with directory.claim(self._path):
             self._manifest()  # refuses a directory of other statistics
 
@@ -145,8 +153,8 @@ class StatsStream:
 
     def _unplaced(self, tallied: DataFrame) -> list[list[int | None]]:
         """Rows refused for good with this batch: they have no window, or one that was closed already."""
-        refused = self._facts(tallied).rows(F.col("kind") == REFUSED).where(f"b = 1 or a = {LATE}").collect()
-        return [[None if row["b"] else row["window"], row["a"], row["tuples"]] for row in refused]
+        refused = self._facts(tallied).refusals().where(f"b = 1 or a = {LATE}").collect()
+        return [[None if nowhere else w, whole_code((a, *more)), n] for w, _, a, nowhere, n, *more in refused]
 
     def _close(
         self, spark: SparkSession, manifest: dict[str, Any], stream: dict[str, Any], everything: bool = False
@@ -171,10 +179,10 @@ class StatsStream:
                 self._on_window(read_statistics(self._path, self._nodes, end=window, last=1))
 
     def _end(self, window: int) -> int:
-        return (window + 1) * self._windows.length + self._windows.origin
+        return self._windows.end_of(window)
 
     def _facts(self, frame: DataFrame) -> Facts:
-        return Facts(frame, self._measures, self._width)
+        return Facts(frame, self._measures, self._width, self._codes)
 
     def _clear(self, pending: Mapping[str, list[int]], known: set[str]) -> None:
         folder = self._path / "pending"

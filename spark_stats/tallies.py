@@ -9,7 +9,8 @@ A tally has rows (window, kind, a, b, tuples, sum_0, sum_1, ...):
 kind                      meaning
 ========================  ==================================================================================
 ``ARRIVED``               rows that have a window; a = b = 0
-``REFUSED``               rows refused; a = the number that says why; b = 1 where the row has no window
+``REFUSED``               rows refused; a = the number that says why; b = 1 where the row has no window; sums: the
+                          further numbers, where there are more than `PER_NUMBER` operators
 0 .. operators - 1        tuples that pass the operator; a = key group; sums: its cost, then its state
 operators + e             tuples that pass both ends of edge e; a, b = key groups; sums: the bytes
 ========================  ==================================================================================
@@ -36,11 +37,17 @@ LATE, BEYOND = -3, -4
 """The numbers in `refused` of a row that came too late, and of one whose time is not a number of seconds. Rows with -1, -2
 or `BEYOND` have no window."""
 
+PER_NUMBER = 19
+"""Operators whose reasons to refuse a tuple are packed in one 64-bit number: 9 ** 19 < 2 ** 63."""
+
 BLOCK = 4_000_000
 """Tuples that one task counts at a time: about 50 bytes each."""
 PACK = 100_000
 """Rows in one piece of packed content, and in one Arrow batch of unpacked rows."""
 PACKED = "window bigint, kind int, content binary"
+_WHOLE = {name: pa.int32() if name in ("kind", "b") else pa.int64() for name in ("window", "kind", "a", "b", "tuples")}
+SUMMARY = {**_WHOLE, "more": pa.list_(pa.int64())}
+"""Columns that `summarise` gives."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,16 @@ class TallyPlan:
     def width(self) -> int:
         """Largest number of sums in a row of the tally."""
         return max(map(len, self.sums))
+
+    @property
+    def codes(self) -> list[str]:
+        """The columns that say why a tuple is refused."""
+        return code_columns(self.operators)
+
+
+def code_columns(operators: int) -> list[str]:
+    """Names of the columns that say why a tuple is refused, by so many operators."""
+    return ["refused", *(f"refused_{i}" for i in range(1, -(-operators // PER_NUMBER)))]
 
 
 def count(
@@ -82,8 +99,9 @@ def merge(batches: Iterable[pa.RecordBatch], pack: int = PACK) -> Iterator[pa.Re
     for (window, kind), contents in sorted(pieces.items()):
         rows = np.concatenate([_matrix(content) for content in contents], axis=1)
         if len(contents) > 1:
-            (a, b), sums = group_sum([rows[0], rows[1]], list(rows[2:]))
-            rows = np.stack([a, b, *sums])
+            keys = [0, 1, *range(3, len(rows))] if kind == REFUSED else [0, 1]
+            found, sums = group_sum(list(rows[keys]), [rows[i] for i in range(2, len(rows)) if i not in keys])
+            rows = np.stack([*found[:2], *sums, *found[2:]])
         yield from _packed_rows(kind, np.full(rows.shape[1], window), rows, pack)
 
 
@@ -106,15 +124,37 @@ def unpack(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordB
             )
 
 
+def summarise(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What packed rows add up to: rows (window, kind, a, b, tuples, more).
+
+    For `ARRIVED` and `REFUSED` the rows themselves, `more` being the further columns. For operators and edges one row for
+    each piece: a = its rows, b = 0, and `more` holds for each sum the total of ``value >> 32`` and that of the rest, which
+    cannot overflow.
+    """
+    for batch in batches:
+        for window, kind, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            rows = _matrix(np.frombuffer(content, dtype=np.int64))
+            found = rows.T.tolist() if kind < 0 else []
+            if kind >= 0:
+                high, low = (rows[3:] >> 32).sum(axis=1), (rows[3:] & (2**32 - 1)).sum(axis=1)
+                found = [[rows.shape[1], 0, int(rows[2].sum()), *np.stack([high, low], axis=1).ravel().tolist()]]
+            columns = [[window] * len(found), [kind] * len(found), *zip(*(row[:3] for row in found), strict=True)]
+            more = [row[3:] for row in found]
+            arrays = [pa.array(c, t) for c, t in zip([*columns, more], SUMMARY.values(), strict=True)]
+            yield pa.record_batch(arrays, list(SUMMARY))
+
+
 def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> Iterator[pa.RecordBatch]:
     table = pa.Table.from_batches(batches)
-    window, refused = _array(table["window"]), _array(table["refused"])
+    window, codes = _array(table["window"]), [_array(table[name]) for name in plan.codes]
+    refused, wrong = codes[0], np.logical_or.reduce([code != 0 for code in codes])
     there: IntArray | slice = slice(None)
-    if refused.any():
-        at = np.flatnonzero(refused)
+    if wrong.any():
+        at = np.flatnonzero(wrong)
         nowhere = np.isin(refused, (-1, -2, BEYOND)).astype(np.int64)
-        (w, code, missing), (tuples,) = group_sum([window[at], refused[at], nowhere[at]], [None])
-        yield from _packed_rows(REFUSED, w, np.stack([code, missing, tuples]), pack)
+        found, (tuples,) = group_sum([window[at], refused[at], nowhere[at], *(code[at] for code in codes[1:])], [None])
+        w, code, missing, *further = found
+        yield from _packed_rows(REFUSED, w, np.stack([code, missing, tuples, *further]), pack)
         there = np.flatnonzero((nowhere == 0) & (refused != LATE))
     (w,), (tuples,) = group_sum([window[there]], [None])
     yield from _packed_rows(ARRIVED, w, np.stack([np.zeros_like(w), np.zeros_like(w), tuples]), pack)
@@ -122,8 +162,10 @@ def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> I
     for kind, sides in enumerate([*((o,) for o in range(plan.operators)), *plan.edges]):
         passes = np.logical_and.reduce([groups[o] >= 0 for o in sides])
         chosen = slice(None) if passes.all() else np.flatnonzero(passes)
-        measures = [_array(table[name])[chosen] for name in plan.sums[kind]]
+        names = list(dict.fromkeys(plan.sums[kind]))  # a cost that is the state as well is added up once
+        measures = [_array(table[name])[chosen] for name in names]
         found, sums = group_sum([window[chosen], *(groups[o][chosen] for o in sides)], [None, *measures])
+        sums = [sums[0], *(sums[1 + names.index(name)] for name in plan.sums[kind])]
         w, a, b = found if len(sides) == 2 else (*found, np.zeros_like(found[0]))
         yield from _packed_rows(kind, w, np.stack([a, b, *sums]), pack)
 
@@ -209,7 +251,8 @@ def _packed(columns: Sequence[IntArray]) -> tuple[IntArray, int, Any]:
 
 def _dense_sum(cell: IntArray, values: IntArray, shape: int) -> IntArray:
     """Exact sums by cell: in doubles while no partial sum can leave the whole numbers they hold exactly."""
-    if np.abs(values.astype(np.float64)).sum() < 2.0**53:
+    largest = max(abs(int(values.max())), abs(int(values.min())))
+    if largest * len(values) < 2**53 or np.abs(values.astype(np.float64)).sum() < 2.0**53:
         return np.bincount(cell, weights=values, minlength=shape).astype(np.int64)
 
     def add(values: IntArray) -> IntArray:

@@ -16,8 +16,8 @@ from keyshift.spark_stats.expressions import check_text
 EXPRESSIONS = ("key", "filter", "cost", "state", "bytes")
 """The fields of an operator that hold Spark SQL."""
 
-MAX_OPERATORS = 19
-"""The reasons for which the operators refuse a tuple are packed in one 64-bit number: 9 ** 19 < 2 ** 63."""
+MAX_OPERATORS = 200
+"""Spark plans and compiles a query whose length grows with the operators: beyond these that takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Operator:
     bytes : str, optional
         Size of the tuple that it sends downstream, in bytes: a number >= 0. Without it traffic is known in tuples
         only.
+    log : str, optional
+        The log that it reads, where there are several: then every operator names one.
 
     Raises
     ------
@@ -55,6 +57,7 @@ class Operator:
     state: str = "1"
     windows: int = 1
     bytes: str | None = None
+    log: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
@@ -109,6 +112,7 @@ class Topology:
                     known = ", ".join(self.names)
                     raise InputError(f"edge {' -> '.join(edge)}: there is no operator {name!r}; there are {known}")
         self._refuse_cycle()
+        self._refuse_logs()
         if not self.trust:
             self._refuse_unsafe()
 
@@ -134,6 +138,23 @@ class Topology:
             around = [source for source, _ in nx.find_cycle(graph)]
             raise InputError(f"the operators form a cycle: {' -> '.join([*around, around[0]])}")
 
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """The logs that the operators name, in order; none where there is one log."""
+        return tuple(dict.fromkeys(operator.log for operator in self.operators if operator.log is not None))
+
+    def _refuse_logs(self) -> None:
+        logs = {operator.name: operator.log for operator in self.operators}
+        without = [name for name, log in logs.items() if log is None]
+        if self.logs and without:
+            raise InputError(f"operator {without[0]!r} names no log, and {next(n for n in logs if logs[n])!r} does")
+        for source, destination in self.edges:
+            if logs[source] != logs[destination]:
+                raise InputError(
+                    f"edge {source} -> {destination}: they read different logs, and what passes between them is counted "
+                    f"from one: describe {source!r} by the key it has in the log {logs[destination]!r}, or join the logs"
+                )
+
     def _refuse_unsafe(self) -> None:
         for operator in self.operators:
             for part in EXPRESSIONS:
@@ -157,7 +178,10 @@ class Topology:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description that `from_dict` takes."""
-        named = [{f.name: getattr(operator, f.name) for f in fields(Operator)} for operator in self.operators]
+        named = [
+            {f.name: value for f in fields(Operator) if (value := getattr(o, f.name)) is not None or f.name != "log"}
+            for o in self.operators
+        ]
         return {"operators": named, "edges": [list(edge) for edge in self.edges]}
 
 

@@ -6,11 +6,13 @@ only.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.yaml_text import read_yaml
 
 
 def _as_text(value: Any) -> Any:
@@ -38,15 +40,21 @@ class OperatorDescription(BaseModel):
     state: Expression = "1"
     windows: Annotated[int, Field(ge=1, le=10**9)] = 1
     bytes: Expression | None = None
+    log: Name | None = None
 
 
 class TopologyDescription(BaseModel):
-    """A topology; the fields are those of `keyshift.spark_stats.Topology`, less `trust`, which no file can set."""
+    """A topology; the fields are those of `keyshift.spark_stats.Topology`, less `trust`, which no file can set.
+
+    `keys` and `transitions` are options of `keyshift stats` that may stand in the file.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     operators: list[OperatorDescription]
     edges: list[Annotated[list[Name], BeforeValidator(_as_list), Field(min_length=2, max_length=2)]] = []
+    keys: list[Name] = []
+    transitions: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
 def described(description: Any) -> dict[str, Any]:
@@ -64,7 +72,14 @@ def described(description: Any) -> dict[str, Any]:
         checked = TopologyDescription.model_validate({"operators": [], **present})
     except ValidationError as error:
         raise InputError(_sentence(error, description)) from None
-    return checked.model_dump()
+    return checked.model_dump(exclude={"keys", "transitions"})
+
+
+def wanted(path: Path) -> tuple[list[str], float | None]:
+    """What a topology's file asks `keyshift stats` for besides: operators whose keys are written, and node counts."""
+    description = read_yaml(path)
+    described(description)
+    return description.get("keys") or [], description.get("transitions")
 
 
 def _sentence(error: ValidationError, description: Any) -> str:
@@ -74,6 +89,10 @@ def _sentence(error: ValidationError, description: Any) -> str:
     if len(at) == 1 or at[0] != "operators":
         if kind == "extra_forbidden":
             return f"a topology has operators and edges, not {at[0]!r}"
+        if at[0] == "transitions":
+            return f"transitions = {_shown(value)} must be a target utilisation, above 0 and at most 1"
+        if at[0] == "keys" and len(at) > 1:
+            return f"keys[{at[1]}] = {_shown(value)} must be the name of an operator"
         if len(at) == 1:
             return f"{at[0]} must be a list"
         edge = description["edges"][at[1]] if isinstance(at[1], int) else value

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
@@ -20,35 +22,61 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Windows:
     """Tumbling windows [origin + i * length, origin + (i + 1) * length), i any whole number; in microseconds.
 
-    `length` 0 means one window for the whole log, whatever its times.
+    `length` 0 means one window for the whole log, whatever its times. With a `zone` they are cut by the clocks there, and
+    `origin` is a time on them: a day may then have 23 or 25 hours.
     """
 
     length: int
     origin: int = 0
+    zone: str | None = None
 
     @classmethod
-    def of(cls, length: str | timedelta | None, origin: str | datetime | None = None) -> Windows:
-        """Read a length such as "1 hour", "2 weeks" or a timedelta, and an origin (default 1970-01-01, UTC)."""
-        return cls(0 if length is None else microseconds("window", length), _instant(origin))
+    def of(
+        cls, length: str | timedelta | None, origin: str | datetime | None = None, zone: str | None = None
+    ) -> Windows:
+        """Read a length such as "1 hour", "2 weeks" or a timedelta, an origin (default 1970-01-01), and a time zone (UTC)."""
+        size = 0 if length is None else microseconds("window", length)
+        place = _zone(zone)
+        if place is not None and size % _MICROSECONDS["day"]:
+            raise InputError(
+                f"window = {length!r} in the time zone {zone!r}: where clocks go back an hour comes twice, so that only "
+                "whole days and weeks can be cut by them; leave the time zone out"
+            )
+        return cls(size, _instant(origin, place or UTC), zone)
 
     def index(self, time: Column | None) -> Column:
         """Return the number of the window in which a timestamp lies; null where the time is null."""
         if time is None or self.length == 0:
             return F.lit(0).cast("long")
-        since = F.unix_micros(time) - F.lit(self.origin)
+        clock = time if self.zone is None else F.from_utc_timestamp(time, self.zone)
+        since = F.unix_micros(clock) - F.lit(self.origin)
         return F.call_function("div", since - F.pmod(since, F.lit(self.length)), F.lit(self.length))
 
     def start(self, index: Column) -> Column:
         """Return the instant at which a window starts."""
-        return F.timestamp_micros(index * F.lit(self.length) + F.lit(self.origin))
+        clock = F.timestamp_micros(index * F.lit(self.length) + F.lit(self.origin))
+        return clock if self.zone is None else F.to_utc_timestamp(clock, self.zone)
 
     def end(self, index: Column) -> Column:
         """Return the end of a window in microseconds since 1970."""
-        return (index + 1) * F.lit(self.length) + F.lit(self.origin)
+        return F.unix_micros(self.start(index + 1))
 
     def start_of(self, index: int) -> datetime:
         """Return the instant at which a window starts, in UTC."""
-        return _EPOCH + timedelta(microseconds=index * self.length + self.origin)
+        clock = _EPOCH + timedelta(microseconds=index * self.length + self.origin)
+        return clock if self.zone is None else clock.replace(tzinfo=ZoneInfo(self.zone)).astimezone(UTC)
+
+    def end_of(self, index: int) -> int:
+        """Return the end of a window in microseconds since 1970."""
+        return round((self.start_of(index + 1) - _EPOCH) / timedelta(microseconds=1))
+
+
+def zone_of(events: DataFrame | Mapping[str, DataFrame], time_zone: str | None) -> str | None:
+    """Spark's own time zone for "session"."""
+    if time_zone != "session":
+        return time_zone
+    frame = next(iter(events.values())) if isinstance(events, Mapping) else events
+    return frame.sparkSession.conf.get("spark.sql.session.timeZone")
 
 
 def microseconds(what: str, length: str | timedelta) -> int:
@@ -67,7 +95,15 @@ def microseconds(what: str, length: str | timedelta) -> int:
     return total
 
 
-def _instant(origin: str | datetime | None) -> int:
+def _zone(name: str | None) -> ZoneInfo | None:
+    try:
+        return None if name is None else ZoneInfo(name)
+    except (KeyError, OSError, ValueError):
+        raise InputError(f"time_zone = {name!r} is not one of the IANA's, such as Europe/Berlin") from None
+
+
+def _instant(origin: str | datetime | None, zone: tzinfo = UTC) -> int:
+    """Microseconds from 1970 to an origin, on the clocks of a time zone."""
     if origin is None:
         return 0
     try:
@@ -75,5 +111,5 @@ def _instant(origin: str | datetime | None) -> int:
     except (TypeError, ValueError):
         raise InputError(f"origin = {origin!r} is not a date or time (ISO 8601, such as 2013-01-01)") from None
     if instant.tzinfo is None:
-        instant = instant.replace(tzinfo=UTC)
-    return round((instant - _EPOCH) / timedelta(microseconds=1))
+        instant = instant.replace(tzinfo=zone)
+    return round((instant.astimezone(zone).replace(tzinfo=UTC) - _EPOCH) / timedelta(microseconds=1))

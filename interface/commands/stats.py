@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -13,12 +13,20 @@ from keyshift.commands.stats_job import StatsJob
 
 
 def stats(
-    log: Annotated[str, typer.Argument(help="Parquet, CSV, JSON lines or text: a file, a folder or a URL.")],
+    log: Annotated[
+        list[str],
+        typer.Argument(help="Parquet, CSV, JSON lines or text: a file, folder or URL; of several logs NAME=PATH each."),
+    ],
     topology: Annotated[Path, typer.Option("--topology", help="A YAML file: operators and edges.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory of statistics; windows are added or replaced.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Directory of statistics, or a URL; windows are added or replaced.")
+    ],
     time: Annotated[str | None, typer.Option(help="Spark SQL for a tuple's time.")] = None,
     window: Annotated[str | None, typer.Option(help='Length of the windows, such as "1 hour". Default: one.')] = None,
     origin: Annotated[str | None, typer.Option(help="An instant at which a window starts (ISO 8601).")] = None,
+    time_zone: Annotated[
+        str | None, typer.Option(help="Whose clocks cut windows of days: Europe/Berlin, or session. Default: UTC.")
+    ] = None,
     key_groups: Annotated[int, typer.Option(help="Key groups of every operator.")] = 128,
     hash_: Annotated[str, typer.Option("--hash", help="xxhash64, flink, kafka, storm or java.")] = "xxhash64",
     nodes: Annotated[int | None, typer.Option(help="Nodes, so that the output can be solved as it is.")] = None,
@@ -51,16 +59,14 @@ def stats(
 ) -> None:
     """Gather load, state and traffic of a topology from a log of tuples."""
     options = {name: value for name, value in locals().items() if name != "as_json"}
-    StatsJob(**options).run()
-    _report(out, as_json)
+    _report(out, StatsJob(**options).run(), as_json)
 
 
-def _report(out: Path, as_json: bool) -> None:
-    from keyshift.models.files.statistics_manifest import read_manifest, windows_of
+def _report(out: str, manifest: dict[str, Any], as_json: bool) -> None:
+    from keyshift.models.files.statistics_manifest import windows_of
 
-    manifest = read_manifest(out)
     held = sorted(windows_of(manifest))
-    record = {"path": str(out), "windows": len(held), "key_groups": manifest["key_groups"]}
+    record = {"path": out, "windows": len(held), "key_groups": manifest["key_groups"]}
     record |= {"operators": [o["name"] for o in manifest["topology"]["operators"]], "rejected": manifest["rejected"]}
     if as_json:
         common.print_json(record)

@@ -7,8 +7,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 class StatsJob:
     """The options of the command, by the names that they have there."""
 
-    log: str
+    log: list[str]
     topology: Path
-    out: Path
+    out: str
     time: str | None
     window: str | None
     origin: str | None
+    time_zone: str | None
     key_groups: int
     hash_: str
     nodes: int | None
@@ -53,16 +54,27 @@ class StatsJob:
     conf: list[str] | None
     strict: bool
 
-    def run(self) -> None:
-        """Refuse what can be refused before Spark takes its seconds to start; then gather and write."""
-        from keyshift.spark_stats import Topology, local_session
+    def run(self) -> dict[str, Any]:
+        """Refuse what can be refused before Spark takes its seconds to start; then gather and write; gives the manifest."""
+        from keyshift.spark_stats import Topology
+        from keyshift.spark_stats.topology_file import wanted
+
+        described = Topology.from_yaml(self.topology)
+        keys, transitions = wanted(self.topology)
+        chosen = transitions if self.transitions is None else self.transitions
+        return replace(self, keys=self.keys or keys, transitions=chosen)._run(described)
+
+    def _run(self, described: Topology) -> dict[str, Any]:
+        from keyshift.spark_stats import local_session
         from keyshift.spark_stats.cluster import read_cluster
         from keyshift.spark_stats.directory import claim
         from keyshift.spark_stats.failures import in_one_sentence
+        from keyshift.spark_stats.hadoop import is_remote, place
+        from keyshift.spark_stats.output import manifest_of
 
-        described = Topology.from_yaml(self.topology)
+        logs = self._logs(described)
         self._refuse_combinations(described)
-        self._refuse_values()
+        self._refuse_values(logs)
         nodes, cluster = read_cluster(
             described.names, self.key_groups, self.nodes, self.placement,
             current=self.current, capacities=self.capacities, draining=self.draining,
@@ -72,34 +84,43 @@ class StatsJob:
         options = {"nodes": nodes, "placement": self.placement, "cluster": cluster}
         settings = _settings(self.conf)
         with (
-            claim(self.out),
+            nullcontext() if is_remote(self.out) else claim(Path(self.out.removeprefix("file://"))),
             local_session("keyshift stats", master=self.master, conf=settings) as spark,
             _progress(spark) as say,
             in_one_sentence(),
         ):
             say("reading the log")
-            (self._stream if self.stream else self._batch)(spark, described, options, say)
+            out = place(self.out, spark)
+            (self._stream if self.stream else self._batch)(spark, described, logs, out, options, say)
+            return manifest_of(out)
 
     def _refuse_combinations(self, described: Topology) -> None:
+        from keyshift.spark_stats.hadoop import is_remote
+
         for name in self.keys or []:
             described.number(name)
         if not self.stream:
             return
         if self.time is None or self.window is None:
             raise InputError("--stream needs --time and --window")
+        if described.logs:
+            raise InputError("--stream reads one log: the operators name several")
+        if is_remote(self.out):
+            raise InputError(f"--stream keeps its place in a local folder, not in {self.out}")
         if self.strict:
             raise InputError("--strict needs the whole log: it does not go with --stream")
         if self.keys or self.transitions is not None:
             raise InputError("--keys and --transitions need the whole log: they do not go with --stream")
 
-    def _refuse_values(self) -> None:
+    def _refuse_values(self, logs: dict[str, str]) -> None:
         from keyshift.spark_stats.expressions import check_schema, check_text
         from keyshift.spark_stats.sources import check_log
 
         guards.whole("--nodes", self.nodes, least=1)
         groups = guards.whole("--key-groups", self.key_groups, least=1, optional=False) or 1
         place(self.placement, groups, self.nodes or 1)
-        check_log(self._place, self.format_, here=self._here)
+        for path in logs.values():
+            check_log(path, self.format_, here=self._here)
         if self.time is not None:
             check_text("--time", self.time)
         if self.schema is not None:
@@ -110,50 +131,73 @@ class StatsJob:
         """Whether Spark runs on this machine, so that a path without a scheme is a file of ours, not one of HDFS."""
         return (self.master or "local").startswith("local") and not any("defaultFS" in c for c in self.conf or [])
 
-    @property
-    def _place(self) -> str:
-        """Where the log is; a session that was started in another folder must find it too."""
-        return os.path.abspath(self.log) if self._here and ":" not in self.log else self.log  # noqa: PTH100 - may hold globs
+    def _logs(self, described: Topology) -> dict[str, str]:
+        """Where the logs are, by name; a session that was started in another folder must find them too."""
+        found = {"": self.log[0]} if not described.logs else {}
+        for part in self.log if described.logs else []:
+            name, sign, path = part.partition("=")
+            if not sign or name not in described.logs or name in found:
+                raise InputError(f"log {part!r}: write NAME=PATH once for each of {', '.join(described.logs)}")
+            found[name] = path
+        if len(found) < max(1, len(described.logs)) or len(self.log) > len(found):
+            known = ", ".join(described.logs)
+            raise InputError(
+                f"give NAME=PATH for each of {known}" if known else "several logs: the operators name none"
+            )
+        here = self._here
+        return {n: os.path.abspath(p) if here and ":" not in p else p for n, p in found.items()}  # noqa: PTH100 - may hold globs
 
     @property
     def _gather(self) -> dict[str, Any]:
         """What batch and stream gather by."""
         times = {"time": self.time, "window": self.window, "origin": self.origin}
-        return {**times, "key_groups": self.key_groups, "hash": self.hash_}
+        return {**times, "time_zone": self.time_zone, "key_groups": self.key_groups, "hash": self.hash_}
 
     def _batch(
-        self, spark: SparkSession, described: Topology, options: dict[str, Any], say: Callable[[str], None]
+        self,
+        spark: SparkSession,
+        described: Topology,
+        logs: dict[str, str],
+        out: Any,
+        options: dict[str, Any],
+        say: Callable[[str], None],
     ) -> None:
         from keyshift.spark_stats import collect, read_log
         from keyshift.spark_stats.collect import refuse
         from keyshift.spark_stats.output import replace_file
 
-        events = read_log(spark, self._place, format=self.format_, schema=self.schema)
-        with collect(events, described, **self._gather) as found:
+        frames = {n: read_log(spark, path, format=self.format_, schema=self.schema) for n, path in logs.items()}
+        with collect(frames if described.logs else frames[""], described, **self._gather) as found:
             say("counting tuples")
             rejected = found.rejected_counts()
             if self.strict:
                 refuse(rejected)
             say("writing the tables")
-            found.write(self.out, **options, keys=self.keys or ())
+            found.write(out, **options, keys=self.keys or ())
             if self.transitions is not None:
                 matrix = found.transitions(self.transitions, most=options["nodes"])
-                replace_file(self.out / "transitions.json", json.dumps(matrix) + "\n")
+                replace_file(out / "transitions.json", json.dumps(matrix) + "\n")
 
     def _stream(
-        self, spark: SparkSession, described: Topology, options: dict[str, Any], say: Callable[[str], None]
+        self,
+        spark: SparkSession,
+        described: Topology,
+        logs: dict[str, str],
+        out: Any,
+        options: dict[str, Any],
+        say: Callable[[str], None],
     ) -> None:
         from keyshift.models.files.statistics_manifest import read_manifest
         from keyshift.spark_stats import StatsStream, read_log_stream
         from keyshift.spark_stats.output import commit, with_defaults
 
-        events = read_log_stream(spark, self._place, format=self.format_, schema=self.schema)
-        running = StatsStream(events, described, self.out, watermark=self.watermark, **self._gather)
+        events = read_log_stream(spark, logs[""], format=self.format_, schema=self.schema)
+        running = StatsStream(events, described, out, watermark=self.watermark, **self._gather)
         say("counting tuples, window by window")
         running.start().awaitTermination()
         if self.finish:
             running.finish()
-        commit(self.out, with_defaults(read_manifest(self.out), **options))
+        commit(out, with_defaults(read_manifest(out), **options))
 
 
 def _settings(conf: list[str] | None) -> dict[str, str]:

@@ -86,6 +86,7 @@ class StatisticsManifest(FileFormat):
     topology: TopologyPart
     length: Annotated[Any, Field(description="Length of a window in microseconds; null: one window")]
     origin: Annotated[Any, Field(description="Start of window 0 in microseconds since 1970")]
+    time_zone: Annotated[str | None, Field(description="Whose clocks cut the windows; null: UTC")] = None
     key_groups: Annotated[int, Field(ge=1, le=2**20, description="Key groups of every operator")]
     hash: str
     runs: Annotated[dict[FileName, RunPart], Field(description="Folders under runs/")]

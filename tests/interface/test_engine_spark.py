@@ -15,6 +15,7 @@ pytest.importorskip("pyspark")
 spark_engine = pytest.importorskip("keyshift.engines.spark")
 
 pytestmark = pytest.mark.spark
+SIGNS = (",", "\n", '"', "é", " ")
 ODD = ["a,b", "c\nd", 'e"f', "", "é", "`g`", None, *[f"w{i}" for i in range(60)]]
 
 
@@ -41,6 +42,44 @@ def test_route_is_the_tables_lookup_on_odd_keys(spark):
     plan = routed._jdf.queryExecution().toString()
     assert "Python" not in plan
     assert "BroadcastHashJoin" in plan
+
+
+@pytest.mark.slow
+def test_route_is_the_tables_lookup_on_ten_million_keys(spark):
+    """Texts with commas, newlines and quotes, and nulls; a table of 100,000 exceptions."""
+    from pyspark.sql import functions as F
+    from spark_oracle import spark_key_group
+
+    def odd(i):
+        return "k" + SIGNS[i % 5] + str(i)
+
+    count, groups, nodes = 10_000_000, 1000, 20
+    sign = F.element_at(F.array(*map(F.lit, SIGNS)), (F.col("id") % 5 + 1).cast("int"))
+    text = F.when(F.col("id") % 1009 != 0, F.concat(F.lit("k"), sign, F.col("id")))
+    events = spark.range(0, count, 1, 8).select("id", text.alias("k"))
+    rng = np.random.default_rng(0)
+    at = np.unique(rng.integers(0, count, 110_000))
+    at = at[at % 1009 != 0][:100_000]
+    table = ks.RoutingTable(np.arange(at.size), rng.integers(0, nodes, at.size))
+    labels = [odd(i) for i in at.tolist()]
+    routed = spark_engine.route(events, table, key="k", nodes=nodes, labels=labels, key_groups=groups)
+    plan = routed._jdf.queryExecution().executedPlan().toString()
+    assert "Python" not in plan
+    homes = placement("ranges", groups, nodes)
+    position = np.full(count, -1)
+    position[at] = np.arange(at.size)
+    seen = 0
+    for first in range(0, count, count // 4):
+        part = routed.where(f"id >= {first} and id < {first + count // 4}")
+        found = part.select("id", "node", F.pmod(F.xxhash64("k"), F.lit(groups)).cast("int").alias("group")).toPandas()
+        home = homes[found["group"].to_numpy()]
+        entry = position[found["id"].to_numpy()]
+        expected = np.where(entry >= 0, table.lookup(np.maximum(entry, 0), home), home)
+        np.testing.assert_array_equal(found["node"], expected)
+        seen += len(found)
+        for i, group in found[["id", "group"]].iloc[1:200].itertuples(index=False):  # the hash is what it is said to be
+            assert i % 1009 == 0 or group == spark_key_group(odd(i), groups)
+    assert seen == count
 
 
 def test_numbers_assignments_and_solutions(spark):

@@ -141,7 +141,8 @@ def test_windows_become_periods_and_transitions(spark):
     rows = [(h, f"u{i % 7}", i % 3, 1) for h, n in enumerate([4, 8, 12, 0, 12]) for i in range(n)]
     events = spark.createDataFrame(rows, "hour int, user string, page long, size int")
     with collect(events, CHAIN, time="timestamp_seconds(3600 * hour)", window="1 hour", key_groups=4) as stats:
-        series = list(stats.workloads(nodes=3))
+        series = list(stats.workloads(nodes=3, draining=[2]))
+        assert series[-1].draining.tolist() == [False, False, True]
         assert [w.load.sum() / 2 for w in series] == [4, 8, 12, 0, 12]
         whole = stats.workload(nodes=3)
         np.testing.assert_array_equal(series[-1].state, whole.state)

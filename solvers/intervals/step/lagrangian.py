@@ -41,7 +41,8 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     Notes
     -----
     That the bound is tight rests on the state kept being concave in the number of intervals, for which there is
-    evidence (millions of instances) and no proof. Nothing returned here relies on it.
+    evidence (millions of instances) and no proof. Nothing returned here relies on it. The price that proves the bound, in
+    units of state, is in ``details["price"]``.
     """
     m, most = problem.workload.key_groups, problem.nodes_after
     # Prices times intervals must fit 64 bits beside the state itself.
@@ -49,7 +50,7 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     run = _Pass(problem, kept.prefix)
     low, high = 0, kept.total + 1
     best, first = run(0)
-    upper, passes = best, 1
+    upper, passes, cheapest = best, 1, 0
     searched = first.size - 1 > most
     found: IntArray | None = None if searched else first
     if searched:
@@ -57,7 +58,8 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
             price = (low + high) // 2
             value, cuts = run(price)
             passes += 1
-            upper = min(upper, value + price * most)
+            if value + price * most < upper:
+                upper, cheapest = value + price * most, price
             if cuts.size - 1 > most:
                 low = price
             else:
@@ -69,5 +71,6 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     if found.size - 1 > most:  # ties at the highest price
         return Answer(None, bound, budget.why, "the time limit was reached before a price led to few enough intervals")
     assignment = answer_from_cuts(problem, found, kept)
+    details = {"passes": passes, "intervals": found.size - 1, "price": cheapest / kept.scale}
     done = budget.why if searched and high - low > 1 else "completed"
-    return Answer(assignment, bound, done, details={"passes": passes, "intervals": found.size - 1})
+    return Answer(assignment, bound, done, details=details)

@@ -1,0 +1,1 @@
+"""Certificates: proofs that a stranger can check with `verify.py` alone. Begin with `certificate.py`, then `verify.py`."""

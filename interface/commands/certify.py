@@ -1,0 +1,50 @@
+"""keyshift certify: an answer with its proof, in one file that anybody can check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keyshift.commands import common, options
+from keyshift.models import Solution
+
+
+def certify(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="A workload, which is solved first; or a solution's file.")],
+    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    method: options.MethodOption = None,
+    time_limit: common.TimeOption = None,
+    seed: common.SeedOption = 0,
+    seconds: Annotated[float, typer.Option(help="For the search for a proof.")] = 60.0,
+    out: Annotated[Path, typer.Option(help="The certificate's file.")] = Path("certificate.json"),
+) -> None:
+    """Solve a problem and write the answer with its proof to a file that verify.py checks. Exit code 0: all is proven.
+
+    The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
+    """
+    from keyshift.certificates.certificate import certify as made
+
+    common.expect_places(out)
+    solution = _solution(context, path, problem, method, time_limit, seed)
+    certificate = made(solution, out, seconds=seconds)
+    common.console().print(f"{certificate}\nwritten to {out}", markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(0 if certificate.complete else 1)
+
+
+def _solution(
+    context: typer.Context, path: Path, problem: str, method: str | None, time_limit: float | None, seed: int
+) -> Solution:
+    from keyshift.models.files.schema import read_json
+    from keyshift.models.files.solution import SolutionFile, read_solution
+    from keyshift.solving import solve
+
+    if path.suffix == ".json" and path.is_file():
+        content = read_json(path)
+        if isinstance(content, dict) and content.get("format") == SolutionFile.kind:
+            return read_solution(path)
+    posed = common.read_problem(path, problem, context.args)
+    with common.progress(f"{posed.name}: solving") as watch:
+        return solve(posed, method, time_limit=time_limit, seed=seed, watch=watch)

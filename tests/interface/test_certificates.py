@@ -1,0 +1,250 @@
+"""Certificates against the truth by trying everything, against tampering, and under every Python there is."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import random
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hostile.solving import MODULES, spec_of
+from typer.testing import CliRunner
+
+import keyshift as ks
+from keyshift.certificates import verify
+from keyshift.cli import application
+
+PROGRAM = Path(verify.__file__)
+ROUNDING = Fraction(1, 10**8)
+SMALL = {
+    "key-group-allocation": ("madsen-allocation", {"nodes": 4, "key_groups": 32, "max_migrations": 3}),
+    "collocated-allocation": ("madsen-collocation", {"nodes": 3, "key_groups": 18}),
+    "mclb": ("guo-mclb", {"nodes": 3, "key_groups": 10, "windows": 3}),
+    "movement-within-limits": ("hard-movement", {"kind": "giant"}),
+    "key-splitting": ("hard-splitting", {"kind": "giant", "messages": 500}),
+    "key-placement": ("hard-placement", {"kind": "giant"}),
+    "mixed-routing": ("hard-routing", {"kind": "ties"}),
+    "interval-migration": ("hard-step", {"kind": "giant"}),
+    "migration-sequence": ("hard-sequence", {"kind": "giant"}),
+    "migration-policy": ("hard-policy", {"kind": "giant"}),
+}
+
+
+@pytest.fixture(scope="module", params=SMALL)
+def certified(request):
+    family, parameters = SMALL[request.param]
+    ((_, problem),) = ks.family(family, **parameters, count=1)
+    solution = ks.solve(problem, time_limit=5)
+    return solution, ks.certify(solution, seconds=20)
+
+
+def refused(record) -> bool:
+    """Whether the checker refuses a record, in one sentence and never with a traceback."""
+    try:
+        verify.verified(record)
+    except verify.Refused:
+        return True
+    except verify.NOT_READABLE:
+        return True
+    return False
+
+
+def holds(name: str, index: int, seed: int) -> int:
+    """1 if there was a certificate to hold against the truth."""
+    spec = spec_of(name, seed, index)
+    truth, problem = MODULES[name].Truth(spec), MODULES[name].build(spec)
+    truth.find()
+    solution = ks.solve(problem, time_limit=2)
+    try:
+        c = ks.certify(solution, seconds=5)
+    except ks.InputError:  # nothing to certify, or only by the rounding of floats
+        return 0
+    if solution.status == "infeasible":
+        assert truth.best is None or not c.complete, (name, index)
+        return 1
+    assert truth.loose is not None
+    assert c.value >= truth.loose * (1 - ROUNDING), (name, index)
+    if c.bound:
+        assert c.bound <= truth.best + ROUNDING * max(truth.unit, truth.best), (name, index, c)
+    return 1
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_brute_force_agrees(name):
+    assert sum(holds(name, index, 41) for index in range(4)) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODULES)
+def test_brute_force_agrees_a_thousand_times(name):
+    assert sum(holds(name, index, 42) for index in range(1000)) > 400
+
+
+def test_what_is_claimed_is_proven(certified):
+    solution, c = certified
+    assert float(c.value) == pytest.approx(solution.objective, rel=1e-6, abs=1e-9)
+    assert not refused(json.loads(json.dumps(c.record)))
+    assert c.complete, c.word
+
+
+def falsified(record, rng):
+    """The record with one thing changed that makes it wrong: a claim, a decision, a branch, all prices of a leaf."""
+    made = copy.deepcopy(record)
+    claim, proof = made["claim"], made["proof"]
+    tree = proof.get("tree", [])
+    what = rng.choice(["value up", "value down", "bound", "assignment", *(["branch", "prices"] if tree else [])])
+    step = Fraction(rng.choice([1, 1, 2, 7]), rng.choice([1, 10**3, 10**9]))
+    if what == "value up":
+        claim["value"] = str(Fraction(claim["value"]) + step)
+    elif what == "value down":
+        claim["value"] = str(max(Fraction(0), Fraction(claim["value"]) - step))
+        claim["bound"] = str(min(Fraction(claim["bound"]), Fraction(claim["value"])))
+        what = what if Fraction(claim["value"]) != Fraction(record["claim"]["value"]) else "nothing"
+    elif what == "bound":  # above the value: no bound can be there
+        claim["bound"] = str(Fraction(claim["value"]) + step)
+    elif what == "assignment":
+        what = what if _changed(made, rng) else "nothing"
+    elif what == "branch":
+        del tree[rng.randrange(len(tree))]
+    else:
+        leaf = rng.choice([node for node in tree if "prices" in node])
+        leaf["prices"] = [0] * len(leaf["prices"])
+    return what, made
+
+
+def _changed(made, rng):
+    """Change one decision so that the value is another, or a rule is broken."""
+    rows = made["assignment"]
+    rows = rows["table"][0] if isinstance(rows, dict) else rows
+    while isinstance(rows[0], list):
+        rows = rng.choice(rows)
+    k = rng.randrange(len(rows))
+    rows[k] = max(0, rows[k] + rng.choice([-1, 1]))
+    case = verify.CASES[made["problem"]](made["instance"])
+    try:
+        return case.value(made["assignment"]) != Fraction(made["claim"]["value"])
+    except (verify.Refused, IndexError):
+        return True
+
+
+def test_tampering_is_refused(certified):
+    _, c = certified
+    if not c.bound:
+        pytest.skip("the optimum is 0: there is no bound to tamper with")
+    rng = random.Random(7)
+    accepted, seen = [], 0
+    while seen < 100:  # ten problems: a thousand
+        what, made = falsified(c.record, rng)
+        if what == "nothing":
+            continue
+        seen += 1
+        if not refused(made):
+            accepted.append((what, made["claim"]))
+    assert accepted == []
+
+
+def test_a_number_changed_anywhere_proves_nothing_false(certified):
+    _, c = certified
+    rng = random.Random(3)
+    for _ in range(30):
+        made = copy.deepcopy(c.record)
+        places = [(parent, key) for parent, key in _numbers(made)]
+        parent, key = rng.choice(places)
+        parent[key] = max(0, parent[key] + rng.choice([-1, 1])) if type(parent[key]) is int else "7/3"
+        if refused(made):
+            continue
+        case = verify.CASES[made["problem"]](made["instance"])
+        if isinstance(case, verify.PlacedCase) and case.places**case.size <= verify.MOST_LISTED:
+            case.try_all(Fraction(made["claim"]["bound"]))  # raises where it is false
+
+
+def _numbers(node):
+    items = node.items() if isinstance(node, dict) else enumerate(node)
+    for key, value in items:
+        if type(value) is int or (type(value) is str and value and set(value) <= set("-/0123456789")):
+            yield node, key
+        elif isinstance(value, dict | list):
+            yield from _numbers(value)
+
+
+def test_another_instance_is_refused(certified):
+    solution, c = certified
+    family, parameters = SMALL[solution.problem.name]
+    *_, (_, other) = ks.family(family, **parameters, count=3)
+    swapped = {**c.record, "instance": ks.certify(ks.solve(other, time_limit=2), seconds=1).record["instance"]}
+    assert swapped["instance"] == c.record["instance"] or refused(swapped)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{", "3", '{"format": "keyshift-certificate"}', "[" * 100_000, '{"format": "keyshift-certificate", "version": true}',
+     '{"format": "keyshift-certificate", "version": 1, "problem": [], "instance": 1}', "1e999", "NaN", "1" * 5000, "\x00"],
+)  # fmt: skip
+def test_a_damaged_file_ends_in_one_sentence(content, tmp_path):
+    file = tmp_path / "c.json"
+    file.write_text(content)
+    run = subprocess.run([sys.executable, "-I", "-S", PROGRAM, file], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr == ""
+    assert run.stdout.startswith("not proven: ")
+    assert run.stdout.count("\n") == 1
+
+
+def test_bytes_that_are_no_text_and_files_that_are_not_there(tmp_path):
+    file = tmp_path / "c.json"
+    file.write_bytes(b"\xff\xfe\x00")
+    assert verify.check_file(str(file))[1].startswith("not proven: ")
+    assert verify.check_file(str(tmp_path / "none.json")) == (
+        False,
+        "not proven: the file cannot be read (No such file or directory)",
+    )
+
+
+def test_the_checker_is_one_short_file_of_the_standard_library():
+    tree = ast.parse(PROGRAM.read_text())
+    imported = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
+    imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported == {"json", "sys", "collections", "fractions", "itertools", "math"}
+    assert imported <= sys.stdlib_module_names
+    assert not {"eval", "exec", "float", "__import__", "compile"} & {
+        node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    } - {"float"}  # floats are only shown
+    assert len(PROGRAM.read_text().splitlines()) <= 1150
+
+
+@pytest.mark.parametrize("python", ["python3.11", "python3.12", "python3.13"])
+def test_it_runs_alone_under_every_python(python, certified, tmp_path):
+    found = sorted(Path.home().glob(f".pyenv/versions/{python.removeprefix('python')}*/bin/{python}"))
+    program = str(found[0]) if found else python
+    try:
+        subprocess.run([program, "--version"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip(f"there is no {python}")
+    _, c = certified
+    c.save(tmp_path / "c.json")
+    run = subprocess.run([program, "-I", "-S", PROGRAM, tmp_path / "c.json"], capture_output=True, text=True)
+    assert (run.returncode, run.stdout.strip(), run.stderr) == (0, f"proven: {c.proven}", "")
+
+
+def test_the_shell_certifies_and_verifies(tmp_path):
+    shell, app = CliRunner(), application()
+    w = ks.Workload(load=[6, 3, 2, 1], state=[9, 2, 2, 1], current=[0, 0, 0, 1], nodes=2, home=[0, 0, 0, 1])
+    ks.write_workload(w, tmp_path / "w.json")
+    out = tmp_path / "c.json"
+    made = shell.invoke(
+        app, ["certify", str(tmp_path / "w.json"), "-p", "mixed-routing", "--theta-max", "0.1", "--out", str(out)]
+    )
+    assert made.exit_code == 0, made.output
+    assert "no assignment has less" in made.output
+    assert shell.invoke(app, ["verify", str(out)]).exit_code == 0
+    record = json.loads(out.read_text())
+    record["claim"]["value"] = 1
+    out.write_text(json.dumps(record))
+    said = shell.invoke(app, ["verify", str(out), "--json"])
+    assert said.exit_code == 1
+    assert json.loads(said.output)["proven"] is False

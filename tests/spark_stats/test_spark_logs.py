@@ -1,0 +1,180 @@
+"""What people have: many operators, several logs, days by the clocks of a place, other file systems, keys with lasting numbers."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+import keyshift as ks
+from keyshift.cli import main
+from keyshift.models import InputError
+from keyshift.models.files.statistics import read_statistics
+from keyshift.spark_stats import Operator, StatsStream, Topology, collect, collect_keys, fetch
+from keyshift.spark_stats.windows import Windows
+
+pytestmark = pytest.mark.spark
+
+
+def test_forty_operators_and_why_each_refuses(spark):
+    log = spark.range(60).selectExpr("id as k")
+    chain = Topology([Operator(f"o{i}", key=f"if(k % {i + 2} = 0, null, k)") for i in range(40)], [("o3", "o39")])
+    with collect(log, chain, key_groups=2) as stats:
+        refused = stats.rejected_by_operator.toPandas().set_index("operator")["rows"]
+        assert refused.to_dict() == {f"o{i}": len(range(0, 60, i + 2)) for i in range(40)}
+        assert stats.rejected_counts() == {"null key": sum(any(k % (i + 2) == 0 for i in range(40)) for k in range(60))}
+        w = stats.workload(nodes=2)
+    assert w.load.reshape(40, 2).sum(axis=1).tolist() == [60 - len(range(0, 60, i + 2)) for i in range(40)]
+    assert w.traffic.sum() == sum(k % 5 > 0 and k % 41 > 0 for k in range(60))
+    with pytest.raises(InputError, match="1 to 200 operators, this one has 201"):
+        Topology([Operator(f"o{i}", key="k") for i in range(201)])
+
+
+def test_days_by_the_clocks_of_a_place(spark, tmp_path):
+    hours = pd.date_range("2022-10-28T22:00Z", periods=73, freq="h")  # in Berlin: days of 24, 25, 24 hours
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "a.json").write_text("\n".join(json.dumps({"ts": str(hour), "k": 1}) for hour in hours))
+    setting = {"time": "ts", "window": "1 day", "time_zone": "Europe/Berlin", "key_groups": 1}
+    one = Topology([Operator("a", key="k")])
+    schema = "ts timestamp, k int"
+    with collect(spark.read.schema(schema).json(str(tmp_path / "log")), one, **setting) as stats:
+        assert [w.load.sum() for w in stats.workloads(nodes=1)] == [24, 25, 24]
+        first = stats.arrivals.orderBy("window_start").first()["window_start"]
+        assert first.timestamp() == hours[0].timestamp()
+    stream = StatsStream(spark.readStream.schema(schema).json(str(tmp_path / "log")), one, tmp_path / "out", **setting)
+    stream.start().awaitTermination()
+    stream.finish()
+    assert read_statistics(tmp_path / "out", nodes=1).load.ravel().tolist() == [24, 25, 24]
+    with pytest.raises(InputError, match="statistics of another time_zone: 'Europe/Berlin', not None"):
+        StatsStream(
+            spark.readStream.schema(schema).json(str(tmp_path / "log")),
+            one,
+            tmp_path / "out",
+            time="ts",
+            window="1 day",
+        )
+    assert Windows.of("1 week", "2024-01-01", "America/New_York").start_of(0).isoformat() == "2024-01-01T05:00:00+00:00"
+    for wrong, message in (
+        ({"window": "1 hour"}, "only whole days and weeks"),
+        ({"time_zone": "Berlin"}, "not one of"),
+    ):
+        with pytest.raises(InputError, match=message):
+            collect(spark.range(1).selectExpr("now() as ts", "id as k"), one, **{**setting, **wrong})
+
+
+def test_each_operator_may_have_its_log(spark, tmp_path, capsys):
+    orders = spark.createDataFrame(
+        [("a", 2.5, 10), ("b", 1.0, 20), (None, 1.0, 30)], "user string, price double, ts long"
+    )
+    clicks = spark.range(6).selectExpr("concat('p', id % 3) as page", "id as user", "id * 10 as ts")
+    topology = Topology(
+        [
+            Operator("revenue", key="user", cost="price", log="orders"),
+            Operator("hits", key="page", log="clicks"),
+            Operator("visits", key="user", log="clicks"),
+        ],
+        [("hits", "visits")],
+    )
+    assert Topology.from_dict(topology.to_dict()) == topology
+    with collect({"clicks": clicks, "orders": orders}, topology, time="ts", window="1 hour", key_groups=4) as stats:
+        w = stats.workload(nodes=2)
+        assert w.load.reshape(3, 4).sum(axis=1).tolist() == [3.5, 6, 6]
+        assert stats.rejected_by_operator.toPandas().to_numpy().tolist() == [["revenue", "null key", 1]]
+        assert {row["key"]: row["load"] for row in stats.keys("revenue").frame.collect()} == {"a": 2.5, "b": 1.0}
+        assert {row["key"]: row["load"] for row in stats.keys("hits").frame.collect()} == {"p0": 2, "p1": 2, "p2": 2}
+    for given, message in (
+        (orders, "one for each of orders, clicks"),
+        ({"orders": orders}, "the operators read orders, clicks"),
+    ):
+        with pytest.raises(InputError, match=message):
+            collect(given, topology)
+    with pytest.raises(InputError, match="they read different logs"):
+        Topology(topology.operators, [("revenue", "hits")])
+    with pytest.raises(InputError, match="operator 'x' names no log, and 'revenue' does"):
+        Topology([topology.operators[0], Operator("x", key="k")])
+
+    orders.write.parquet(str(tmp_path / "orders"))
+    clicks.write.json(str(tmp_path / "clicks"))
+    (tmp_path / "t.yaml").write_text(json.dumps(topology.to_dict()))
+    line = ["stats", f"orders={tmp_path}/orders", f"clicks={tmp_path}/clicks", "--topology", str(tmp_path / "t.yaml")]
+    assert main([*line, "--key-groups", "4", "--nodes", "2", "--keys", "visits", "--out", str(tmp_path / "out")]) == 0
+    assert ks.read_workload(tmp_path / "out").load.reshape(3, 4).sum(axis=1).tolist() == [3.5, 6, 6]
+    assert len(pd.read_parquet(next((tmp_path / "out" / "runs").iterdir()) / "keys")) == 6
+    capsys.readouterr()
+    assert main([line[0], line[1], *line[3:], "--out", str(tmp_path / "none")]) == 2
+    assert "give NAME=PATH for each of orders, clicks" in " ".join(capsys.readouterr().err.split())
+
+
+def test_batch_and_stream_count_the_same_keys(spark, tmp_path):
+    """A streaming log goes through Spark's own state, window by window."""
+    log = spark.range(300).selectExpr(
+        "timestamp_seconds(60 * id) as ts", "concat('u,', id % 7) as user", "id % 5 as page"
+    )
+    log.repartition(4).write.json(str(tmp_path / "log"))
+    one, schema = Topology([Operator("a", key="user", cost="page + 0.5")]), "ts timestamp, user string, page long"
+    setting = {"time": "ts", "window": "1 hour", "key_groups": 4}
+    batch = collect_keys(spark.read.schema(schema).json(str(tmp_path / "log")), one, **setting).by_window.toPandas()
+    events = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(tmp_path / "log"))
+    stream = collect_keys(events, one, number=0, **setting).by_window.writeStream.outputMode("complete")
+    stream.format("memory").queryName("keys").trigger(availableNow=True).start().awaitTermination()
+    order = ["window", "key"]
+    pd.testing.assert_frame_equal(
+        spark.table("keys").toPandas().sort_values(order, ignore_index=True),
+        batch.sort_values(order, ignore_index=True),
+    )
+
+
+def test_logs_and_statistics_on_another_file_system_of_hadoops(spark, tmp_path, capsys):
+    for name in ("in", "out"):
+        (tmp_path / name).mkdir()
+        spark.conf.set(f"fs.viewfs.mounttable.shop.link./{name}", (tmp_path / name).as_uri())
+    rows = spark.range(90).selectExpr("timestamp_seconds(60 * id) as ts", "id % 7 as k")
+    rows.write.parquet("viewfs://shop/in/log")
+    (tmp_path / "t.yaml").write_text("operators: [{name: a, key: k}]\n")
+    line = [
+        "stats",
+        "viewfs://shop/in/log",
+        "--format",
+        "parquet",
+        "--topology",
+        str(tmp_path / "t.yaml"),
+        "--time",
+        "ts",
+    ]
+    line += ["--window", "1 hour", "--key-groups", "4", "--nodes", "2", "--json", "--out"]
+    assert main([*line, "viewfs://shop/out/s"]) == 0
+    assert main([*line, (tmp_path / "here").as_uri()]) == 0
+    fetched = fetch(spark, "viewfs://shop/out/s", tmp_path / "fetched")
+    here, there = ks.read_workload(tmp_path / "here"), ks.read_workload(fetched)
+    assert there.load.tolist() == here.load.tolist()
+    assert there.load.sum() == 90
+    assert main([*line, "viewfs://shop/out/s"]) == 0  # once more: the same windows, and the old run is gone
+    assert len(list((tmp_path / "out" / "s" / "runs").glob("[!.]*"))) == 1
+    capsys.readouterr()
+    (tmp_path / "out" / "mine").mkdir()
+    (tmp_path / "out" / "mine" / "letter.txt").write_text("dear")
+    assert main([*line, "viewfs://shop/out/mine"]) == 2
+    assert "holds no statistics: it is not written to" in " ".join(capsys.readouterr().err.split())
+    assert main([*line, "viewfs://shop/nowhere/s"]) == 2
+    assert main([*line, "nosuch://shop/s"]) == 2
+    assert "nosuch" in capsys.readouterr().err
+    with pytest.raises(InputError, match="is there already"):
+        fetch(spark, "viewfs://shop/out/s", tmp_path / "fetched")
+
+
+def test_numbers_of_keys_last(spark, tmp_path):
+    log = spark.createDataFrame(
+        [(0, "b,c"), (0, "d\ne"), (0, "a"), (1, "a"), (1, "0"), (2, "b,c")], "hour int, k string"
+    )
+    one = Topology([Operator("a", key="k")])
+
+    def numbers(window, folder):
+        keys = collect_keys(log, one, time="timestamp_seconds(3600 * hour)", window="1 hour", number=window)
+        return {row["key"]: row["number"] for row in keys.numbered(tmp_path / folder).collect()}
+
+    first = {"a": 0, "b,c": 1, "d\ne": 2}
+    assert [numbers(0, "n"), numbers(1, "n"), numbers(2, "n")] == [first, {"a": 0, "0": 3}, {"b,c": 1}]
+    assert (numbers(0, "n"), numbers(0, "other")) == (first, first)  # asked again, and begun anew
+    (tmp_path / "n" / "numbers-000001" / "_SUCCESS").unlink()  # as a job that was killed leaves it
+    assert numbers(1, "n") == {"a": 0, "0": 3}
