@@ -82,7 +82,8 @@ class SolveTask:
     def row(self, solution: Solution, wall: float) -> Row:
         """The row of a solution."""
         worst = max(solution.violations, key=lambda v: v.amount, default=None)
-        offered = None if solution.offered is None else solution.problem.check(solution.offered).objective
+        offered = None if solution.offered is None else solution.problem.check(solution.offered)
+        metrics = solution.metrics if offered is None else offered.metrics
         kept = solution.assignment
         return {
             **self._head(),
@@ -91,14 +92,14 @@ class SolveTask:
             "objective": finite(solution.objective),
             "bound": finite(solution.bound),
             "tolerance": solution.tolerance or 0.0,
-            "offered": finite(offered),
+            "offered": None if offered is None else finite(offered.objective),
             "violations": len(solution.violations),
             "worst_violation": None if worst is None else str(worst),
             "same_problem": solution.problem is self.problem,
             "seconds": solution.seconds,
             "wall": wall,
             "message": solution.message,
-            "metrics": {name: finite(value) for name, value in solution.metrics.items()},
+            "metrics": {name: finite(value) for name, value in metrics.items()},
             "assignment": None if kept is None or kept.size > MOST_KEPT else kept.tolist(),
         }
 
