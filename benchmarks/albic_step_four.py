@@ -11,7 +11,6 @@ weighs what it takes of the tighter limit.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -48,29 +47,25 @@ def instance(rng: np.random.Generator, limits: str) -> ks.CollocatedAllocation:
         load=rng.integers(1, 30, p), state=rng.integers(1, 6, p), current=current, nodes=n, draining=draining,
         traffic=traffic, operator=(np.arange(p) >= half).astype(int),
     )  # fmt: skip
-    number = int(rng.integers(2, 7)) if limits in ("number", "both") else None
-    cost = float(rng.integers(4, 20)) if limits in ("cost", "both") else None
+    number = int(rng.integers(2, 7)) if limits != "cost" else None
+    cost = float(rng.integers(4, 20)) if limits != "number" else None
     return ks.CollocatedAllocation(w, max_load_distance=30, max_migrations=number, max_migration_cost=cost)
 
 
 def proven(statement: AllocationCpSat, cost: np.ndarray) -> tuple[str, IntArray | None]:
     """The cheapest of the plans of least distance, if that is proven in time; "open" or "infeasible" without one."""
     first = cpsat.minimise(statement.model, Budget(SECONDS))
-    if first.termination == "infeasible":
-        return "infeasible", None
     if first.termination != "optimal":
-        return "open", None
+        return "infeasible" if first.termination == "infeasible" else "open", None
     statement.model.add(statement.d <= int(first.solver.value(statement.d)))
     terms: list[Any] = [int(cost[k, i]) * x for (k, i), x in statement.x.items()]
     statement.model.minimize(sum(terms))
     second = cpsat.minimise(statement.model, Budget(SECONDS))
-    if second.termination != "optimal":
-        return "open", None
-    return "proven", statement.assignment(second.solver.value)
+    return ("proven", statement.assignment(second.solver.value)) if second.termination == "optimal" else ("open", None)
 
 
-def compare(problem: ks.CollocatedAllocation, seed: int, counts: Counter[str]) -> None:
-    """One invocation: steps 1 to 3 as ALBIC does them, step 4 three times."""
+def invocation(problem: ks.CollocatedAllocation, seed: int) -> dict[str, bool]:
+    """What is true of one invocation: steps 1 to 3 as ALBIC does them, step 4 three times."""
     measured = problem.load_model.measured(problem.workload)
     together, apart = split_by_place(score(measured, 1.5), measured.current)
     rng = np.random.default_rng(seed)
@@ -78,55 +73,41 @@ def compare(problem: ks.CollocatedAllocation, seed: int, counts: Counter[str]) -
     percent = float(measured.last_load.sum()) / problem.kept_capacity / 100
     partitions = albic.partition(problem, measured, together, float(rng.choice([25, 60, 120])) * percent, seed)
     demand = None if pair is None else albic.demanded(problem, measured, partitions, pair)
-    counts["invocations"] += 1
-    counts["with a pinned pair"] += demand is not None
-    counts["with sets"] += bool(partitions)
+    counted = {"invocations": True, "with a pinned pair": demand is not None, "with sets": bool(partitions)}
     made = albic.contracted(problem, measured, partitions, demand)
     step = albic.step_four(problem, measured, partitions, demand)
     cost = rng.integers(0, MOST_COST, (measured.key_groups, measured.nodes))
     said, plan = proven(StepFourCpSat(step), cost)
     if made is None:
-        counts[
-            "the demand alone breaks a limit: both say so" if said == "infeasible" else "ONLY CONTRACTED REFUSES"
-        ] += 1
-        return
+        both = "the demand alone breaks a limit: both say so"
+        return {**counted, both if said == "infeasible" else "ONLY CONTRACTED REFUSES": True}
     program, unit = made
     summed = np.zeros((program.workload.key_groups, measured.nodes))
     np.add.at(summed, unit, cost)
     other_said, chosen = proven(AllocationCpSat(program), summed)
     if "open" in (said, other_said):
-        counts["not both proven in time"] += 1
-        return
+        return {**counted, "not both proven in time": True}
     if plan is None or chosen is None:
-        counts["both infeasible" if plan is chosen is None else "ONE INFEASIBLE"] += 1
-        return
-    other = chosen[unit]
-    counts["both proven"] += 1
-    distance = step.allocation.objective
-    counts["same distance"] += bool(np.isclose(distance(plan), distance(other), rtol=1e-9, atol=1e-9))
-    counts["same plan"] += bool((plan == other).all())
-    counts["declared nearer to balance"] += bool(distance(plan) < distance(other) - 1e-9)
+        return {**counted, "both infeasible" if plan is chosen else "ONE INFEASIBLE": True}
     found = albic.plan_under(problem, measured, partitions, demand, Budget(), seed, 15)
-    same = found is not None and distance(found) <= distance(other) + 1e-9
-    counts["ALBIC's own search finds the contracted optimum"] += same
+    distance = step.allocation.objective
+    declared, other = distance(plan), distance(chosen[unit])
+    return {
+        **counted, "both proven": True, "same distance": bool(np.isclose(declared, other, rtol=1e-9, atol=1e-9)),
+        "same plan": bool((plan == chosen[unit]).all()), "declared nearer to balance": declared < other - 1e-9,
+        "ALBIC's own search finds the contracted optimum": found is not None and distance(found) <= other + 1e-9,
+    }  # fmt: skip
 
 
 def invocations(page: Page) -> None:
     """Invocations, by the kind of limit."""
-    rows, most = [], 20 if page.quick else page.given.invocations
-    for limits, share in (("number", 0.4), ("cost", 0.4), ("both", 0.2)):
-        counts: Counter[str] = Counter()
-        for case in range(round(most * share)):
-            compare(instance(np.random.default_rng([case, len(limits)]), limits), case, counts)
-        rows.append({"limit on": limits, **counts})
-    page.table(pd.DataFrame(rows).fillna(0).set_index("limit on").T.rename_axis("what").reset_index(), "invocations")
+    most = 20 if page.quick else page.given.invocations
+    rows = [{"limit on": limits, **invocation(instance(np.random.default_rng([case, len(limits)]), limits), case)}
+            for limits, share in (("number", 0.4), ("cost", 0.4), ("both", 0.2)) for case in range(round(most * share))]  # fmt: skip
+    counts = pd.DataFrame(rows).groupby("limit on", sort=False).agg(lambda held: held.eq(True).sum())
+    page.table(counts.T.rename_axis("what"), "invocations")
 
 
 if __name__ == "__main__":
-    run(
-        "albic_step_four",
-        "ALBIC's step 4, declared and contracted",
-        __doc__,
-        (invocations,),
-        invocations={"type": int, "default": 500},
-    )
+    parts, options = (invocations,), {"invocations": {"type": int, "default": 500}}
+    run("albic_step_four", "ALBIC's step 4, declared and contracted", __doc__, parts, **options)

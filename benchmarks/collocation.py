@@ -8,15 +8,14 @@ Loads, load distances, maxLD = 10 and maxPL = 25 are percentage points of a node
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 
 import collocation_streams as streams
 import numpy as np
 import pandas as pd
-from page import Page, grid, lines, plots, run
+from page import Page, best_of, cases, each, run
 
 import keyshift as ks
 from keyshift.figures.replay import panels
@@ -27,30 +26,24 @@ from keyshift.models.families.collocation import BUSY, madsen_collocation, synth
 FAST = {"finish": False, "search_steps": 100_000, "bound_steps": 60}
 """The exact method's search and bound, without HiGHS: for long replays."""
 POINTS = {"max_load_distance": 10.0, "distance_unit": "load"}
-PRINTED, SELECTIVE, OF_THE_MEAN = (
-    "albic, as printed",
-    "albic, sF = 20",
-    "albic, as printed, limits in percent of the mean",
-)
+PRINTED, SELECTIVE = "albic, as printed", "albic, sF = 20"
+OF_THE_MEAN = "albic, as printed, limits in percent of the mean"
+PLANNERS = {
+    "albic": {"integrated": True}, PRINTED: {"settings": {"anticipate": False}},
+    SELECTIVE: {"settings": {"score_factor": 20.0}, "integrated": True}, OF_THE_MEAN: {"settings": {"anticipate": False}},
+    "exact": {"settings": FAST, "integrated": True, "from_current": True},
+}  # fmt: skip
 SHOWN = ["collocation_factor", "load_distance", "load_index", "load_index_same_input", "migrations", "oscillations"]
 SIZES = [(20, 400, 10), (40, 800, 20), (60, 1200, 30)]
+"""Nodes, key groups, operators."""
 
 
 def planner(name: str, migrations: int = 10) -> ks.Planner:
     """COLA knows no migration limit; everybody else has ten moves a period."""
-    limited = {**POINTS, "max_migrations": migrations}
-    albic = partial(ks.Planner, "albic", label=name)
-    known = {
-        "albic": partial(albic, options=limited, integrated=True),
-        PRINTED: partial(albic, options=limited, settings={"anticipate": False}),
-        SELECTIVE: partial(albic, options=limited, settings={"score_factor": 20.0}, integrated=True),
-        OF_THE_MEAN: partial(albic, options={**limited, "distance_unit": "percent"}, settings={"anticipate": False}),
-        "cola": partial(ks.Planner, "cola", options=POINTS),
-        "exact": partial(
-            ks.Planner, "milp", label="exact", options=limited, settings=FAST, integrated=True, from_current=True
-        ),
-    }
-    return known.get(name, partial(ks.Planner, name, options=limited))()
+    options = POINTS | ({} if name == "cola" else {"max_migrations": migrations})
+    options |= {"distance_unit": "percent"} if name == OF_THE_MEAN else {}
+    method = "milp" if name == "exact" else name.partition(",")[0]
+    return ks.Planner(method, label=name, options=options, **PLANNERS.get(name, {}))
 
 
 def replayed(stream: Iterator[ks.Workload], model: ks.LoadModel, names: tuple[str, ...]) -> pd.DataFrame:
@@ -61,27 +54,21 @@ def job_table(frame: pd.DataFrame, model: ks.LoadModel) -> pd.DataFrame:
     """Means over the last tenth of the periods, and over all; how often a distance is below COLA's, how often collocation falls."""
     last = frame["period"].max() - max(1, frame["period"].nunique() // 10) + 1
     moving = model.per_tuple * frame["state_moved"] / frame["total_load"]  # a unit of state as a tuple
-    frame = frame.assign(
-        moving=moving,
-        fall=frame.groupby("method")["collocation_factor"].diff() <= -0.005,
-        failed=frame["fallback"] != "",
+    cola = frame["period"].map(frame[frame["method"] == "cola"].set_index("period")["load_distance"])
+    fall = frame.groupby("method")["collocation_factor"].diff() <= -0.005
+    below = frame["load_distance"] < cola if cola.notna().any() else np.nan
+    frame = frame.assign(moving=moving, fall=fall, failed=frame["fallback"] != "", below=below)
+    by, end = (
+        frame.groupby("method", sort=False),
+        frame[frame["period"] >= last].groupby("method", sort=False).mean(numeric_only=True),
     )
-    by, end = frame.groupby("method", sort=False), frame[frame["period"] >= last].groupby("method", sort=False)
-    cola = frame[frame["method"] == "cola"].set_index("period")["load_distance"]
-    below = by[["period", "load_distance"]].apply(
-        lambda f: (f.set_index("period")["load_distance"] < cola).sum() if len(cola) else np.nan
-    )
-    most = frame["collocation_factor"].max()
-    until = {
-        share: frame[frame["collocation_factor"] >= share * most].groupby("method")["period"].min()
-        for share in (0.9, 0.999)
-    }
-    same = end["load_index_same_input"].mean()
+    factor = frame["collocation_factor"]
+    until = {share: frame[factor >= share * factor.max()].groupby("method")["period"].min() for share in (0.9, 0.999)}
     return pd.DataFrame({
-        "periods": by.size(), "collocation_end": end["collocation_factor"].mean(), "load_index_end": end["load_index"].mean(),
-        "load_index_same_input_end": same, "index_with_moves_end": same * (1 + end["moving"].mean()),
+        "periods": by.size(), "collocation_end": end["collocation_factor"], "load_index_end": end["load_index"],
+        "load_index_same_input_end": end["load_index_same_input"], "index_with_moves_end": end["load_index_same_input"] * (1 + end["moving"]),
         "load_distance_mean": by["load_distance"].mean(), "load_distance_largest": by["load_distance"].max(),
-        "load_distance_end": end["load_distance"].mean(), "below_cola": below, "migrations": by["migrations"].mean(),
+        "load_distance_end": end["load_distance"], "below_cola": by["below"].sum(min_count=1), "migrations": by["migrations"].mean(),
         "straight_back": by["oscillations"].sum(), "fallbacks": by["failed"].sum(), "falls": by["fall"].sum(),
         "periods_to_90_percent": until[0.9], "periods_to_most": until[0.999],
     }).reindex(frame["method"].unique()).rename_axis("method").reset_index()  # fmt: skip
@@ -91,23 +78,25 @@ SAID = ["method", "collocation_end", "periods_to_most", "load_index_same_input_e
         "load_distance_largest", "below_cola", "migrations", "straight_back"]  # fmt: skip
 
 
-def real_job(page: Page, job: int, periods: int, names: tuple[str, ...], extra: pd.DataFrame | None = None) -> None:
+def compared(
+    page: Page, name: str, caption: str, frame: pd.DataFrame, model: ks.LoadModel, *extra: pd.DataFrame
+) -> None:
+    table = pd.concat([job_table(frame, model), *extra])
+    page.table(table, name, table[SAID])
+    page.figure(panels(frame, SHOWN), name, caption)
+
+
+def real_job(page: Page, job: int, periods: int, names: tuple[str, ...], *extra: pd.DataFrame) -> None:
     stream, model = streams.in_points(streams.flights(job, 5 if page.quick else periods))
-    frame = replayed(stream, model, names)
-    table = pd.concat([job_table(frame, model), extra])
-    page.table(table, f"job{job}", table[SAID])
-    page.figure(
-        panels(frame, SHOWN),
-        f"job{job}",
-        f"Real Job {job}: flights of New York 2013, nodes {BUSY:g} % busy at the start.",
-    )
+    caption = f"Real Job {job}: flights of New York 2013, nodes {BUSY:g} % busy at the start."
+    compared(page, f"job{job}", caption, replayed(stream, model, names), model, *extra)
 
 
 def job2(page: Page) -> None:
-    """Real Job 2 on the flights of New York (figure 12)."""
-    page.say(
-        "A period for each day of the last seven days' flights; 20 nodes, 200 key groups, 10 migrations; nothing is collocated at the start."
-    )
+    """Real Job 2 on the flights of New York (figure 12).
+
+    A period for each day of the last seven days' flights; 20 nodes, 200 key groups, 10 migrations; nothing is collocated at the start.
+    """
     real_job(page, 2, 150, ("albic", PRINTED, "cola", "exact"))
 
 
@@ -135,109 +124,82 @@ def busy(page: Page) -> None:
     periods, frames, tables = (4 if page.quick else 90), [], []
     for at, names in [(a, ("albic", PRINTED, "cola")) for a in (25, 50, 75, 100)] + [("any", (OF_THE_MEAN,))]:
         stream, model = streams.in_points(streams.flights(2, periods), BUSY if at == "any" else at)
-        frame = replayed(stream, model, names)
-        tables.append(job_table(frame, model).assign(busy_percent=at))
-        frames.append(frame.assign(plot=f"nodes {at} % busy at the start"))
+        frames.append(replayed(stream, model, names).assign(plot=f"nodes {at} % busy at the start"))
+        tables.append(job_table(frames[-1], model).assign(busy_percent=at))
     table = pd.concat(tables)
     page.table(table, "busy", table[["busy_percent", *SAID, "falls"]])
-    page.figure(
-        plots(pd.concat(frames[:4]), "period", "load_distance", "method", "plot", 2, size=(5, 3)),
-        "busy",
-        "Real Job 2 by load.",
-    )
+    page.draw("busy", "Real Job 2 by load.", *each(pd.concat(frames[:4]), "plot", x="period", y="load_distance", by="method"),
+              columns=2, size=(5, 3))  # fmt: skip
 
 
 def job1(page: Page) -> None:
     """Real Job 1 on Wikipedia edits (figures 6 to 9); PoTC pays a unit of load for merging a unit of state, every period."""
     periods = 6 if page.quick else 30
     planners = [ks.Planner("flux", problem="key-group-allocation", options={"max_migrations": 13})]
-    for m in (10, 13, 20, None):
-        options = {"max_migrations": m, "max_load_distance": None}
-        planners.append(ks.Planner("allocation-milp", label=f"milp, {m or 'all'}", options=options))
+    planners += [ks.Planner("allocation-milp", label=f"milp, {m or 'all'}", options={"max_migrations": m, "max_load_distance": None})
+                 for m in (10, 13, 20, None)]  # fmt: skip
     try:
         frame = ks.replay(streams.edits(periods), planners).to_frame()
     except InputError as no_data:
         page.say(f"Left out: {no_data}.")
         return
-    loads = [split_loads(w, merge_cost=1.0) for w in streams.edits(periods)]
-    potc = [{"period": t, "method": "PoTC", "load_distance_percent": 100 * np.abs(v / v.mean() - 1).max(), "migrations": 0, "oscillations": 0}
-            for t, v in enumerate(loads)]  # fmt: skip
+    loads = np.array([split_loads(w, merge_cost=1.0) for w in streams.edits(periods)])
+    distance = 100 * np.abs(loads / loads.mean(axis=1, keepdims=True) - 1).max(axis=1)
+    potc = {"period": range(len(loads)), "method": "PoTC", "load_distance_percent": distance, "migrations": 0, "oscillations": 0}  # fmt: skip
     frame = pd.concat([frame, pd.DataFrame(potc)])
     by = frame.groupby("method", sort=False)
-    table = (
-        by["load_distance_percent"]
-        .agg(load_distance_mean="mean", load_distance_max="max")
-        .join(by[["migrations", "state_moved"]].mean())
-    )
-    page.table(table.assign(**{"paused, s (2.5 s a key group)": 2.5 * table["migrations"]}).reset_index(), "job1")
-    figure, axes = grid(2, 2, (5.5, 3))
-    for column, chosen in enumerate((("flux", "milp, 13", "PoTC"), ("milp, 10", "milp, 13", "milp, 20", "milp, all"))):
-        for row, metric in enumerate(("load_distance_percent", "migrations")):
-            lines(axes[2 * row + column], frame[frame["method"].isin(chosen)], "period", metric, "method").legend(
-                fontsize=8
-            )
-    page.figure(figure, "job1", "Real Job 1: as Figures 6 to 8.")
+    table = by["load_distance_percent"].agg(load_distance_mean="mean", load_distance_max="max")
+    table = table.join(by[["migrations", "state_moved"]].mean())
+    page.table(table.assign(**{"paused, s (2.5 s a key group)": 2.5 * table["migrations"]}), "job1")
+    sets = ("flux", "milp, 13", "PoTC"), ("milp, 10", "milp, 13", "milp, 20", "milp, all")
+    page.draw("job1", "Real Job 1: as Figures 6 to 8.", *(
+        {"frame": frame[frame["method"].isin(chosen)], "x": "period", "y": metric, "by": "method"}
+        for metric in ("load_distance_percent", "migrations") for chosen in sets), columns=2, size=(5.5, 3))  # fmt: skip
 
 
 def synthetic(page: Page) -> None:
-    """Figures 10 and 11: a steady state."""
-    periods, last = (4, 2) if page.quick else (80, 20)
-    page.say(
-        f"From COLA's first plan on, as the paper advises; ALBIC has 20 migrations a period; mean over the last {last} of {periods} periods."
-    )
-    rows = []
-    for share in (0, 25, 50, 75, 100):
-        for nodes, key_groups, operators in SIZES[: 1 if page.quick else None]:
-            draw = partial(synthetic_cluster, nodes, key_groups, operators, share / 100)
-            start = ks.solve(ks.CollocatedAllocation(next(draw(1)), **POINTS), "cola").assignment
-            stream = [w.replace(current=start) for w in draw(periods)]
-            for name, part in (("albic", stream), ("cola", stream[-last - 1 :])):  # COLA has no memory here
-                end = ks.replay(part, [planner(name, 20)]).to_frame()
-                end = end[end["period"] > end["period"].max() - last]
-                rows.append({"nodes": nodes, "one_to_one": share, "method": name, "collocation_percent": 100 * end["collocation_factor"].mean(),
-                             "load_distance": end["load_distance"].mean(), "migrations": end["migrations"].mean()})  # fmt: skip
-    frame = pd.DataFrame(rows)
-    wide = frame.pivot(
-        index=["nodes", "one_to_one"], columns="method", values=["collocation_percent", "load_distance", "migrations"]
-    )
-    wide.columns = [", ".join(column) for column in wide.columns]
-    page.table(frame, "synthetic", wide.reset_index())
-    figure, axes = grid(2, frame["nodes"].nunique(), (3.7, 3.2))
-    for column, (nodes, part) in enumerate(frame.groupby("nodes")):
-        lines(axes[column], part, "one_to_one", "collocation_percent", "method").set_title(f"{nodes} nodes")
-        lines(axes[column + len(axes) // 2], part, "one_to_one", "load_distance", "method")
-    axes[0].legend()
-    page.figure(figure, "synthetic", "As Figures 10 and 11, over the share of key groups that send one to one (%).")
+    """Figures 10 and 11: a steady state.
+
+    From COLA's first plan on, as the paper advises; ALBIC has 20 migrations a period; mean over the last 20 of 80 periods (in a quick
+    run 2 of 4).
+    """
+    (periods, last), rows = (4, 2) if page.quick else (80, 20), []
+    for share, (nodes, key_groups, operators) in product((0, 25, 50, 75, 100), SIZES[: 1 if page.quick else None]):
+        draw = partial(synthetic_cluster, nodes, key_groups, operators, share / 100)
+        start = ks.solve(ks.CollocatedAllocation(next(draw(1)), **POINTS), "cola").assignment
+        stream = [w.replace(current=start) for w in draw(periods)]
+        for name, part in (("albic", stream), ("cola", stream[-last - 1 :])):  # COLA has no memory here
+            end = ks.replay(part, [planner(name, 20)]).to_frame()
+            end = end[end["period"] > end["period"].max() - last].mean(numeric_only=True)
+            rows.append({"nodes": nodes, "one_to_one": share, "method": name, "collocation_percent": 100 * end["collocation_factor"],
+                         "load_distance": end["load_distance"], "migrations": end["migrations"]})  # fmt: skip
+    values, frame = ["collocation_percent", "load_distance", "migrations"], pd.DataFrame(rows)
+    wide = frame.pivot(index=["nodes", "one_to_one"], columns="method", values=values)
+    page.table(frame, "synthetic", wide.set_axis([", ".join(column) for column in wide], axis=1))
+    frame["plot"] = frame["nodes"].map("{} nodes".format)
+    page.draw("synthetic", "As Figures 10 and 11, over the share of key groups that send one to one (%).", *(
+        plot for y in values[:2] for plot in each(frame, "plot", x="one_to_one", y=y, by="method")
+    ), columns=frame["nodes"].nunique(), size=(3.7, 3.2))  # fmt: skip
 
 
 def gap(page: Page) -> None:
-    """How far ALBIC is from the optimum: in each period of its own replay, the same problem solved exactly."""
-    (periods, seconds), rows = (3, 6) if page.quick else (16, 10), []
-    cases = {
-        "20 / 100, one to one": synthetic_cluster(20, 100, 5, 1.0, periods, seed=1), "20 / 200, Real Job 2": streams.flights(2, periods),
-        "20 / 400, one to one": synthetic_cluster(20, 400, 10, 1.0, periods, seed=3),
-        "20 / 400, half one to one": synthetic_cluster(20, 400, 10, 0.5, periods, seed=4),
+    """How far ALBIC is from the optimum: in each period of its own replay, the same problem solved exactly.
+
+    Traffic newly collocated in a period, % of all; `over_optimum`: ALBIC's remote traffic above the exact plan's, %.
+    """
+    (periods, seconds), said = (3, 6) if page.quick else (16, 10), ["ALBIC", "exact, incumbent", "exact, bound"]
+    drawn = {
+        "20 / 100, one to one": (synthetic_cluster(20, 100, 5, 1.0, periods, seed=1), ks.LoadModel()),
+        "20 / 200, Real Job 2": streams.in_points(streams.flights(2, periods)),
+        "20 / 400, one to one": (synthetic_cluster(20, 400, 10, 1.0, periods, seed=3), ks.LoadModel()),
+        "20 / 400, half one to one": (synthetic_cluster(20, 400, 10, 0.5, periods, seed=4), ks.LoadModel()),
     }  # fmt: skip
-    for case, stream in cases.items():
-        rows += [
-            {"case": case, **row}
-            for row in gaps(
-                *(streams.in_points(stream) if "Job" in case else (stream, ks.LoadModel())), periods, seconds
-            )
-        ]
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame({"case": case, **row} for case, drawn_ in drawn.items() for row in gaps(*drawn_, periods, seconds))  # fmt: skip
     by = frame.groupby("case", sort=False)
-    said = (
-        by[["ALBIC", "exact, incumbent", "exact, bound", "over_optimum"]]
-        .mean()
-        .assign(proven=by["status"].agg(lambda s: (s == "optimal").sum()))
-    )
-    page.say(
-        "Traffic newly collocated in a period, % of all; `over_optimum`: ALBIC's remote traffic above the exact plan's, %."
-    )
-    page.table(frame, "gap", said.reset_index())
-    long = frame.melt(["case", "period"], ["ALBIC", "exact, incumbent", "exact, bound"], "of", "newly collocated, %")
-    page.figure(plots(long, "period", "newly collocated, %", "of", "case", 2, size=(5, 3)), "gap", "ALBIC's gap.")
+    proven = by["status"].agg(lambda s: (s == "optimal").sum())
+    page.table(frame, "gap", by[[*said, "over_optimum"]].mean().assign(proven=proven))
+    long = frame.melt(["case", "period"], said, "of", "newly collocated, %")
+    page.draw("gap", "ALBIC's gap.", *each(long, "case", x="period", y="newly collocated, %", by="of"), columns=2, size=(5, 3))  # fmt: skip
 
 
 def gaps(
@@ -248,53 +210,39 @@ def gaps(
         w = model.measured(w if place is None else w.replace(current=place))
         problem = ks.CollocatedAllocation(w, max_migrations=10, **POINTS)
         albic = ks.solve(problem, "albic", seed=period)
-        exact = ks.solve(
-            problem, "milp", start=albic if albic.assignment is not None else None, time_limit=seconds, seed=period
-        )
         fallen = albic.assignment is None
+        exact = ks.solve(problem, "milp", start=None if fallen else albic, time_limit=seconds, seed=period)
         place = ks.solve(ks.KeyGroupAllocation(w, max_migrations=10), "flux").assignment if fallen else albic.assignment
-        gain = {name: np.nan if value is None else 100 * (problem.objective(w.current) - value) / problem.scale
-                for name, value in (("ALBIC", albic.objective), ("exact, incumbent", exact.objective), ("exact, bound", exact.bound))}  # fmt: skip
-        over = 100 * (albic.objective / exact.objective - 1) if albic.objective and exact.objective else np.nan
-        yield {
-            "period": period,
-            **gain,
-            "over_optimum": over,
-            "status": exact.status,
-            "albic_s": albic.seconds,
-            "exact_s": exact.seconds,
-        }
+        values = {"ALBIC": albic.objective, "exact, incumbent": exact.objective, "exact, bound": exact.bound}
+        now = problem.objective(w.current)
+        yield {"period": period, **{name: np.nan if value is None else 100 * (now - value) / problem.scale for name, value in values.items()},
+               "over_optimum": 100 * (albic.objective / exact.objective - 1) if albic.objective and exact.objective else np.nan,
+               "status": exact.status, "albic_s": albic.seconds, "exact_s": exact.seconds}  # fmt: skip
 
 
 def speed(page: Page) -> None:
     """Running times: one invocation from a spread start, 20 migrations; the exact method has 10 s."""
     rows = []
     for nodes, key_groups, operators in SIZES[: 1 if page.quick else None]:
-        for share in (0.5, 1.0):
-            problem = madsen_collocation(
-                seed=7, nodes=nodes, key_groups=key_groups, operators=operators, one_to_one=share
-            )
-            cpu = time.process_time()
-            albic = ks.solve(problem, "albic", seed=1)
-            cpu = time.process_time() - cpu
+        drawn = cases("madsen-collocation", seed=7, nodes=nodes, key_groups=key_groups, operators=operators, one_to_one=[0.5, 1.0])  # fmt: skip
+        for said, problem in drawn:
+            _, cpu, albic = best_of(1, ks.solve, problem, "albic", seed=1)
             exact = ks.solve(problem, "milp", start=problem.workload.current, time_limit=10, seed=1)
             percent = 100 / problem.scale
-            rows.append({"nodes": nodes, "key groups": key_groups, "one to one, %": 100 * share, "ALBIC, s": albic.seconds, "CPU, s": cpu,
+            rows.append({"nodes": nodes, "key groups": key_groups, "one to one, %": 100 * said["one_to_one"], "ALBIC, s": albic.seconds, "CPU, s": cpu,
                          "ALBIC, remote %": percent * albic.objective, "exact, s": exact.seconds, "exact, remote %": percent * exact.objective,
                          "bound, %": percent * (exact.bound or 0), "status": exact.status})  # fmt: skip
-    page.table(pd.DataFrame(rows), "speed")
+    page.table(rows, "speed")
 
 
 def hundred(page: Page) -> None:
     """A hundred periods at 20 nodes, 400 key groups, four methods."""
     draw = partial(synthetic_cluster, 20, 400, 10, 0.5)
     model = ks.LoadModel.for_share(next(draw(1)), 0.3)
-    began, cpu = time.perf_counter(), time.process_time()
-    frame = replayed(draw(5 if page.quick else 100), model, ("albic", "cola", "flux", "allocation-milp"))
-    page.say(f"{time.perf_counter() - began:.0f} s, {time.process_time() - cpu:.0f} s of CPU.")
-    table = job_table(frame, model)
-    page.table(table, "hundred", table[SAID])
-    page.figure(panels(frame, SHOWN), "hundred", "A hundred periods.")
+    methods = ("albic", "cola", "flux", "allocation-milp")
+    seconds, cpu, frame = best_of(1, replayed, draw(5 if page.quick else 100), model, methods)
+    page.say(f"{seconds:.0f} s, {cpu:.0f} s of CPU.")
+    compared(page, "hundred", "A hundred periods.", frame, model)
 
 
 if __name__ == "__main__":

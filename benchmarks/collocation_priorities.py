@@ -56,9 +56,7 @@ class Period:
         problem = ks.CollocatedAllocation(self.workloads[run_], max_load_distance=distance, **limited, priorities=ORDER)
         able = [a for a in starts if problem.check(a).feasible]
         if not able:  # least traffic at any distance, then the least distance: it may be small enough
-            near = ks.CollocatedAllocation(
-                self.workloads[run_], max_load_distance=None, **limited, priorities=ORDER[:2]
-            )
+            near = ks.CollocatedAllocation(self.workloads[run_], max_load_distance=None, **limited, priorities=ORDER[:2])  # fmt: skip
             found = ks.solve(near, "milp", time_limit=seconds / 2, seed=self.number, start=starts[0], **SETTINGS)
             able = [a for a in [found.assignment] if a is not None and problem.check(a).feasible]
         start = min(able, key=problem.objective) if able else None

@@ -10,14 +10,14 @@ consecutive migrations are the first of December. Costs are mean shares of all t
 
 from __future__ import annotations
 
-import functools
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
+from functools import cache, partial
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
-import pandas as pd
-from page import Page, grid, lines, run
+from page import Page, best_of, by_method, run, studied
 
 import keyshift as ks
 from keyshift.heuristics.intervals.baselines import consistent_hashing, redist, storm
@@ -30,7 +30,6 @@ from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
 from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.policy.mtm import PolicyIteration, census
-from keyshift.solvers.intervals.sequence.oms import solve_oms
 from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
 from keyshift.solvers.intervals.step.printed import ssm_repaired
@@ -40,7 +39,7 @@ LOW, HIGH, TASKS, TAU, GAMMA = 8, 16, 64, "0.2", 0.8
 MOST_PARTITIONS = 900_000
 
 
-@functools.cache
+@cache
 def words() -> np.ndarray:
     try:
         return read_counts(data_file("count_1w.txt"))[1]
@@ -58,18 +57,12 @@ def balanced(tasks: int) -> tuple[np.ndarray, np.ndarray]:
     raise SystemExit(f"no hash of 1000 makes m = {tasks} feasible at tau = {TAU}")
 
 
-@functools.cache
+@cache
 def histories() -> tuple[list[int], list[int]]:
     """Node counts of January to November, and of December."""
     hourly = flights().groupby("ts").size().asfreq("h", fill_value=0)
     counts, past = node_counts(hourly.to_numpy(), LOW, HIGH).tolist(), int((hourly.index < "2013-12-01").sum())
     return counts[:past], counts[past:]
-
-
-def changes(counts: Iterable[int], most: int) -> list[int]:
-    """A start and the real changes that follow."""
-    series = np.array(list(counts))
-    return series[np.flatnonzero(np.diff(series, prepend=-1))][: most + 1].tolist()
 
 
 def workload(load: np.ndarray, state: np.ndarray, nodes: int) -> ks.Workload:
@@ -88,20 +81,18 @@ def mean_cost(w: ks.Workload, counts: list[int], tau: str, step: Callable[[ks.In
     moved, now = 0.0, w
     for n in counts:
         contiguous = cuts_of(now.current).size - 1 == np.unique(now.current).size
-        after = step(ks.IntervalMigration(now, n, tau) if contiguous else Loose(now, n, tau))
+        after = step(ks.IntervalMigration(now, n, tau) if contiguous else loose(now, n, tau))
         moved += float(w.state[after != now.current].sum())
         names, number = np.unique(after, return_inverse=True)
         now = ks.Workload(load=w.load, state=w.state, current=number, nodes=max(n, names.size))
     return moved / len(counts) / float(w.state.sum())
 
 
-class Loose:
+def loose(w: ks.Workload, nodes_after: int, tau: str) -> Any:
     """What the baselines read of a problem, for assignments that are not in intervals."""
-
-    def __init__(self, w: ks.Workload, nodes_after: int, tau: str) -> None:
-        self.workload, self.nodes_after, self.prefix = w, nodes_after, Prefix(w.last_load)
-        self.limit = self.prefix.limit(Fraction(tau), nodes_after)
-        self.node_numbers = w.nodes + max(0, nodes_after - w.nodes)
+    prefix = Prefix(w.last_load)
+    limit, nodes = prefix.limit(Fraction(tau), nodes_after), max(w.nodes, nodes_after)
+    return SimpleNamespace(workload=w, nodes_after=nodes_after, prefix=prefix, limit=limit, node_numbers=nodes)
 
 
 def policy_cost(w: ks.Workload, counts: list[int], policy: object) -> float:
@@ -116,18 +107,12 @@ def policy_cost(w: ks.Workload, counts: list[int], policy: object) -> float:
 
 
 def milliseconds(work: Callable[[], object], repeat: int = 1) -> float:
-    """CPU time of this thread, compiled and warm: the machine may be shared."""
-    work()
-    began = time.thread_time()
-    for _ in range(repeat):
-        work()
-    return 1e3 * (time.thread_time() - began) / repeat
+    """CPU time of this thread, compiled and warm, the least of some runs: the machine may be shared."""
+    return 1e3 * best_of(repeat + 1, work)[1]
 
 
 def band(problem: ks.IntervalMigration, traced: bool = True) -> Callable[[], object]:
-    return functools.partial(
-        band_cuts, problem.starts, problem.old_cuts, keepable(problem).prefix, problem.nodes_after, traced
-    )
+    return partial(band_cuts, problem.starts, problem.old_cuts, keepable(problem).prefix, problem.nodes_after, traced)
 
 
 def policy_row(w: ks.Workload, counts: list[int], tau: str, gamma: float) -> dict[str, float]:
@@ -136,15 +121,16 @@ def policy_row(w: ks.Workload, counts: list[int], tau: str, gamma: float) -> dic
     size = sum(census(problem).values())
     if size > MOST_PARTITIONS:
         return {"partitions": size}
-    began, iteration = time.thread_time(), PolicyIteration(problem)
-    iteration.run(Budget(), 1e-7)
-    took = time.thread_time() - began
+    iteration = PolicyIteration(problem)
+    took = best_of(1, iteration.run, Budget(), 1e-7)[1]
     return {"mtm": policy_cost(w, counts, iteration.policy()), "partitions": size, "rounds": iteration.rounds,
             "precompute, s": took, "gap over state": iteration.gap / problem.scale}  # fmt: skip
 
 
 def start(page: Page, tasks: int = TASKS) -> tuple[ks.Workload, list[int]]:
-    counts = changes(histories()[1], 20 if page.quick else 100)
+    """The tasks at the start of December, and the real changes that follow."""
+    series = np.array(histories()[1])
+    counts = series[np.flatnonzero(np.diff(series, prepend=-1))][: 21 if page.quick else 101].tolist()
     return workload(*balanced(tasks), counts[0]), counts[1:]
 
 
@@ -152,27 +138,17 @@ def by_tau(page: Page) -> None:
     """Figures 12 to 14: the tolerance tau."""
     (w, counts), rows = start(page), []
     for tau in (TAU,) if page.quick else (TAU, "0.21", "0.22", "0.225", "0.25", "0.3", "0.4", "0.5"):
-        hashing = [mean_cost(w, counts, tau, functools.partial(consistent_hashing, rng=np.random.default_rng(s)))
-                   for s in range(3 if page.quick else 100)]  # fmt: skip
-        costs = {
-            name: mean_cost(w, counts, tau, step) for name, step in (("ssm", ssm), ("storm", storm), ("redist", redist))
-        }
-        rows.append({"tau": float(tau), **costs, "consistent hashing": np.mean(hashing), **policy_row(w, counts, tau, GAMMA),
-                     "ssm, ms": milliseconds(band(ks.IntervalMigration(w, counts[0], tau)), 200)})  # fmt: skip
-    frame = page.table(pd.DataFrame(rows), "by_tau")
-    figure, axes = grid(1, 3, (4.3, 3.6))
-    long = 100 * frame.set_index("tau")[["storm", "redist", "consistent hashing", "ssm", "mtm"]].rename_axis(
-        columns="strategy"
-    )
-    lines(
-        axes[0], long.stack().rename("state moved, % of all").reset_index(), "tau", "state moved, % of all", "strategy"
-    )
-    axes[0].set(title="Figure 12: cost of a migration", yscale="log", yticks=[3, 5, 10, 20, 50])
-    axes[0].yaxis.set_major_formatter("{x:g}")
-    axes[0].legend(fontsize=8)
-    lines(axes[1], frame, "tau", "ssm, ms").set(title="Figure 13: time of SSM (kernel)", ylim=(0, None))
-    lines(axes[2], frame.dropna(), "tau", "precompute, s").set_title("Figure 14: precomputation of MTM")
-    page.figure(figure, "by_tau", "As Figures 12 to 14.")
+        hashes = [partial(consistent_hashing, rng=np.random.default_rng(s)) for s in range(3 if page.quick else 100)]
+        costs = {name: mean_cost(w, counts, tau, step) for name, step in (("ssm", ssm), ("storm", storm), ("redist", redist))}  # fmt: skip
+        rows.append({"tau": float(tau), **costs, "consistent hashing": np.mean([mean_cost(w, counts, tau, step) for step in hashes]),
+                     **policy_row(w, counts, tau, GAMMA), "ssm, ms": milliseconds(band(ks.IntervalMigration(w, counts[0], tau)), 200)})  # fmt: skip
+    frame, cost, ticks = page.table(rows, "by_tau"), "state moved, % of all", [3, 5, 10, 20, 50]
+    long = frame.melt("tau", ["storm", "redist", "consistent hashing", "ssm", "mtm"], "strategy", cost)
+    page.draw("by_tau", "As Figures 12 to 14.",
+              {"frame": long.assign(**{cost: 100 * long[cost]}), "x": "tau", "y": cost, "by": "strategy", "yscale": "log",
+               "title": "Figure 12: cost of a migration", "yticks": ticks, "yticklabels": ticks},
+              {"frame": frame, "x": "tau", "y": "ssm, ms", "title": "Figure 13: time of SSM (kernel)", "ylim": (0, None)},
+              {"frame": frame.dropna(), "x": "tau", "y": "precompute, s", "title": "Figure 14: precomputation of MTM"}, size=(4.3, 3.6))  # fmt: skip
 
 
 def by_tasks(page: Page) -> None:
@@ -181,63 +157,43 @@ def by_tasks(page: Page) -> None:
     for m in (64, 128) if page.quick else (64, 128, 256, 512, 1024, 2048, 4096):
         w, counts = start(page, m)
         problem = ks.IntervalMigration(w, counts[0], TAU)
-        slow = milliseconds(functools.partial(ssm_repaired, problem, budget=Budget())) if m <= 1024 else np.nan
-        rows.append(
-            {
-                "m": m,
-                "band, ms": milliseconds(band(problem), 50),
-                "Figure 7, repaired, ms": slow,
-                "ssm": mean_cost(w, counts, TAU, ssm),
-            }
-        )
-    frame = page.table(pd.DataFrame(rows), "by_tasks")
-    figure, axes = grid(1, 2, (4.5, 3.4))
+        slow = milliseconds(partial(ssm_repaired, problem, budget=Budget())) if m <= 1024 else np.nan
+        rows.append({"m": m, "band, ms": milliseconds(band(problem), 50), "Figure 7, repaired, ms": slow,
+                     "ssm": mean_cost(w, counts, TAU, ssm)})  # fmt: skip
+    frame = page.table(rows, "by_tasks")
     times = frame.melt("m", ["band, ms", "Figure 7, repaired, ms"], "program", "ms")
-    lines(axes[0], times, "m", "ms", "program").set(xscale="log", yscale="log", title="time of SSM")
-    axes[0].legend(fontsize=8)
-    lines(axes[1], frame, "m", "ssm").set(
-        xscale="log", ylabel="share of the state moved", title="cost of SSM", ylim=(0, None)
-    )
-    page.figure(figure, "by_tasks", "As Figure 15.")
+    page.draw("by_tasks", "As Figure 15.",
+              {"frame": times, "x": "m", "y": "ms", "by": "program", "xscale": "log", "yscale": "log", "title": "time of SSM"},
+              {"frame": frame, "x": "m", "y": "ssm", "xscale": "log", "ylabel": "share of the state moved", "title": "cost of SSM",
+               "ylim": (0, None)}, size=(4.5, 3.4))  # fmt: skip
 
 
 def by_gamma(page: Page) -> None:
     """Figure 17: the discount."""
     w, counts = start(page)
     gammas = (0.0, 0.2) if page.quick else (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
-    frame = page.table(pd.DataFrame([{"gamma": g, **policy_row(w, counts, TAU, g)} for g in gammas]), "by_gamma")
-    figure, axes = grid(1, 2, (4.5, 3.2))
-    for axis, column in zip(axes, ("mtm", "precompute, s"), strict=True):
-        lines(axis, frame, "gamma", column)
-    page.figure(
-        figure,
-        "by_gamma",
-        "As Figure 17: MTM's cost (share of the state moved), and its precomputation, over the discount.",
-    )
+    frame = page.table([{"gamma": g, **policy_row(w, counts, TAU, g)} for g in gammas], "by_gamma")
+    page.draw("by_gamma", "As Figure 17: MTM's cost (share of the state moved), and its precomputation, over the discount.",
+              *({"frame": frame, "x": "gamma", "y": y} for y in ("mtm", "precompute, s")), size=(4.5, 3.2))  # fmt: skip
 
 
 def known_sequences(page: Page) -> None:
     """Known sequences: OMS against repeated SSM."""
-    rng, walk, rows = np.random.default_rng(1), [12], []
+    rng, walk = np.random.default_rng(1), [12]
     while len(walk) < (11 if page.quick else 101):
         if LOW <= (n := walk[-1] + int(rng.choice([-2, -1, 1, 2]))) <= HIGH:
             walk.append(n)
     uniform = rng.integers(50, 151, TASKS).astype(float)
     table3 = ks.Workload(load=np.ones(20), state=np.ones(20), current=np.repeat([0, 1], [13, 7]), nodes=2)
-    for name, w, counts, tau in (
+    frame = studied((({"instance": name, "steps": len(counts), "state": w.state.sum()}, ks.MigrationSequence(w, counts, tau))
+                     for name, w, counts, tau in (
         ("Table 3", table3, [3, 4], "0.4"), ("words, flights", *start(page), TAU),
-        ("uniform 50-150, steps of 1 and 2", workload(uniform, uniform, walk[0]), walk[1:], TAU),
-    ):  # fmt: skip
-        problem = ks.MigrationSequence(w, counts, tau)
-        began = time.thread_time()
-        best = solve_oms(problem, budget=Budget())
-        took = time.thread_time() - began
-        optimum, greedy = problem.objective(best.assignment), ks.solve(problem, "ssm").objective
-        state = float(w.state.sum())
-        rows.append({"instance": name, "steps": len(counts), "oms": optimum / len(counts) / state, "ssm": greedy / len(counts) / state,
-                     "oms, total": optimum, "ssm, total": greedy, "saved": 1 - optimum / greedy, "oms, s": took,
-                     "proven": optimum - best.bound < 1e-6 * state})  # fmt: skip
-    page.table(pd.DataFrame(rows), "known_sequences")
+        ("uniform 50-150, steps of 1 and 2", workload(uniform, uniform, walk[0]), walk[1:], TAU))), ["oms", "ssm"])  # fmt: skip
+    of = by_method(frame.assign(mean=frame["objective"] / frame["steps"] / frame["state"]), "instance", "steps")
+    oms, greedy = of["oms"], of["ssm"]
+    page.table({"oms": oms["mean"], "ssm": greedy["mean"], "oms, total": oms["objective"], "ssm, total": greedy["objective"],
+                "saved": 1 - oms["objective"] / greedy["objective"], "oms, s": oms["seconds"], "proven": oms["status"] == "optimal"},
+               "known_sequences")  # fmt: skip
 
 
 def sizes(page: Page) -> None:
@@ -249,17 +205,13 @@ def sizes(page: Page) -> None:
         load = rng.integers(50, 151, m)
         sums = np.concatenate(([0], np.cumsum(load)))
         current = np.minimum(sums[:-1] * n // sums[-1], n - 1) if n < m else np.arange(m)
-        problem = ks.IntervalMigration(
-            ks.Workload(load=load, state=rng.integers(1, 1000, m), current=current, nodes=n), after, tau
-        )
-        fresh = functools.partial(
-            ks.IntervalMigration, problem.workload, after, tau
-        )  # solve anew, with what a problem remembers
-        repeat = 500 if m == 64 else 5 if m < 100_000 else 1
+        w = ks.Workload(load=load, state=rng.integers(1, 1000, m), current=current, nodes=n)
+        problem, repeat = ks.IntervalMigration(w, after, tau), 500 if m == 64 else 5 if m < 100_000 else 1
+        anew = partial(lambda *step: ks.solve(ks.IntervalMigration(*step)), w, after, tau)  # with what a problem remembers  # fmt: skip
         rows.append({"m": m, "n": n, "n after": after, "tau": float(tau), "value only": milliseconds(band(problem, False), repeat),
-                     "with the partition": milliseconds(band(problem), repeat), "solve": milliseconds(lambda: ks.solve(fresh()), repeat),  # noqa: B023
-                     "lagrangian": milliseconds(lambda: ks.solve(problem, "lagrangian"))})  # fmt: skip  # noqa: B023
-    page.table(pd.DataFrame(rows), "sizes")
+                     "with the partition": milliseconds(band(problem), repeat), "solve": milliseconds(anew, repeat),
+                     "lagrangian": milliseconds(partial(ks.solve, problem, "lagrangian"))})  # fmt: skip
+    page.table(rows, "sizes")
 
 
 if __name__ == "__main__":

@@ -127,9 +127,7 @@ def runs(page: Page, limited: bool) -> Iterator[dict[str, Any]]:
 def limits(page: Page) -> None:
     """Time limits."""
     frame = pd.DataFrame(runs(page, limited=True))
-    page.say(
-        f"Of {len(frame)} runs {frame['kept'].sum()} keep their limit; shown: those that took more than 0.3 of it, or did not."
-    )
+    page.say(f"Of {len(frame)} runs {frame['kept'].sum()} keep their limit; shown: those that took more than 0.3 of it, or did not.")  # fmt: skip
     page.table(frame, "limits", frame[(frame["wall"] > 0.3 * frame["limit"]) | ~frame["kept"]])
 
 
@@ -137,17 +135,9 @@ def ctrl_c(page: Page) -> None:
     """Ctrl-C a second after the start."""
     frame = pd.DataFrame(runs(page, limited=False)).drop(columns="limit")
     heard = frame["delay"].notna() | ~frame["kept"]
-    page.say(
-        f"Seconds until the best answer so far is there; the other {(~heard).sum()} runs end by themselves before."
-    )
+    page.say(f"Seconds until the best answer so far is there; the other {(~heard).sum()} runs end by themselves before.")  # fmt: skip
     page.table(frame, "ctrl_c", frame[heard])
 
 
 if __name__ == "__main__":
-    run(
-        "limits",
-        "Limits and Ctrl-C",
-        __doc__,
-        (limits, ctrl_c),
-        method={"default": "", "help": "what contains this text"},
-    )
+    run("limits", "Limits and Ctrl-C", __doc__, (limits, ctrl_c), method={"default": "", "help": "what contains this text"})  # fmt: skip

@@ -1,12 +1,13 @@
-"""What the benchmarks share: the command line, a page of sections with their tables and figures, and the way lines are drawn."""
+"""What the benchmarks share: the command line, studies with labels, a page of sections with tables and figures, the way lines are drawn."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from markdown_table import markdown
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+import keyshift as ks
 from keyshift.figures.replay import COLOURS, MARKERS
 from keyshift.models.families.real import DATA
 from keyshift.version import __version__
@@ -32,19 +34,26 @@ class Page:
         self.path = self.out / f"{name}.md"
         self.out.mkdir(parents=True, exist_ok=True)
 
-    def begin(self, heading: str) -> None:
+    def begin(self, heading: str, *text: str) -> None:
         self.sections[heading] = []
-        self.say(f"## {heading}", "")
+        self.say(f"## {heading}", "", *text)
 
     def say(self, *lines: str) -> None:
         print(*lines, sep="\n", flush=True)
         self.sections[next(reversed(self.sections))] += lines
 
-    def table(self, frame: pd.DataFrame, name: str = "", shown: pd.DataFrame | None = None) -> pd.DataFrame:
-        """Say a table, or what of it is to be `shown`; write all of it where it has a name."""
+    def table(self, rows: Any, name: str = "", shown: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Say a table, or what of it is to be `shown`; write all of it where it has a name. A named index is a column."""
+        frame = flat(rows)
         if name:
-            frame.to_csv(self.csv(name), index=False, float_format="%.6g")
-        self.say("", markdown(frame if shown is None else shown), "")
+            self.keep(frame, name)
+        self.say("", markdown(frame if shown is None else flat(shown)), "")
+        return frame
+
+    def keep(self, rows: Any, name: str) -> pd.DataFrame:
+        """Write a table, and say nothing of it."""
+        frame = flat(rows)
+        frame.to_csv(self.csv(name), index=False, float_format="%.6g")
         return frame
 
     def csv(self, name: str) -> Path:
@@ -53,6 +62,19 @@ class Page:
     def figure(self, figure: Figure, name: str, caption: str) -> None:
         figure.savefig(self.out / f"{self.name}_{name}.png", dpi=90, bbox_inches="tight")
         self.say("", f"![{caption}]({self.name}_{name}.png)", "", f"*{caption}*", "")
+
+    def draw(self, name: str, caption: str, *plots: dict[str, Any], columns: int = 3, **layout: Any) -> None:
+        """Small plots, each what `lines` is to draw; a legend wherever the lines are others than in the plot before."""
+        figure, axes = grid(-(-len(plots) // columns), min(columns, len(plots)), **layout)
+        before: list[str] = []
+        for one, plot in zip(axes, plots, strict=False):
+            said = lines(one, **plot).get_legend_handles_labels()[1]
+            if said and said != before:
+                one.legend(fontsize=8, title=plot.get("by"), title_fontsize=8)
+            before = said
+        for one in axes[len(plots) :]:
+            one.set_visible(False)
+        self.figure(figure, name, caption)
 
     def write(self, title: str, intro: str) -> None:
         """Write the page; sections of an earlier run that this one has not renewed stay as they are."""
@@ -64,56 +86,99 @@ class Page:
         self.path.write_text(re.sub(r"\n{3,}", "\n\n", text))
 
 
+def flat(rows: Any) -> pd.DataFrame:
+    frame = pd.DataFrame(rows)
+    return frame if frame.index.names == [None] else frame.reset_index()
+
+
 Part = Callable[[Page], None]
+Case = tuple[dict[str, Any], ks.Problem]
+FOUND = ["instance", "method", "seed", "status", "termination", "kind", "objective", "bound", "offered", "seconds", "wall"]  # fmt: skip
+"""What a study's rows are read for."""
 
 
 def run(name: str, title: str, doc: str, parts: Iterable[Part], **options: dict[str, Any]) -> None:
-    """Run a script's parts: each has its heading as the first line of its docstring, and writes what it has when it ends."""
+    """Run a script's parts: the docstring of each is its heading and what is said below it; it writes what it has when it ends."""
     known = {part.__name__: part for part in parts}
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes, for a look")
-    parser.add_argument(
-        "--only", nargs="+", choices=known, default=list(known), help="renew the sections of these parts"
-    )
+    parser.add_argument("--only", nargs="+", choices=known, default=list(known), help="renew the sections of these")
     parser.add_argument("--out", type=Path, default=Path("out/benchmarks"))
     for option, settings in options.items():
         parser.add_argument(f"--{option}", **settings)
     page = Page(name, parser.parse_args())
     for part in page.given.only:
         began = time.perf_counter()
-        page.begin((known[part].__doc__ or part).splitlines()[0].rstrip("."))
+        heading, *text = (line.strip() for line in (known[part].__doc__ or part).strip().splitlines())
+        page.begin(heading.rstrip("."), *text[1:])
         known[part](page)
         page.write(title, doc.strip().split("\n\n")[-1])
         print(f"== {part}: {time.perf_counter() - began:.0f} s", flush=True)
 
 
-def lines(axes: Axes, frame: pd.DataFrame, x: str, y: str, by: str | None = None, **style: Any) -> Axes:
-    """A line for each value of a column, in the colours and markers of keyshift's own figures."""
-    groups = [("", frame)] if by is None else frame.groupby(by, sort=False)
-    for number, (name, part) in enumerate(groups):
+def cases(family: str, **parameters: Any) -> Iterator[Case]:
+    """Instances of a family, labelled with the parameters that are lists: one for each choice of values."""
+    varied = {name: values for name, values in parameters.items() if isinstance(values, list)}
+    for values in itertools.product(*varied.values()):
+        labels = dict(zip(varied, values, strict=True))
+        yield labels, next(ks.family(family, **{**parameters, **labels}))[1]
+
+
+def studied(instances: Iterable[Case], methods: Sequence[str], **options: Any) -> pd.DataFrame:
+    """A study's rows, with metrics, and with columns for its labels and scale. No bound may be above an answer, no solve may fail."""
+    labels = {}
+
+    def named() -> Iterator[tuple[str, ks.Problem]]:
+        for said, problem in instances:
+            name = ", ".join(f"{key} = {value}" for key, value in said.items())
+            labels[name] = {**said, "scale": problem.scale}
+            yield name, problem
+
+    study = ks.study(named(), methods, **options)
+    wrong = study.contradictions() + [row["message"] for row in study.rows if row["status"] == "failed"]
+    assert not wrong, wrong
+    rows = ({**{name: row[name] for name in FOUND}, **row["metrics"], **labels[row["instance"]]} for row in study.rows)
+    return pd.DataFrame(rows).astype(dict.fromkeys(("objective", "bound", "offered"), float))
+
+
+def by_method(frame: pd.DataFrame, *labels: str) -> dict[str, pd.DataFrame]:
+    """What each method of a study found, by its labels."""
+    return {str(method): found.set_index(list(labels)) for method, found in frame.groupby("method", sort=False)}
+
+
+def best_of(runs: int, work: Callable[..., Any], *given: Any, **options: Any) -> tuple[float, float, Any]:
+    """Least wall time and least processor time over some runs, and the last result."""
+    took = []
+    for _ in range(runs):
+        wall, processor = time.perf_counter(), time.process_time()
+        result = work(*given, **options)
+        took.append((time.perf_counter() - wall, time.process_time() - processor))
+    return *map(min, zip(*took, strict=True)), result  # type: ignore[return-value]
+
+
+def lines(axes: Axes, frame: pd.DataFrame, x: str, y: str, by: str = "", **settings: Any) -> Axes:
+    """A line for each value of a column, in keyshift's own colours and markers, with a `style`; dotted, what to compare with, `at`."""
+    style, at = settings.pop("style", {}), settings.pop("at", ())
+    for number, (name, part) in enumerate(frame.groupby(by, sort=False) if by else [(None, frame)]):
         looks = {"color": COLOURS[number % 7], "marker": MARKERS[number % 7], "markersize": 4, "linewidth": 1.2}
         axes.plot(part[x], part[y], **{**looks, "label": name, **style})
-    axes.set(xlabel=x, ylabel=y)
+    for printed in at:
+        axes.axhline(printed, color="black", linestyle=":")
+    axes.set(**{"xlabel": x, "ylabel": y, **settings})
+    for axis in (axes.xaxis, axes.yaxis):
+        if f"{axis.axis_name}ticklabels" in settings:
+            axis.minorticks_off()
     axes.grid(alpha=0.3)
     return axes
+
+
+def each(frame: pd.DataFrame, column: str, **plot: Any) -> list[dict[str, Any]]:
+    """A plot for each value of a column, whose title says it."""
+    said = "{}" if frame[column].dtype == object else f"{column} {{:g}}"
+    return [{"frame": part, "title": said.format(name), **plot} for name, part in frame.groupby(column, sort=False)]
 
 
 def grid(rows: int, columns: int, size: tuple[float, float] = (3.6, 3.0), **shared: Any) -> tuple[Figure, Any]:
     """An empty figure of small plots, and its axes in one row."""
     figure = Figure(figsize=(columns * size[0], rows * size[1]), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **shared).ravel()
-
-
-def plots(
-    frame: pd.DataFrame, x: str, y: str, by: str, each: str, columns: int = 3, scale: str = "", **shared: Any
-) -> Figure:
-    """A small plot for each value of the column `each`; `scale` names the axes that are logarithmic."""
-    parts = list(frame.groupby(each, sort=False))
-    figure, axes = grid(-(-len(parts) // columns), min(columns, len(parts)), **shared)
-    for one, (name, part) in zip(axes, parts, strict=False):
-        lines(one, part, x, y, by).set_title(str(name), fontsize=10)
-        one.set(**{f"{axis}scale": "log" for axis in scale})
-    for one in axes[len(parts) :]:
-        one.set_visible(False)
-    axes[0].legend(fontsize=8)
-    return figure

@@ -7,7 +7,6 @@ workers sleep over each record, and sleeping costs no core.
 from __future__ import annotations
 
 import argparse
-import functools
 import os
 import sys
 import tempfile
@@ -25,7 +24,7 @@ PARTS = {
     "rescale": rescale.rescale,
     "splitting": splitting.schemes,
     "loop": loop.loop,
-    "aggregation": functools.partial(splitting.aggregation, period=10, seconds=12),
+    "aggregation": splitting.aggregation,
 }
 
 
@@ -34,6 +33,7 @@ def main() -> int:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--count", type=int, default=8_000, help="records of a run")
+    parser.add_argument("--period", type=float, default=10, help="seconds after which counts go to the aggregator")
     parser.add_argument("--seconds", type=int, default=1_100, help="after which Flink is stopped, finished or not")
     parser.add_argument(
         "--slow", type=float, default=1, help="offer so many times less, and sleep so many times longer"
@@ -46,7 +46,7 @@ def main() -> int:
         jobs(flink) as submit,
         tempfile.TemporaryDirectory() as folder,
     ):
-        live = Live(flink, submit, Path(folder), given.out, given.runs, given.count, given.slow)
+        live = Live(flink, submit, Path(folder), given.out, given.runs, given.count, given.slow, given.period)
         print("load of the machine:", os.getloadavg(), flush=True)
         exact = [live.say(name, PARTS[name](live)) for name in given.parts]
         print("load of the machine:", os.getloadavg())

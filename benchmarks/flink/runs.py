@@ -36,6 +36,7 @@ class Live:
     runs: int = 3
     count: int = 8_000
     slow: float = 1
+    period: float = 10
 
     def place(self, name: str, content: Any) -> str:
         """A file for a job."""

@@ -58,9 +58,10 @@ def schemes(live: Live) -> list[dict[str, Any]]:
     return rows
 
 
-def aggregation(live: Live, period: float, seconds: float) -> list[dict[str, Any]]:
+def aggregation(live: Live) -> list[dict[str, Any]]:
     """Figure 10(b) and the right half of table III: 8 workers and 2 aggregators, or 10 workers that hold each key once."""
-    rows, words = [], draw(streams()["words"], int(RATE / live.slow * seconds) // 8 * 8, seed=2)
+    period = live.period
+    rows, words = [], draw(streams()["words"], int(RATE / live.slow * (period + 2)) // 8 * 8, seed=2)
     for scheme in SCHEMES:
         path = live.folder / f"{scheme}.json"
         ours.write_routing(scheme, path)

@@ -155,6 +155,13 @@ def test_what_is_generated_is_solved_by_the_line_that_is_printed(family, tmp_pat
     assert said["objective"] == ks.solve(drawn, heuristic).objective
 
 
+def test_an_answer_that_breaks_rules_keeps_its_measures():
+    (row,) = ks.study(ks.family("madsen-collocation", nodes=3, key_groups=12, max_migrations=1), ["cola"]).rows
+    assert row["status"] == "none"
+    assert row["violations"] > 0
+    assert row["metrics"]["migrations"] > 1
+
+
 KILLED = """
 import sys, keyshift as ks
 ks.study(ks.family("madsen-allocation", nodes=[4, 5, 6], key_groups=24, count=4), ["flux", "potc", "drain-first"],
