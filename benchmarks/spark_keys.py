@@ -2,9 +2,7 @@
 
     python benchmarks/spark_keys.py [--quick] [--tuples 50000000] --out DIR
 
-Of five tuples two follow a Zipf law of exponent 1.1 over a fifth of the tuples' number; the others take every user in turn, with two
-pages each: so there are a fifth as many users as tuples, and two fifths as many pairs. A driver and two executors, each a Java process
-of its own.
+Key-level statistics, the plan they lead to and the plan applied, stage by stage; a skewed stage by hash and by plan; sketches of pairs.
 """
 
 from __future__ import annotations
@@ -62,13 +60,12 @@ def lap(what: str) -> Iterator[dict[str, object]]:
 
 @contextmanager
 def session(page: Page, partitions: int = 32) -> Iterator[SparkSession]:
-    executor = page.given.executor
     conf = {
         "spark.driver.memory": page.given.driver,
-        "spark.executor.memory": f"{executor}m",
+        "spark.executor.memory": page.given.executor,
         "spark.sql.shuffle.partitions": str(partitions),
     }
-    with local_session("keys", master=f"local-cluster[2,1,{executor}]", conf=conf) as spark:
+    with local_session("keys", master=page.given.master, conf=conf) as spark:
         yield spark
 
 
@@ -79,15 +76,18 @@ def zipf(keys: int, power: float) -> F.Column:
 
 
 def make_log(spark: SparkSession, tuples: int, folder: str) -> DataFrame:
-    """Write the log; multiplying by a prime takes the users in no order."""
+    """Write the log: a fifth as many users as tuples, two pages each.
+
+    Of twenty tuples one follows a Zipf law of exponent 1.1, the others take every user in turn - in no order, since its number
+    is multiplied by a prime. Were the hottest key as much as a node carries, all others there would have to leave.
+    """
     known = tuples // 5
     turn, place = F.pmod("id", F.lit(5)), F.expr("id div 5")
-    every = F.pmod(place * 7_654_321, F.lit(known))
-    rows = spark.range(0, tuples, 1, 16).select(
-        F.when(turn < 3, every).otherwise(zipf(known, 0.1)).alias("user"), "id", turn.alias("turn")
-    )
-    second = F.when(F.col("turn") < 2, F.col("turn")).otherwise(F.pmod(F.xxhash64("id"), F.lit(2)))
-    rows.select("user", (F.col("user") * 2 + second).alias("page")).write.mode("overwrite").parquet(folder)
+    hot = (turn == 4) & (place % 4 == 0)
+    user = F.when(hot, zipf(known, 0.1)).otherwise(F.pmod(place * 7_654_321, F.lit(known)))
+    page = F.when(turn < 2, turn).otherwise(F.pmod(F.xxhash64("id"), F.lit(2)))
+    rows = spark.range(0, tuples, 1, 16).select(user.alias("user"), page.alias("page"))
+    rows.select("user", (F.col("user") * 2 + F.col("page")).alias("page")).write.mode("overwrite").parquet(folder)
     return spark.read.parquet(folder)
 
 
@@ -101,7 +101,7 @@ def keys(page: Page) -> None:
         memory = ", ".join(f"{name.split(', ')[-1]} {gib:.2f} GiB" for name, gib in peak_memory().items())
     page.table(pd.DataFrame(LAPS), "stages")
     page.say(
-        f"{tuples:,} tuples. Peak memory of the driver: {memory}. Java ran with -Xmx{page.given.driver}; two executors of {page.given.executor} MiB."
+        f"{tuples:,} tuples, {page.given.master}. Peak memory of the driver: {memory}. Java ran with -Xmx{page.given.driver}; executors of {page.given.executor} each where they have a process of their own."
     )
 
 
@@ -138,7 +138,7 @@ def skew(page: Page) -> None:
     nodes, groups, known = 8, 256, 5_000
     with session(page, 8) as spark:
         tuples = 500_000 if page.quick else page.given.skewed
-        log = spark.range(0, tuples, 1, 8).select(zipf(known, 0.2).alias("user"), "id").cache()
+        log = spark.range(0, tuples, 1, 8).select(zipf(known, 0.1).alias("user"), "id").cache()
         log.count()
         problem = collect_keys(log, Topology([Operator("users", key="user")]), key_groups=groups).mixed_routing(
             nodes, 0.02, movable=10_000
@@ -155,6 +155,9 @@ def skew(page: Page) -> None:
             tasks = placed.mapInPandas(_work, "tuples bigint, seconds double").toPandas()
             rows.append({"routing": name, **(tasks.max() / tasks.mean()).add_prefix("longest / mean ").to_dict()})
     page.table(pd.DataFrame(rows), "skew")
+    page.say(
+        f"{tuples:,} tuples, {nodes} nodes, {page.given.master}; of PKG's two stages the first: the second adds up at most two counts a key."
+    )
 
 
 def _work(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -190,4 +193,5 @@ def sketch(page: Page) -> None:
 
 if __name__ == "__main__":
     run("spark_keys", "Single keys in Spark", __doc__, (keys, skew, sketch), tuples={"type": int, "default": 5_000_000},
-        skewed={"type": int, "default": 2_000_000}, driver={"default": "640m"}, executor={"type": int, "default": 2048})  # fmt: skip
+        skewed={"type": int, "default": 2_000_000}, driver={"default": "640m"}, executor={"default": "2g"},
+        master={"default": "local-cluster[2,1,2048]"})  # fmt: skip

@@ -30,7 +30,7 @@ def place(path: str | Path | HadoopPath, spark: SparkSession) -> Path | HadoopPa
         return path
     if is_remote(path):
         return HadoopPath(str(path), spark)
-    return Path(str(path).removeprefix("file://")).absolute()
+    return Path(str(path).removeprefix("file:")).absolute()
 
 
 def fetch(spark: SparkSession, source: str, directory: str | Path) -> Path:

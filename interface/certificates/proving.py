@@ -7,6 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from keyshift.certificates import verify
+from keyshift.certificates.allocation import prove_allocation
+from keyshift.certificates.balance import prove_balance
 from keyshift.certificates.found import Proven
 from keyshift.certificates.intervals import prove_intervals
 from keyshift.certificates.policies import prove_policy
@@ -19,6 +21,8 @@ PROVERS: dict[type, Prover] = {
     verify.SplittingCase: prove_by_prices,
     verify.RoutingCase: prove_by_prices,
     verify.MovementCase: prove_by_prices,
+    verify.AllocationCase: prove_allocation,
+    verify.BalanceCase: prove_balance,
     verify.IntervalsCase: prove_intervals,
     verify.PolicyCase: prove_policy,
 }

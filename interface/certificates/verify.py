@@ -456,54 +456,43 @@ class AllocationCase(PlacedCase):
         return max(0, low) // self.cell, high // self.cell, max(0, low) <= high
 
     def least_paid(self, i, prices, one, counts):
-        """What node i pays at least. Bit x of `reach[b][c]` says: with b arrivals it may come to cell x for c.
+        """What node i pays at least; where it is more than two moves, or more than eight, that much is enough to know."""
+        if not self.window(i)[2]:
+            return 8 * one
+        paid = self.paid_up_to(2 * one, i, prices, one, counts)
+        return paid if paid < 2 * one else self.paid_up_to(8 * one, i, prices, one, counts)
 
-        Loads are rounded down to cells; as what is lost may add up to a cell with every move, each move sets two bits.
+    def paid_up_to(self, most, i, prices, one, counts):
+        """Bit x of `reach[a][c]` says: after so many moves, c paid for them, the node's load may be in cell x.
+
+        Loads are rounded down to cells; as what is lost may add up to a cell with every move, each move sets two bits. First
+        key groups leave, then others come, each at most once. Moves are counted only where a branch limits them.
         """
-        low, high, possible = self.window(i)
-        most = min(self.moves + 1, 8) * one
-        if not possible:
-            return most
+        low, high, _ = self.window(i)
         inside, below = ((1 << (high - low + 1)) - 1) << low, (1 << (high + 1)) - 1
-        least_out, most_out = counts.get(0, (0, None))
         own = [k for k in range(self.size) if self.current[k] == i]
-        top = least_out if most_out is None else most_out
-        reach = [[0] * most for _ in range(top + 1)]
-        reach[0][0] = 1 << (sum(self.load[k] for k in own) // self.cell)
-        for k in own:
-            price, cells = one - prices[k], self.load[k] // self.cell
-            for a in reversed(range(top + 1)):
-                after = a + 1 if a < top else a
-                if a == top and most_out is not None:
-                    continue
-                for c in reversed(range(price, most)):
-                    if bits := reach[a][c - price]:
-                        reach[after][c] |= bits >> cells | bits >> (cells + 1)
+        others = [k for k in range(self.size) if self.current[k] != i and (self.kept[i] or self.into_draining)]
         start = [0] * most
-        for a in range(least_out, top + 1):
-            start = [x | y for x, y in zip(start, reach[a])]
-        least_in, most_in = counts.get(1, (0, None))
-        top = least_in if most_in is None else most_in
-        cells_of = {}
-        if self.kept[i] or self.into_draining:
-            for k in range(self.size):
-                if self.current[k] != i:
-                    cells_of.setdefault(prices[k], set()).add(self.load[k] // self.cell)
-        reach = [[0] * most for _ in range(top + 1)]
-        for c in range(most):
-            reach[0][c] |= start[c] & below
-            for b in range(top + 1):
-                if b == top and most_in is not None:
-                    continue
-                added = 0
-                for price, cells in cells_of.items():
-                    if price <= c and (bits := reach[b][c - price]):
-                        for cell in cells:
-                            added |= bits << cell
-                reach[min(b + 1, top)][c] |= (added | added << 1) & below
-            if any(reach[b][c] & inside for b in range(least_in, top + 1)):
-                return c
-        return most
+        start[0] = 1 << (sum(self.load[k] for k in own) // self.cell)
+        for side, movers in enumerate((own, others)):
+            least, limit = counts.get(side, (0, None))
+            top = least if limit is None else limit
+            reach = [[0] * most for _ in range(top + 1)]
+            reach[0] = [bits & below for bits in start] if side else start
+            for k in movers:
+                price, cells = (prices[k] if side else one - prices[k]), self.load[k] // self.cell
+                for a in reversed(range(top + (limit is None))):
+                    before, after = reach[a], reach[min(a + 1, top)]
+                    for c in reversed(range(price, most)):
+                        if bits := before[c - price]:
+                            if side:
+                                after[c] |= (bits << cells | bits << cells + 1) & below
+                            else:
+                                after[c] |= bits >> cells | bits >> cells + 1
+            start = [0] * most
+            for row in reach[least:]:
+                start = [x | y for x, y in zip(start, row)]
+        return next((c for c, bits in enumerate(start) if bits & inside), most)
 
 
 # Contiguous intervals of tasks ---------------------------------------------------------------------------------------
@@ -1016,30 +1005,31 @@ class BalanceCase(PlacedCase):
         need(all(self.kept[i] for i in nodes), "an anchor is on a draining node")
         size, price = p + len(nodes), whole(proof["price"], "price")
         need(not price or self.budget is not None, "state has a price, but no limit")
-        shift = 2 ** whole(proof["shift"], "shift", 0, 4000)
-        matrix = [
-            [entry * shift for entry in wholes(row, "the matrix", k + 1, None, -(10**4000))]
-            for k, row in enumerate(listed(proof["matrix"], "the matrix", size))
-        ]
+        unit = positive(proof["unit"], "the unit of the matrix")
+        matrix = listed(proof["matrix"], "the matrix", size)
+        matrix = [wholes(row, "the matrix", k + 1, None, -(10**4000)) for k, row in enumerate(matrix)]
         rows = list(zip(*self.load))
         place = {i: p + a for a, i in enumerate(nodes)}
-        bound, off, held = Fraction(0), 0, 0
+        diagonal = off = Fraction(0)
+        held = 0
         for k in range(size):
             for l in range(k + 1):
-                more = (sum(x * y for x, y in zip(rows[k], rows[l])) if k < p else 0) - matrix[k][l]
-                if k == l:
-                    bound += more * (1 - Fraction(1, n))
-                    continue
+                entry = matrix[k][l]
                 if l < p <= k and place.get(self.current[l]) == k:
-                    more -= price * self.state[l]
                     held += self.state[l]
+                    entry += price * self.state[l]
+                more = (sum(x * y for x, y in zip(rows[k], rows[l])) if k < p else 0) - unit * entry
+                if k == l:
+                    diagonal += more
+                    continue
                 need(more >= 0 or l >= p, f"entry {k}, {l} of the matrix is too large")
                 off += more
+        bound = diagonal * (1 - Fraction(1, n)) - Fraction(2 * off, n)
         if price:  # of the state on these nodes at least so much stays: all of it less the budget
             free = self.budget - sum(s for s, q in zip(self.state, self.current) if not self.kept[q])
-            bound += 2 * price * (held - free) - Fraction(2 * price * held, n)
+            bound += 2 * price * unit * (held - free - Fraction(held, n))
         need(positive_definite(matrix), "the matrix has a negative eigenvalue")
-        return bound - Fraction(2 * off, n)
+        return bound
 
 
 def positive_definite(matrix):

@@ -84,7 +84,7 @@ class StatsJob:
         options = {"nodes": nodes, "placement": self.placement, "cluster": cluster}
         settings = _settings(self.conf)
         with (
-            nullcontext() if is_remote(self.out) else claim(Path(self.out.removeprefix("file://"))),
+            nullcontext() if is_remote(self.out) else claim(Path(self.out.removeprefix("file:"))),
             local_session("keyshift stats", master=self.master, conf=settings) as spark,
             _progress(spark) as say,
             in_one_sentence(),

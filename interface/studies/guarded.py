@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ RENEWED = 200
 """Solves after which a process is replaced by a new one, so that what leaks stays small."""
 AHEAD = 2
 """Tasks that wait for each process: enough to keep it busy, few enough to keep them out of memory."""
+LOADING = 900.0
+"""Seconds that loading and compiling may take before a solve, on a machine as busy as one may be."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,8 @@ class Guard:
     time_limit : float or None
         What the method is told, in seconds.
     patience : float
-        Seconds beyond one and a half times the limit after which a solve is killed: loading libraries and compiling
-        kernels come before a method's clock.
+        Seconds beyond one and a half times the limit after which a solve is killed. What loads and compiles before the
+        method's clock runs does not count.
     memory : float or None
         Address space of a process, in GiB; None sets no limit.
     """
@@ -74,21 +77,28 @@ class GuardedPool:
         running: dict[Future[Row], SolveTask] = {}
         while True:
             while len(running) < AHEAD * self.workers and (task := next(waiting, None)) is not None:
-                running[self._pool.schedule(_run, args=(task,), timeout=self.guard.seconds)] = task
+                running[self._pool.schedule(_run, args=(task, self.guard.seconds), timeout=self._at_most)] = task
             if not running:
                 return
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 task = running.pop(done)
                 yield task, self._row(task, done)
 
+    @property
+    def _at_most(self) -> float | None:
+        return None if self.guard.seconds is None else self.guard.seconds + LOADING
+
     def _row(self, task: SolveTask, done: Future[Row]) -> Row:
         from pebble import ProcessExpired
 
+        late = task.failed("killed", "it did not end, long after its time limit", self.guard.seconds or 0.0)
         try:
             return done.result()
         except TimeoutError:
-            return task.failed("killed", "it did not end, long after its time limit", self.guard.seconds or 0.0)
+            return late
         except ProcessExpired as error:
+            if error.exitcode == -signal.SIGALRM:
+                return late
             return task.failed("crash", f"its process died with exit code {error.exitcode}", 0.0)
         except MemoryError:
             return task.failed("memory", "it asked for more memory than it was given", 0.0)
@@ -96,8 +106,6 @@ class GuardedPool:
 
 def _begin(memory: float | None) -> None:
     """In a new process: limit its memory, and leave Ctrl-C to the parent."""
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if memory is not None:
         with contextlib.suppress(ImportError):  # Windows
@@ -107,5 +115,14 @@ def _begin(memory: float | None) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _run(task: SolveTask) -> Row:
-    return task.run()
+def _run(task: SolveTask, seconds: float | None) -> Row:
+    """The task's row; the alarm, which nobody handles, ends the process in whatever code it is."""
+    task.make_ready()
+    if seconds is None or not hasattr(signal, "setitimer"):  # Windows: the pool's own, longer limit is left
+        return task.run()
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        return task.run()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -14,7 +15,7 @@ from keyshift.catalogue import find_method, register
 from keyshift.catalogue.method import Method
 from keyshift.models import Problem, Solution
 from keyshift.models.files.problem import encode
-from keyshift.solving import solve
+from keyshift.solving import make_ready, solve
 
 MOST_KEPT = 100_000
 """Entries of the longest assignment that a result keeps, so that anyone can check it anew."""
@@ -57,12 +58,17 @@ class SolveTask:
         said = [self.instance, self.fingerprint, self.method, self.seed, self.time_limit, encode(dict(self.options))]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
 
+    def make_ready(self) -> None:
+        """Load and compile what the method needs; what fails on the way fails in `run` again, and is a row there."""
+        with contextlib.suppress(Exception):
+            if self.own is not None:
+                register(self.problem.name, self.own)
+            make_ready(self.problem, find_method(self.problem, self.method), None)
+
     def run(self) -> Row:
         """Solve, and say what came of it; what a method raises is a row as well."""
         begun = time.perf_counter()
         try:
-            if self.own is not None:
-                register(self.problem.name, self.own)
             solution = solve(
                 self.problem, self.method, time_limit=self.time_limit, seed=self.seed, **dict(self.options)
             )

@@ -70,9 +70,9 @@ class PriceTree:
             if self.bound.enough(priced.value):
                 continue
             use = priced.master.use()
-            side = _most_mixed(use)
+            side = most_mixed(use)
             if side is not None:
-                stack += _halves(use, side, counts, priced.curve)
+                stack += halves(use, side, counts, priced.curve)
                 continue
             plans += 1
             if (use.balanced and realise(np.rint(use.mean).astype(np.int64))) or plans >= most_plans:
@@ -105,7 +105,7 @@ class PriceTree:
         return low
 
 
-def _most_mixed(use: Use) -> tuple[int, int] | None:
+def most_mixed(use: Use) -> tuple[int, int] | None:
     """The node and the side, 0 for departures, whose counts are mixed most; departures first. None when none is."""
     spread = (use.most - use.least).astype(np.float64)
     spread += np.abs(use.mean - np.rint(use.mean)) * (spread > 0)
@@ -116,7 +116,7 @@ def _most_mixed(use: Use) -> tuple[int, int] | None:
     return None
 
 
-def _halves(use: Use, side: tuple[int, int], counts: IntArray, curve: FloatArray) -> list[tuple[IntArray, FloatArray]]:
+def halves(use: Use, side: tuple[int, int], counts: IntArray, curve: FloatArray) -> list[tuple[IntArray, FloatArray]]:
     """At most, and more than, the mixed count; the nearer one last, which is the next to be priced."""
     node, which = side
     mean = float(use.mean[node, which])

@@ -41,8 +41,8 @@ def lagrangian(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     Notes
     -----
     That the bound is tight rests on the state kept being concave in the number of intervals, for which there is
-    evidence (millions of instances) and no proof. Nothing returned here relies on it. The price that proves the bound, in
-    units of state, is in ``details["price"]``.
+    evidence (millions of instances) and no proof. Nothing returned here relies on it. The price that proves the bound,
+    in units of state, is in ``details["price"]``.
     """
     m, most = problem.workload.key_groups, problem.nodes_after
     # Prices times intervals must fit 64 bits beside the state itself.
