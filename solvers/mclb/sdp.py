@@ -112,19 +112,19 @@ def semidefinite_squares(
         Stop once the bound is as high as that.
     """
     with one_blas_thread():
-        dual = Dual(core, reference if reference is not None else _quick_value(core))
+        dual = SemidefiniteDual(core, reference if reference is not None else _quick_value(core))
         return _climb(dual, budget, triangles, enough)
 
 
-def semidefinite_multipliers(core: Core, budget: Budget, reference: float) -> Dual:
+def semidefinite_multipliers(core: Core, budget: Budget, reference: float) -> SemidefiniteDual:
     """The dual where plain Frieze-Jerrum, without triangles, ends: its multipliers and its matrix prove a bound."""
     with one_blas_thread():
-        dual = Dual(core, reference)
+        dual = SemidefiniteDual(core, reference)
         _climb(dual, budget, False, math.inf)
         return dual
 
 
-def _climb(dual: Dual, budget: Budget, triangles: bool, enough: float) -> float:
+def _climb(dual: SemidefiniteDual, budget: Budget, triangles: bool, enough: float) -> float:
     """Lead the dual up, finer and finer, with more and more triangles; the best safe value on the way."""
     best = 0.0
     for stage, smoothing in enumerate(dual.settings.smoothings):
@@ -147,7 +147,7 @@ def _quick_value(core: Core) -> float:
 
 
 @dataclass
-class Dual:
+class SemidefiniteDual:
     """The multipliers, and the smoothed dual function that they are led up on."""
 
     core: Core

@@ -50,7 +50,7 @@ def test_a_limit_that_is_over_begins_nothing():
 def test_the_semidefinite_bound_hears_a_limit_within_one_ascent(monkeypatch):
     rng = np.random.default_rng(0)
     w = ks.Workload(load=rng.random((3, 12)), state=rng.random(12), current=np.arange(12) % 3, nodes=3)
-    dual, budget = sdp.Dual(ks.MCLB(w, max_state_moved=2.0).core, 1.0), Budget()
+    dual, budget = sdp.SemidefiniteDual(ks.MCLB(w, max_state_moved=2.0).core, 1.0), Budget()
     smoothed, asked = dual.smoothed, []
 
     def counted(v, smoothing):

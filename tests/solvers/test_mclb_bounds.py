@@ -61,7 +61,7 @@ def test_any_multipliers_give_a_bound(seed):
     if best is None or core.nodes == 1:
         p = problem(rng.random((2, 6)), rng.integers(0, 3, 6), 3, limit=2.0)
         core, best = p.core, optimum(p)
-    dual = sdp.Dual(core, 1.0)
+    dual = sdp.SemidefiniteDual(core, 1.0)
     dual.ascend(0.1, 5, Budget())
     dual.add_triangles(0.1, Budget())
     for spread in (0.0, 0.1, 10.0):
@@ -76,7 +76,7 @@ def test_the_unshifted_dual_value_is_no_bound_and_the_shifted_one_is():
     # lies above the optimum, and would be caught as a bound above a checked assignment.
     p = problem([[90, 40, 3, 3, 2, 2, 2]], [0] * 7, 4)
     best = ks.solve(p)
-    dual = sdp.Dual(p.core, best.objective * 4)
+    dual = sdp.SemidefiniteDual(p.core, best.objective * 4)
     dual.ascend(1.0, 30, Budget())
     unsafe = dual.linear(dual.v) * dual.unit / 4
     assert unsafe > best.objective * 1.01
@@ -88,7 +88,7 @@ def test_the_unshifted_dual_value_is_no_bound_and_the_shifted_one_is():
 def test_the_gradient_of_the_smoothed_dual_is_its_slope():
     rng = np.random.default_rng(0)
     p = problem(rng.random((3, 6)), rng.integers(0, 3, 6), 3, limit=2.0)
-    dual = sdp.Dual(p.core, 1.0)
+    dual = sdp.SemidefiniteDual(p.core, 1.0)
     dual.triangles = np.array([[0, 1, 2], [3, 4, 5]])
     dual.v = rng.random(dual.v.size + 2)
     value, slope = dual.smoothed(dual.v, 0.5)
