@@ -30,6 +30,7 @@ from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
 from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.policy.mtm import PolicyIteration, census
+from keyshift.solvers.intervals.sequence.oms import solve_oms
 from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
 from keyshift.solvers.intervals.step.printed import ssm_repaired
@@ -185,14 +186,18 @@ def known_sequences(page: Page) -> None:
             walk.append(n)
     uniform = rng.integers(50, 151, TASKS).astype(float)
     table3 = ks.Workload(load=np.ones(20), state=np.ones(20), current=np.repeat([0, 1], [13, 7]), nodes=2)
-    frame = studied((({"instance": name, "steps": len(counts), "state": w.state.sum()}, ks.MigrationSequence(w, counts, tau))
-                     for name, w, counts, tau in (
+    drawn = [({"instance": name, "steps": len(counts), "state": w.state.sum()}, ks.MigrationSequence(w, counts, tau))
+             for name, w, counts, tau in (
         ("Table 3", table3, [3, 4], "0.4"), ("words, flights", *start(page), TAU),
-        ("uniform 50-150, steps of 1 and 2", workload(uniform, uniform, walk[0]), walk[1:], TAU))), ["oms", "ssm"])  # fmt: skip
+        ("uniform 50-150, steps of 1 and 2", workload(uniform, uniform, walk[0]), walk[1:], TAU))]  # fmt: skip
+    frame, took = (
+        studied(drawn, ["oms", "ssm"]),
+        [best_of(1, solve_oms, problem, budget=Budget())[1] for _, problem in drawn],
+    )
     of = by_method(frame.assign(mean=frame["objective"] / frame["steps"] / frame["state"]), "instance", "steps")
     oms, greedy = of["oms"], of["ssm"]
     page.table({"oms": oms["mean"], "ssm": greedy["mean"], "oms, total": oms["objective"], "ssm, total": greedy["objective"],
-                "saved": 1 - oms["objective"] / greedy["objective"], "oms, s": oms["seconds"], "proven": oms["status"] == "optimal"},
+                "saved": 1 - oms["objective"] / greedy["objective"], "oms, s": took, "proven": oms["status"] == "optimal"},
                "known_sequences")  # fmt: skip
 
 
