@@ -64,6 +64,7 @@ const files = pagesIn(path.resolve(site)).filter((f) => f.includes(only)).sort()
 for (const width of WIDTHS)
   for (const colorScheme of SCHEMES) {
     const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, offline: true });
+    context.setDefaultTimeout(180_000);  // of a busy machine
     for (const file of files) {
       const page = await context.newPage();
       const found = [];
