@@ -30,7 +30,7 @@ SUM_SLACK = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
+class PlannedWindows:
     """Loads in several windows, and the rule that makes one number of one for each.
 
     Attributes
@@ -105,7 +105,9 @@ class OverWindows(Prioritised):
             raise InputError(f"over = {self.over!r} must be 'max', 'mean' or 'cvar'")
         self._put("level", guards.real("level", self.level, optional=False))
         if self.level >= 1:
-            raise InputError(f"level = {self.level:g} must be below 1: it is the share of probability that CVaR leaves out")
+            raise InputError(
+                f"level = {self.level:g} must be below 1: it is the share of probability that CVaR leaves out"
+            )
         if self.scenarios is not None:
             if self.windows > 1:
                 raise InputError(f"windows = {self.windows} and scenarios: give one of the two")
@@ -135,12 +137,12 @@ class OverWindows(Prioritised):
         return self.windows > 1 or self.scenarios is not None
 
     @cached_property
-    def planned(self) -> Windows:
-        """The loads that the problem plans for."""
+    def planned(self) -> PlannedWindows:
+        """The loads that the problem plans for: windows of probability 0 have no part in anything."""
         w = self.workload
         load = w.load[-self.windows :] if self.scenarios is None else np.asarray(self.scenarios)
         share = np.full(len(load), 1.0) if self.probabilities is None else np.asarray(self.probabilities)
-        return Windows(load, share / share.sum(), self.over, self.level)
+        return PlannedWindows(load[share > 0], share[share > 0] / share.sum(), self.over, self.level)
 
     def window_arguments(self) -> dict[str, Any]:
         """The fields that say which windows, by name: for another problem about the same ones."""

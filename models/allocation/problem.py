@@ -89,7 +89,7 @@ class KeyGroupAllocation(Limits):
     scenarios : array_like, shape (k, p), optional
         Plan for these loads instead of the workload's: samples of a forecast, say.
     probabilities : array_like, shape (k,), optional
-        Of the scenarios, or of the windows, the oldest first; equal by default.
+        Of the scenarios, or of the windows, the oldest first; equal by default. What has probability 0 is left out.
 
     Raises
     ------
@@ -158,15 +158,17 @@ class KeyGroupAllocation(Limits):
         if not self.several:
             return {}
         spread = w.capacity.min() * w.capacity.max() / w.capacity.sum()
-        return {"load of a window" if self.scenarios is None else "scenarios": self.planned.load.sum(axis=1).max() / spread}
+        return {
+            "load of a window" if self.scenarios is None else "scenarios": self.planned.load.sum(axis=1).max() / spread
+        }
 
     # Data of the formulation ------------------------------------------------------------------------------------
 
     @property
     def mean_load(self) -> float:
-        """The mean of (3) and (4), load per unit of kept capacity; over several windows, the mean of theirs."""
+        """The mean of (3) and (4), load per unit of kept capacity; over several windows, what (8) makes of theirs."""
         if self.several:
-            return float(self.planned.share @ self.means)
+            return self.planned.combined(self.means)
         exact = metrics.mean_load(self.workload)
         return float(math.ceil(exact)) if self.mean == "ceiling" else exact
 
@@ -304,4 +306,3 @@ class KeyGroupAllocation(Limits):
         if excess <= SLACK * (mean or 1.0):
             return []
         return [Violation("distance_floor", f"the load distance exceeds the mean by {excess:g}", amount=excess)]
-

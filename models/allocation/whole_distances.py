@@ -80,7 +80,9 @@ class WholeDistances:
         return Fraction(2) ** min(math.ceil(math.log2(wanted)), MOST_BITS - math.ceil(math.log2(most or 1.0)))
 
     @classmethod
-    def _in_unit(cls, problem: KeyGroupAllocation, unit: Fraction, load: FloatArray, mean_load: float) -> WholeDistances:
+    def _in_unit(
+        cls, problem: KeyGroupAllocation, unit: Fraction, load: FloatArray, mean_load: float
+    ) -> WholeDistances:
         w = problem.workload
         by_capacity: dict[float, tuple[list[int], list[int]]] = {}
         loads = [Fraction(y) for y in load.tolist()]

@@ -119,7 +119,7 @@ class AllocationWindowsPyomo(AllocationPyomo):
         if not np.isfinite(proven):
             return 0.0
         w, it = self.workload, self.planned
-        least, means = float(w.capacity.min()), self.problem.means
-        heaviest = max(float(it.load.max()), float(means.max()) * least, self.problem.scale * least)
-        roughness = max(self.problem.scale, float(means.max()), heaviest / least)
-        return max(0.0, proven - HIGHS_DOUBT * roughness)  # the weights of the windows sum to 1
+        roughness = self.problem.means
+        if (w.capacity != w.capacity[0]).any():
+            roughness = np.maximum(roughness, it.load.max(axis=1) / w.capacity.min())
+        return max(0.0, proven - HIGHS_DOUBT * (it.combined(roughness) or 1.0))

@@ -53,7 +53,13 @@ def solve_highs(
         return _second_opinion(problem, budget, seed, threads, first)
     if weights and first.termination == "optimal" and not _met(problem, first):
         first.termination = "completed"  # by another objective
-    if problem.several or not second_stage or weights is not None or first.termination != "optimal" or first.assignment is None:
+    if (
+        problem.several
+        or not second_stage
+        or weights is not None
+        or first.termination != "optimal"
+        or first.assignment is None
+    ):
         return first
     least = problem.objective(first.assignment)
     # Its bound, on the sum of deviations, says nothing of the distance: only its assignment is of use.

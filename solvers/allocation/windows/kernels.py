@@ -48,7 +48,7 @@ class WindowState(NamedTuple):
     """What broken capacities count for, shape (n,)."""
 
 
-class Touched(NamedTuple):
+class TouchedWindows(NamedTuple):
     """The nodes that a move touches - at most four for each of two slots - and what it would do to them."""
 
     nodes: IntArray

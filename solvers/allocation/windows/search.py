@@ -10,7 +10,7 @@ import numpy as np
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing import search as one_window
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
-from keyshift.solvers.allocation.windows.kernels import Touched, WindowData, WindowState, anneal
+from keyshift.solvers.allocation.windows.kernels import TouchedWindows, WindowData, WindowState, anneal
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,13 @@ class WindowSearch(one_window.Search):
         k, planned = it.windows, it.problem.planned
         self.wide = WindowData(it.loads, it.means, np.ascontiguousarray(planned.most), planned.over == "max")
         resources = it.use.shape[0]
-        self.near = Touched(
-            np.empty(8, np.int64), np.empty((8, k)), np.empty((resources, 8)), np.empty((8, k)), np.empty(k), np.empty(8)
+        self.near = TouchedWindows(
+            np.empty(8, np.int64),
+            np.empty((8, k)),
+            np.empty((resources, 8)),
+            np.empty((8, k)),
+            np.empty(k),
+            np.empty(8),
         )
         self.here = WindowState(np.empty((it.nodes, k)), np.empty((it.nodes, k)), np.empty(k), np.empty(it.nodes))
         self.steps_between = max(1_000, int(self.tuning.chunk_work / k))
