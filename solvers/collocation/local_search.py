@@ -83,7 +83,7 @@ def improve(
     rng = np.array([np.random.SeedSequence([seed, 71]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
     base = data.current if best is None else best
     read, state, record = _data_of(data, chosen), _state_of(data, base), base.copy()
-    wanted = Proposal(np.empty(3, np.int64), np.empty(3, np.int64))
+    wanted = Proposal(*np.empty((2, 3), np.int64), *np.empty((2, 3)))
     for round_ in range(max(1, steps // chosen.chunk)):
         if budget.expired:
             break
