@@ -117,7 +117,7 @@ def weigh(count, wanted, data, state):
         for e in range(s):  # neighbours that have moved just before
             other = wanted.who[e]
             left, came = state.a[other], wanted.where[e]
-            if left == source or left == target or came == source or came == target:
+            if left in (source, target) or came in (source, target):
                 traffic = between(k, other, data)
                 wanted.lost[s] += traffic * (int(came == source) - int(left == source))
                 wanted.won[s] += traffic * (int(came == target) - int(left == target))
