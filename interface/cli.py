@@ -259,4 +259,7 @@ def _escaped(text: str) -> str:
 
 def script() -> None:
     """Entry point of the `keyshift` command."""
-    sys.exit(main())
+    code = main()
+    if (threads := sys.modules.get("keyshift.solvers.threads")) is not None:  # loaded where something was solved
+        threads.exit_code = code
+    sys.exit(code)
