@@ -29,7 +29,7 @@ def test_a_run_that_never_comes_back_does_not_keep_the_process(last, code):
 
 
 def test_a_run_that_comes_back_is_waited_for():
-    script = SCRIPT.replace("LAST_SECONDS = 0.2", "sleep = ctypes.CDLL(None).sleep")
+    script = SCRIPT.replace("threads.LAST_SECONDS = 0.2", "sleep = ctypes.CDLL(None).sleep")
     script = script.replace("ctypes.CDLL(None).sleep, 60", 'lambda: (sleep(1), print("back"))')
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50)
     assert (ended.returncode, ended.stdout) == (0, "left\nback\n")
