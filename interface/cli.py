@@ -260,6 +260,8 @@ def _escaped(text: str) -> str:
 def script() -> None:
     """Entry point of the `keyshift` command."""
     code = main()
-    if (threads := sys.modules.get("keyshift.solvers.threads")) is not None:  # loaded where something was solved
+    if "keyshift.solvers.threads" in sys.modules:  # something was solved, and may not have ended yet
+        from keyshift.solvers import threads
+
         threads.exit_code = code
     sys.exit(code)

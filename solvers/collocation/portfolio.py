@@ -94,12 +94,12 @@ def solve_milp(
 
 def _searched_on(problem: CollocatedAllocation, data: Arrays, answer: Answer, budget: Budget, seed: int) -> Answer:
     """The answer, improved by local search for as long as there is time."""
-    best, bound = answer.assignment, answer.bound or 0.0
-    for turn in count(DEFAULTS.turns):
-        best = improve(problem, best, budget, seed + turn, DEFAULTS.late_steps, data)
+    bound, turns = answer.bound or 0.0, count(DEFAULTS.turns)
+    found = answer
+    while found.termination != "optimal" and not budget.expired:
+        best = improve(problem, found.assignment, budget, seed + next(turns), DEFAULTS.late_steps, data)
         found = _answer(problem, best, bound, budget.why)
-        if found.termination == "optimal" or budget.expired:
-            return replace(found, details=answer.details, message=answer.message)
+    return replace(found, details=answer.details, message=answer.message)
 
 
 def _staged(
