@@ -114,7 +114,7 @@ class MovePrices:
                 return False
             limits, counts, curve = waiting.pop()
             priced = self.bound.price(self.distance, counts, curve, self._expired)
-            prices = [int(q) for q in np.clip(np.rint(self.bound.hats @ priced.curve * ONE_MOVE), 0, ONE_MOVE)]
+            prices = [int(q) for q in np.rint(self.bound.hats @ priced.curve * ONE_MOVE)]
             if self.bound.enough(priced.value) and self._refuted(prices, limits):
                 self.tree.append({"prices": prices})
                 continue
@@ -133,11 +133,13 @@ class MovePrices:
         return True
 
     def _refuted(self, prices: list[int], limits: dict[int, Any]) -> bool:
-        left, rest = self.case.moves * ONE_MOVE + 1, (ONE_MOVE, self.steps, self.slopes)
+        """As the checker does, for as long as there is time."""
+        case, left, enough = self.case, self.case.moves * ONE_MOVE + 1, self.case.moves * ONE_MOVE + 1
+        safe = all(0 <= price <= ONE_MOVE for price in prices)
         for i, window in enumerate(self.windows):
             if self._expired():
                 return False
-            left -= self.case.least_paid(i, window, limits.get(i, {}), prices, *rest, left)
-            if left <= 0:
-                return True
-        return False
+            if left > 0 or not safe:
+                rest = (ONE_MOVE, self.steps, self.slopes, left if safe else enough)
+                left -= case.least_paid(i, window, limits.get(i, {}), prices, *rest)
+        return left <= 0

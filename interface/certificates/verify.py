@@ -342,7 +342,7 @@ class AllocationCase(PlacedCase):
         """Every move costs `one`, which its sender and its taker share: the taker pays the key group's price.
 
         What does each node pay at least to come below the target (where nothing is allowed: within the widest distance)? If all of
-        them pay more than the moves allowed, they cannot. A split [node, side, most] says: the node sends (side 0) or takes (side 1)
+        them pay more than the moves allowed cost, they cannot. A split [node, side, most] says: the node sends (side 0) or takes (side 1)
         at most so many, or more.
         """
         need(target is not None or self.widest is not None, "there is no limit on the distance")
@@ -350,12 +350,12 @@ class AllocationCase(PlacedCase):
         slopes = wholes(proof["slopes"], "slopes", None, None, None)
 
         def refutes(node, counts):
-            prices, left = wholes(node["prices"], "prices", self.size, one), self.moves * one + 1
+            prices, left = wholes(node["prices"], "prices", self.size, None, None), self.moves * one + 1
+            safe = all(0 <= price <= one for price in prices)  # then nobody is paid for moving, and one may stop early
             for i in range(self.nodes):
-                if left > 0:
-                    left -= self.least_paid(
-                        i, self.window(i, target), counts.get(i, {}), prices, one, steps, slopes, left
-                    )
+                if left > 0 or not safe:
+                    rest = (slopes, left if safe else self.moves * one + 1)
+                    left -= self.least_paid(i, self.window(i, target), counts.get(i, {}), prices, one, steps, *rest)
             return left <= 0
 
         branches(proof["tree"], refutes)
@@ -387,8 +387,10 @@ class AllocationCase(PlacedCase):
             send = sums(sorted((one - prices[k]) * steps + slope * load[k] for k in own))
             take = sums(sorted(prices[k] * steps - slope * load[k] for k in others))
             edge = min(slope * low, slope * high)
-            bounds = {(a, b): max(bounds.get((a, b), 0), send[a] + take[b] + edge) for a, b in pairs}
-            pairs = [pair for pair, bound in bounds.items() if bound < enough * steps]
+            for a, b in pairs:
+                bound = send[a] + take[b] + edge
+                bounds[a, b] = max(bounds.get((a, b), bound), bound)
+            pairs = [pair for pair in pairs if bounds[pair] < enough * steps]
         others.sort(key=load.__getitem__)
         entering = Arrivals([load[k] for k in others], [prices[k] for k in others])
         for bound, (a, b) in sorted((-(-bounds[pair] // steps), pair) for pair in pairs):
