@@ -52,16 +52,18 @@ def _factored(core: Core, case: Any, value: Fraction, deadline: float) -> dict[s
         for (i, j, k), y in zip(dual.triangles, of_triangle, strict=True)
         if y > LEAST and (x := round(float(y) * per)) > 0
     ]
+    rows = [[round(float(x) / step) for x in row[: k + 1]] for k, row in enumerate(factor)]
     return {
         "kind": "semidefinite", "anchors": [int(core.names[a]) for a in dual.anchors], "price": price, "triangles": triangles,
-        "unit": text(Fraction(step) ** 2), "factor": [[round(float(x) / step) for x in row[: k + 1]] for k, row in enumerate(factor)],
+        "unit": text(Fraction(step) ** 2), "factor": rows,
     }  # fmt: skip
 
 
 def _lower_factor(matrix: FloatArray) -> FloatArray:
     """A lower triangle whose product with its transpose is the matrix, its negative eigenvalues put up to 0."""
     values, vectors = np.linalg.eigh(matrix)
-    return np.linalg.qr((vectors * np.sqrt(np.maximum(values, 0.0))).T, mode="r").T
+    upper = np.linalg.qr((vectors * np.sqrt(np.maximum(values, 0.0))).T)[1]
+    return np.asarray(upper).T
 
 
 def _mean_state(core: Core) -> float:

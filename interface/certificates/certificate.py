@@ -101,8 +101,8 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
     instance = instance_of(problem)
     case: Any = verify.CASES[problem.name](instance)
     assignment = None if solution.assignment is None else assignment_of(problem, solution.assignment)
-    if isinstance(case, verify.IntervalsCase) and solution.assignment is not None:
-        assignment = {"table": assignment, "values": values_of(problem, case, solution.assignment, assignment)}
+    if isinstance(case, verify.IntervalsCase) and assignment is not None:
+        assignment = {"table": assignment, "values": values_of(problem, case, solution, assignment)}
     try:
         value = None if assignment is None else case.value(assignment)
     except verify.Refused as error:

@@ -124,7 +124,7 @@ def _allocation(problem: KeyGroupAllocation, limit: Fraction | None = None) -> R
 def mean_of(problem: KeyGroupAllocation) -> Fraction:
     """The mean node load, exactly; rounded up where the problem says so."""
     w = problem.workload
-    mean = sum(map(Fraction, w.last_load.tolist())) / sum(map(Fraction, w.capacity[w.kept].tolist()))
+    mean = Fraction(sum(map(Fraction, w.last_load.tolist()))) / sum(map(Fraction, w.capacity[w.kept].tolist()))
     return Fraction(ceil(mean)) if problem.mean == "ceiling" else mean
 
 

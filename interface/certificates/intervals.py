@@ -95,11 +95,11 @@ def _grid(case: Any) -> Fraction:
     return Fraction(2 ** max(1, case.sums_of_state[-1]).bit_length(), 2**BITS)
 
 
-def values_of(problem: Any, case: Any, assignment: np.ndarray, rows: list[Any]) -> list[int | str]:
+def values_of(problem: Any, case: Any, solution: Solution, rows: list[Any]) -> list[int | str]:
     """Values of the states of an answer: of a policy a little above the true ones, so that none is below one step."""
     if not isinstance(problem, MigrationPolicy):
         return _values_of_chain(case, rows)
-    table = problem.table(assignment)
+    table = problem.table(solution.assignment)
     known = table.chance > 0
     at, _ = np.nonzero(known)
     size = table.expected.size

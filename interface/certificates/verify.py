@@ -280,12 +280,12 @@ class MovedCase(PlacedCase):
             number_of[kind] = number_of.get(kind, 0) + 1
         self.kinds, self.counts = list(number_of), list(number_of.values())
         if self.in_use is not None:  # the last group: the nodes in use, of which each counts once
+            need(self.in_use <= len(self.open), "there are too few places")
             self.counts.append(self.in_use)
 
     def scarce(self, target):
         """State moved, entries of the table, the load of each node: where nodes must be in use, less the room of one in use."""
-        step = gcd(*self.state) or 1
-        moved = sum(self.state) if target is None else steps_below(target / self.unit, step)
+        moved = sum(self.state) if target is None else steps_below(target / self.unit, gcd(*self.state) or 1)
         fixed = [limit if self.in_use is None else (0, 0) for row in self.limits for limit in row]
         return [(0, moved), (0, self.entries), *fixed]
 
@@ -341,9 +341,9 @@ class AllocationCase(PlacedCase):
     def refute(self, target, proof):
         """Every move costs `one`, which its sender and its taker share: the taker pays the key group's price.
 
-        What does each node pay at least to come below the target (where nothing is allowed: within the widest distance)? If all of
-        them pay more than the moves allowed cost, they cannot. A split [node, side, most] says: the node sends (side 0) or takes (side 1)
-        at most so many, or more.
+        What does each node pay at least to come below the target (where nothing is allowed: within the widest distance)? If all
+        of them pay more than the moves allowed cost, they cannot. A split [node, side, most] says: the node sends (side 0) or
+        takes (side 1) at most so many, or more.
         """
         need(target is not None or self.widest is not None, "there is no limit on the distance")
         one, steps = whole(proof["one"], "one", 1), whole(proof["steps"], "steps", 1)
@@ -449,8 +449,8 @@ class CollocationCase(AllocationCase):
     def refute(self, target, proof):
         """Prices for moves and for the load of each node; then pairs that form a forest are no obstacle: go from its leaves up.
 
-        A split [key group, node, 0] says: the key group is elsewhere, or there. Other pairs count as today; who moves to node i wins
-        its pairs with those there, loses its pairs with those left behind, and at best leaves and arrives with others.
+        A split [key group, node, 0] says: the key group is elsewhere, or there. Other pairs count as today; who moves to node i
+        wins its pairs with those there, loses its pairs with those left behind, and at best leaves and arrives with others.
         """
         if target is None:
             return super().refute(None, proof)
@@ -468,10 +468,8 @@ class CollocationCase(AllocationCase):
 
     def most_met(self, leaf, limits, scale, forest, gain, today):
         """The most talk that meets, times the scale."""
-        per_move, prices = (
-            whole(leaf["per_move"], "per_move"),
-            wholes(leaf["prices"], "prices", self.places, None, None),
-        )
+        per_move, prices = whole(leaf["per_move"], "a price"), leaf["prices"]
+        wholes(prices, "prices", self.places, None, None)
         most = per_move * self.moves + sum(p * limit[p > 0] for p, limit in zip(prices, self.limits[0])) + today * scale
         best, places = [], range(self.places)
         for k, (q, load) in enumerate(zip(self.current, self.load)):
@@ -498,7 +496,9 @@ class CollocationCase(AllocationCase):
             of[l].append((t, self.current[k]))
         for q, own in zip(self.current, of):
             together, every = (sorted((t for t, i in own if i in at), reverse=True) for at in ({q}, range(self.nodes)))
-            company = sum(together[: self.moves]) + sum(every[: self.moves])  # who moves as well
+            company = sum(together[: max(0, self.moves - 1)]) + sum(
+                every[: max(0, self.moves - 1)]
+            )  # who moves as well
             gain.append([company - 2 * sum(together)] * self.places)
             for t, i in own:
                 gain[-1][i] += 2 * t
@@ -533,10 +533,11 @@ class BalanceCase(PlacedCase):
     def semidefinite(self, proof):
         """Let X[k, l] be 1 - 1/n if k and l share a node, else -1/n: a matrix without negative eigenvalues.
 
-        n times the imbalance is the sum of C[k, l] X[k, l], where C[k, l] sums load k times load l over the windows. A square - the
-        rows of `factor` times each other - has a sum with X that is not negative: it may be taken off C. So may whatever else is not
-        negative, times a price: 1 - 1/n less X[i, j] + X[i, k] - X[j, k], the triangles; and what the budget leaves where it is, as
-        nodes that hold state have rows of their own at the end (anchors, all apart). Of what is left every entry counts at its worst.
+        n times the imbalance is the sum of C[k, l] X[k, l], where C[k, l] sums load k times load l over the windows. A square -
+        the rows of `factor` times each other - has a sum with X that is not negative: it may be taken off C. So may whatever else
+        is not negative, times a price: 1 - 1/n less X[i, j] + X[i, k] - X[j, k], the triangles; and what the budget leaves where it
+        is, as nodes that hold state have rows of their own at the end (anchors, all apart). Of what is left every entry counts
+        at its worst.
         """
         n, p, unit = self.left, self.size, number(proof["unit"], "the unit of the factor")
         anchors = wholes(proof["anchors"], "anchors", None, self.nodes - 1)
@@ -576,8 +577,8 @@ def dot(x, y):
 class IntervalsCase(PlacedCase):
     """Nodes run intervals of tasks, within a load limit; the number of nodes changes step by step, and least state moves.
 
-    Each mode has a number of nodes, and the modes that may follow with their chances; mode 0 is now. A single step has two modes, a
-    sequence has a chain of them, a Markov chain has cycles: then later steps count less, by the discount.
+    Each mode has a number of nodes, and the modes that may follow with their chances; mode 0 is now. A single step has two
+    modes, a sequence has a chain of them, a Markov chain has cycles: then later steps count less, by the discount.
     """
 
     def __init__(self, given):
@@ -593,8 +594,11 @@ class IntervalsCase(PlacedCase):
             self.modes.append((whole(n, "a number of nodes", 1, MOST), after))
         self.discount = number(given["discount"], "discount")
         self.chain = self.discount == 1 and all(len(after) < 2 for _, after in self.modes)
-        ends = all(m > at for at, (_, after) in enumerate(self.modes) for m, _ in after)
-        need(self.modes and (self.discount < 1 or ends), "without a discount below 1 the modes must come to an end")
+        ends, reached = all(m > at for at, (_, after) in enumerate(self.modes) for m, _ in after), {0}
+        need(ends or self.discount < 1, "without a discount below 1 the modes must come to an end")
+        for _ in self.modes:
+            reached |= {m for at in reached for m, chance in self.modes[at][1] if chance}
+        need(len(reached) == len(self.modes), "a mode is never reached")
 
     def limit(self, nodes):
         return floor((1 + self.tau) * sum(self.load) / nodes)
@@ -645,7 +649,8 @@ class IntervalsCase(PlacedCase):
         if target is None:
             return need(not all(map(self.fits, counts[1:])), "every number of nodes can carry the tasks")
         if proof["kind"] == "prices":
-            least = {m: max(0, self.least_moved(counts[m], whole(price, "price"))) for m, price in proof["prices"]}
+            prices = {whole(m, "a mode", 1): whole(price, "a price") for m, price in proof["prices"]}
+            least = {m: max(0, self.least_moved(counts[m], price)) for m, price in prices.items()}
             # In a chain, whatever happens on the way, no detour costs less than the direct step; else there is the first step.
             bound = max(least.values()) if self.chain else sum(chance * least[m] for m, chance in self.modes[0][1])
         else:
@@ -725,11 +730,8 @@ def kept_together(old, new, state):
     while at < old[-1]:
         end = min(old[i + 1], new[j + 1])
         after = {}
-        for (used_old, used_new), value in best.items():
-            options = [(used_old, used_new, value)]
-            if not used_old and not used_new:
-                options.append((True, True, value + state[end] - state[at]))
-            for a, b, kept in options:
+        for taken, value in best.items():
+            for (a, b), kept in [(taken, value)] + [((True, True), value + state[end] - state[at])] * (not any(taken)):
                 key = (a and old[i + 1] > end, b and new[j + 1] > end)
                 after[key] = max(kept, after.get(key, kept))
         i, j, at, best = i + (old[i + 1] == end), j + (new[j + 1] == end), end, after
@@ -755,36 +757,28 @@ def most_kept(old, state, starts, price):
                 inner = max(inner, state[end_of[t]] - state[t])  # an old interval that lies wholly within the new one
             stays = max(best[t] + inner, free[t] + state[end_of[t]] - state[t])
             begun.append((t, (stays, never, best[t] - state[left])))
-        windows = [Highest(begun[::-1], j) for j in range(3)]
+        lines = [deque() for _ in range(3)]
+        for at, values in reversed(begun):
+            for line, value in zip(lines, values):
+                highest(line, at, value, 0)
         for t in range(left, right):
-            for window, value in zip(windows, (free[t], best[t], free[t] - state[t])):
-                window.add(t, value)
-            x, begin = t + 1, starts[t + 1]
-            if begin < x:
-                stays, other, takes = (window.since(begin) for window in windows)
-                free[x], best[x] = stays - price, max(stays, other, takes + state[x]) - price
+            values = zip(lines, (free[t], best[t], free[t] - state[t]))
+            stays, other, takes = (highest(line, t, value, min(starts[t + 1], t)) for line, value in values)
+            if starts[t + 1] <= t:
+                free[t + 1], best[t + 1] = stays - price, max(stays, other, takes + state[t + 1]) - price
         free[right] = best[right]
     need(best[size] > never // 2, "no intervals keep the limit")
     return best[size]
 
 
-class Highest:
-    """The highest of the latest values, while the window only moves on."""
-
-    def __init__(self, begun, column):
-        self.line = deque()
-        for at, values in begun:
-            self.add(at, values[column])
-
-    def add(self, at, value):
-        while self.line and self.line[-1][1] <= value:
-            self.line.pop()
-        self.line.append((at, value))
-
-    def since(self, first):
-        while self.line[0][0] < first:
-            self.line.popleft()
-        return self.line[0][1]
+def highest(line, at, value, first):
+    """The highest of the latest values since the first: those that a later one exceeds are not kept."""
+    while line and line[-1][1] <= value:
+        line.pop()
+    line.append((at, value))
+    while line[0][0] < first:
+        line.popleft()
+    return line[0][1]
 
 
 # The certificate as a whole ------------------------------------------------------------------------------------------
