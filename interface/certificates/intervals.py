@@ -97,7 +97,7 @@ def _grid(case: Any) -> Fraction:
 
 def values_of(problem: Any, case: Any, solution: Solution, rows: list[Any]) -> list[int | str]:
     """Values of the states of an answer: of a policy a little above the true ones, so that none is below one step."""
-    if not isinstance(problem, MigrationPolicy):
+    if not isinstance(problem, MigrationPolicy) or solution.assignment is None:
         return _values_of_chain(case, rows)
     table = problem.table(solution.assignment)
     known = table.chance > 0

@@ -535,9 +535,9 @@ class BalanceCase(PlacedCase):
 
         n times the imbalance is the sum of C[k, l] X[k, l], where C[k, l] sums load k times load l over the windows. A square -
         the rows of `factor` times each other - has a sum with X that is not negative: it may be taken off C. So may whatever else
-        is not negative, times a price: 1 - 1/n less X[i, j] + X[i, k] - X[j, k], the triangles; and what the budget leaves where it
-        is, as nodes that hold state have rows of their own at the end (anchors, all apart). Of what is left every entry counts
-        at its worst.
+        is not negative, times a price: 1 - 1/n less X[i, j] + X[i, k] - X[j, k], the triangles; and what the budget leaves where
+        it is, as nodes that hold state have rows of their own at the end (anchors, all apart). Of what is left every entry
+        counts at its worst.
         """
         n, p, unit = self.left, self.size, number(proof["unit"], "the unit of the factor")
         anchors = wholes(proof["anchors"], "anchors", None, self.nodes - 1)
