@@ -99,6 +99,11 @@ def replay(
             watch=watch,
             **posed,
         )
+    show(result, out, as_json)
+
+
+def show(result: Any, out: Path | None, as_json: bool) -> None:
+    """Draw the figures, print the rows or their summary, and end the command."""
     if out is not None and not result.interrupted:
         result.plot(out / "figures")
     if as_json:

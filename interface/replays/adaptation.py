@@ -12,8 +12,9 @@ from keyshift.models.answer import Progress
 from keyshift.models.bottleneck import OWN, Balanced
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.guards import real, whole
-from keyshift.replays.checkpoint import Checkpoint
+from keyshift.replays.checkpoint import Checkpoint, fingerprints
 from keyshift.replays.forecasting import Forecast, LoadForecast
+from keyshift.replays.key_streams import KeyStreams, replay_keys, streams_of_keys
 from keyshift.replays.loop import Loop, Patience
 from keyshift.replays.planner import DEFAULT_PROBLEM, Planner
 from keyshift.replays.results import Replay
@@ -22,7 +23,7 @@ from keyshift.replays.state import Cluster
 
 
 def replay(
-    workloads: Iterable[Workload],
+    workloads: Iterable[Workload] | Iterable[Any],
     methods: Sequence[str | Planner] = ("albic",),
     *,
     problem: str = DEFAULT_PROBLEM,
@@ -53,15 +54,18 @@ def replay(
 
     Parameters
     ----------
-    workloads : iterable of Workload
+    workloads : iterable of Workload, or of arrays of keys
         One for each period, with the same key groups. The last window's load is the processing load. The first one's
         nodes and current assignment are where every method starts; the others' are ignored. `home` is the hash of the
-        first one's nodes: added ones take keys from all of them, and a removed one's keys are hashed anew [Thaler1998].
+        first one's nodes: added ones take keys from all of them, and those of a draining one are hashed anew [Thaler1998].
+        For key splitting: the keys of each window, in the order in which they arrive.
     methods : sequence of str or Planner
         A str is a method of `problem` under `options`.
     problem, options
         For the methods given by name. Any problem about a workload; those of contiguous intervals get their node counts from
-        `scaling`, and a larger tau in a period whose loads have no partition within theirs.
+        `scaling`, and a larger tau in a period whose loads have no partition within theirs. "key-splitting": the methods are
+        schemes of `Partitioner`, which remember what they sent where; regret is theta less that of the best split of the
+        window, found afterwards.
     periods : int, optional
         At most this many periods.
     forecast : str, Forecast or callable, optional
@@ -119,6 +123,13 @@ def replay(
     if not planners or len(set(names)) < len(names):
         raise InputError(f"methods = {names}: give at least one, each with a label of its own")
     whole("periods", periods)
+    if streams_of_keys(planners):
+        if forecast is not None or scaling is not None or resource is not None or capacities or load_model is not None:
+            raise InputError(
+                "keys are split as they come: forecast, scaling, resources and load models are for workloads"
+            )
+        keys = KeyStreams(planners, bool(regret), real("time_limit", time_limit), watch)
+        return replay_keys(workloads, keys, periods, checkpoint)
     memory = whole("memory", memory, optional=False) or 0
     real("time_limit", time_limit)
     loop = Loop(
@@ -161,10 +172,11 @@ def _run(loop: Loop, workloads: Iterable[Workload], periods: int | None, store: 
     seconds: list[dict[str, Any]] = []
     labels = [planner.name for planner in loop.planners]
     for period, windows in enumerate(loop.periods(workloads, periods)):
-        done = None if store is None else store.read(period, windows, labels)
+        stamp = "" if store is None else fingerprints(windows)
+        done = None if store is None else store.read(period, stamp, labels, windows[0].key_groups)
         if done is not None:
             loop.clusters = {name: Cluster(**state) for name, state in done["clusters"].items()}
-        made, timing = loop.one_period(period, windows, done["rows"] if done else [], store)
+        made, timing = loop.one_period(period, windows, stamp, done["rows"] if done else [], store)
         seconds += timing
         if len(made) < len(labels):
             return Replay(tuple(rows), tuple(seconds), interrupted=True)

@@ -83,17 +83,19 @@ class RowPart(FileModel):
     load_distance_percent: Figure
     theta: Figure | None = None
     imbalance: Figure | None = None
-    load_index: Figure
-    load_index_same_input: Figure
+    load_index: Figure | None = None
+    load_index_same_input: Figure | None = None
     total_load: Figure
-    migrations: Whole
-    state_moved: Figure
+    migrations: Whole | None = None
+    state_moved: Figure | None = None
     remote_traffic: Figure | None = None
     collocation_factor: Figure | None = None
-    table_size: Figure | None = None
-    oscillations: Whole
+    table_size: Whole | None = None
+    counters: Whole | None = None
+    keys: Whole | None = None
+    oscillations: Whole | None = None
     nodes: Whole
-    draining: Whole
+    draining: Whole | None = None
     objective: Figure | None
     bound: Figure | None
     fallback: str
@@ -122,7 +124,7 @@ class PeriodFile(FileFormat):
     format: str
     version: int
     statistics: Annotated[
-        str, Field(description="SHA-256 of the period's workload, with a forecast of those of two periods")
+        str, Field(description="SHA-256 of the period's workload or keys, with a forecast of two periods' workloads")
     ]
     rows: list[RowPart]
     clusters: dict[str, ClusterPart]
@@ -175,8 +177,11 @@ class Checkpoint:
                     f"{self.folder} holds a replay with another {name}: {getattr(theirs, name)}, not {mine}"
                 )
 
-    def read(self, period: int, windows: Sequence[Workload], labels: list[str]) -> dict[str, Any] | None:
-        """What is known of a period: the rows of the methods that have planned, the clusters of all; or None."""
+    def read(self, period: int, stamp: str, labels: list[str], key_groups: int) -> dict[str, Any] | None:
+        """What is known of a period: the rows of the methods that have planned, the clusters of all; or None.
+
+        `stamp` is the hash of what the period was given; a stream of keys has no key groups, and no clusters.
+        """
         file = self._file(period)
         if not file.exists() and not file.is_symlink():
             return None
@@ -188,15 +193,15 @@ class Checkpoint:
             content.version == 1 and content.digest is None
         ):
             raise InputError(f"{file} is damaged: its rows or clusters are not those that its digest was made of")
-        if content.statistics != fingerprints(windows):
+        if content.statistics != stamp:
             raise InputError(f"{file} belongs to other statistics than period {period} has now")
         planned = [row.method for row in content.rows]
-        if planned != labels[: len(planned)] or set(content.clusters) != set(labels):
+        if planned != labels[: len(planned)] or set(content.clusters) != set(labels if key_groups else []):
             raise InputError(f"{file} holds rows of other methods than {', '.join(labels)}")
         if any(row.period != period for row in content.rows):
             raise InputError(f"{file} holds rows of another period")
         for name, cluster in content.clusters.items():
-            _refuse_torn(cluster, windows[0].key_groups, f"{file}: clusters.{name}")
+            _refuse_torn(cluster, key_groups, f"{file}: clusters.{name}")
         # In the order in which they were written: the same rows give the same bytes in the end.
         rows = [
             {name: getattr(part, name) for name in row} for part, row in zip(content.rows, held["rows"], strict=True)
@@ -204,14 +209,10 @@ class Checkpoint:
         return {"rows": rows, "clusters": {n: c.model_dump() for n, c in content.clusters.items()}}
 
     def write(
-        self,
-        period: int,
-        windows: Sequence[Workload],
-        rows: list[dict[str, Any]],
-        clusters: Mapping[str, Mapping[str, Any]],
+        self, period: int, stamp: str, rows: list[dict[str, Any]], clusters: Mapping[str, Mapping[str, Any]]
     ) -> None:
         """Write down what is known of a period: wholly or not at all."""
-        content = {"statistics": fingerprints(windows), "rows": rows, "clusters": clusters}
+        content = {"statistics": stamp, "rows": rows, "clusters": clusters}
         content["digest"] = digest([rows, clusters])
         write_text(self._file(period), json.dumps({**PeriodFile.stamp(), **content}, allow_nan=False))
 

@@ -51,6 +51,21 @@ class Adapter:
         """The node of each key group after this period."""
         return assignment
 
+    def nodes_after(self, problem: Problem, counts: Sequence[int]) -> int:
+        """How many nodes there are then, where `recuts`."""
+        return counts[0]
+
+
+@dataclass(frozen=True)
+class MovementAdapter(Adapter):
+    """Least movement within limits: how many nodes there are follows from the load, unless the problem names a number."""
+
+    rescue: str = "offered"
+    recuts: bool = True
+
+    def nodes_after(self, problem: Problem, counts: Sequence[int]) -> int:
+        return int(problem.nodes_after)  # type: ignore[attr-defined]  # MovementWithinLimits
+
 
 @dataclass(frozen=True)
 class IntervalAdapter(Adapter):
@@ -93,7 +108,7 @@ ADAPTERS: dict[str, Adapter] = {
     "key-group-allocation": Adapter(rescue="balance", limits_first=True),
     "collocated-allocation": Adapter("remote_traffic", rescue="balance", limits_first=True),
     "mclb": Adapter("imbalance"),
-    "movement-within-limits": Adapter(rescue="offered"),
+    "movement-within-limits": MovementAdapter(),
     "mixed-routing": Adapter("theta", rescue="offered"),
     **dict.fromkeys((IntervalMigration.name, MigrationSequence.name, MigrationPolicy.name), IntervalAdapter()),
 }

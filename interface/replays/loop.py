@@ -126,7 +126,7 @@ class Loop:
             raise InputError(f"a period has {window.key_groups} key groups, the first one had {self.key_groups}")
 
     def one_period(
-        self, period: int, windows: Windows, done: Sequence[dict[str, Any]], store: Checkpoint | None
+        self, period: int, windows: Windows, stamp: str, done: Sequence[dict[str, Any]], store: Checkpoint | None
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Every method's row, those that are `done` as they are; fewer when it was interrupted."""
         rows, timing = list(done), []
@@ -138,7 +138,7 @@ class Loop:
             rows.append(row)
             timing.append({"period": period, "method": planner.name, "seconds": perf_counter() - began})
             if store is not None:
-                store.write(period, windows, rows, {name: c.to_dict() for name, c in self.clusters.items()})
+                store.write(period, stamp, rows, {name: c.to_dict() for name, c in self.clusters.items()})
             if self.watch is not None:
                 self.watch(Progress(row["objective"], row["bound"], f"period {period}, {planner.name}"))
         return rows, timing
@@ -163,7 +163,7 @@ class Loop:
             plan = _Plan(workload.current, None, None, "held", plan.counts)
         came = self.balanced.on(came, resource).replace(state=measured.state)
         knew: dict[str, float] = {}
-        if self.forecast is not None and self.regret:
+        if self.forecast is not None and self.regret and plan.fallback != "not due":
             best = self._plan(planner, cluster.workload(came), period, plan.counts)
             if best is None:
                 return None
@@ -225,6 +225,8 @@ class Loop:
         """The method's plan; else what the formulation falls back on; None when it was interrupted."""
         seed, adapter = self.seed + period, planner.adapter
         posed, note = adapter.pose(planner, workload, self.load_model, counts)
+        if adapter.recuts:
+            counts = (adapter.nodes_after(posed, counts), *counts[1:])
         stays = planner.from_current and not adapter.recuts and not posed.violations(workload.current)
         start = workload.current if stays else None
         found = solve(posed, planner.method, seed=seed, time_limit=self.time_limit, start=start, **planner.settings)
@@ -253,7 +255,7 @@ class Loop:
 
     def _after(self, planner: Planner, cluster: Cluster, plan: _Plan, period: int) -> tuple[Cluster, int]:
         """The cluster when a plan is applied, and how many of its moves go straight back."""
-        if planner.adapter.recuts and plan.fallback != "not due":
+        if planner.adapter.recuts and plan.fallback not in ("not due", "held", "stay"):
             return cluster, cluster.recut(plan.assignment, plan.counts[0], period, self.memory)
         return cluster, cluster.apply(plan.assignment, period, self.memory)
 

@@ -74,7 +74,9 @@ class Planner:
     @property
     def rows(self) -> int:
         """How many windows the problem counts."""
-        return int(self.windows or self.options.get("windows") or (self.every if self.problem == "mclb" else 1))
+        stated = self.options.get("windows")  # a word, for movement within limits
+        most = stated if isinstance(stated, int) else self.every if self.problem == "mclb" else 1
+        return self.windows or most
 
     @property
     def adapter(self) -> Adapter:
@@ -89,7 +91,7 @@ class Planner:
     def pose(self, workload: Workload, load_model: LoadModel) -> Problem:
         """The problem of one period; `workload` holds processing loads."""
         cls, options = _problem_class(self.problem), dict(self.options)
-        if "windows" in options:  # at first there are fewer
+        if isinstance(options.get("windows"), int):  # at first there are fewer
             options["windows"] = min(options["windows"], workload.windows)
         if not self.integrated:
             return cls(load_model.measured(workload), **options)  # type: ignore[call-arg]

@@ -62,11 +62,12 @@ class Cluster:
         )
 
     def _home(self, statistics: Workload) -> IntArray | None:
-        """The nodes that the hash gives, at the positions they have now: it follows nodes that come and go."""
+        """The nodes that the hash gives, at the positions they have now: it knows added nodes, and draining ones no more."""
         if statistics.home is None:
             return None
         position = {name: at for at, name in enumerate(self.names)}
-        return np.array([position[name] for name in rehashed(statistics.home, self.names, statistics.nodes).tolist()])
+        kept = [name for name, drains in zip(self.names, self.draining, strict=True) if not drains]
+        return np.array([position[name] for name in rehashed(statistics.home, kept, statistics.nodes).tolist()])
 
     def terminate_empty(self) -> int:
         """Remove the draining nodes that hold nothing (Algorithm 1, lines 1-3); how many."""
@@ -91,11 +92,11 @@ class Cluster:
             self.next_name += 1
 
     def recut(self, assignment: IntArray, nodes_after: int, period: int, memory: int) -> int:
-        """Apply a plan that may name new nodes, and keep `nodes_after`: empty nodes go, the newest first."""
+        """Apply a plan that may name new nodes, and keep `nodes_after`: empty nodes go, those that drain and the newest first."""
         self.scale(Scaling(add=max(0, int(assignment.max()) + 1 - len(self.names))))
         back = self.apply(assignment, period, memory)
-        empty = sorted(set(range(len(self.names))) - set(self.place))
-        for i in empty[len(empty) - max(0, len(self.names) - nodes_after) :]:
+        empty = sorted(set(range(len(self.names))) - set(self.place), key=lambda i: (self.draining[i], i))
+        for i in empty[max(0, len(empty) - max(0, len(self.names) - nodes_after)) :]:
             self.draining[i] = True
         self.terminate_empty()
         self.scale(Scaling(add=max(0, nodes_after - len(self.names))))
