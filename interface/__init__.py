@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.plans.phase import Phase
     from keyshift.models.routing import MixedRouting, RoutingTable
+    from keyshift.models.simulation import Aggregation, Migration, Simulation, simulate
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.plans.explaining import Explanation, explain
     from keyshift.plans.making import plan
@@ -59,6 +60,7 @@ from keyshift.version import __version__ as __version__
 
 # Public names that load on first use: name -> module. Kept in step with the imports above by a test.
 _LAZY = {
+    "Aggregation": "keyshift.models.simulation",
     "Certificate": "keyshift.certificates.certificate",
     "CollocatedAllocation": "keyshift.models.collocation",
     "Comparison": "keyshift.comparison",
@@ -72,6 +74,7 @@ _LAZY = {
     "KeySplitting": "keyshift.models.splitting",
     "LoadModel": "keyshift.models.collocation",
     "MCLB": "keyshift.models.mclb",
+    "Migration": "keyshift.models.simulation",
     "MigrationPolicy": "keyshift.models.intervals",
     "MigrationSequence": "keyshift.models.intervals",
     "MixedRouting": "keyshift.models.routing",
@@ -86,6 +89,7 @@ _LAZY = {
     "Replay": "keyshift.replays.results",
     "RoutingTable": "keyshift.models.routing",
     "Scaling": "keyshift.replays.scaling",
+    "Simulation": "keyshift.models.simulation",
     "Study": "keyshift.studies.study",
     "StudyProgress": "keyshift.studies.study",
     "TargetUtilisation": "keyshift.replays.scaling",
@@ -107,6 +111,7 @@ _LAZY = {
     "remedies": "keyshift.plans.remedying",
     "repair": "keyshift.plans.repairing",
     "replay": "keyshift.replays.adaptation",
+    "simulate": "keyshift.models.simulation",
     "solve": "keyshift.solving",
     "statements": "keyshift.modelling.opening",
     "study": "keyshift.studies.study",
@@ -115,6 +120,7 @@ _LAZY = {
 
 __all__ = [
     "MCLB",
+    "Aggregation",
     "BoundError",
     "Certificate",
     "ChangedWorkloadError",
@@ -132,6 +138,7 @@ __all__ = [
     "KeySplitting",
     "KeyshiftError",
     "LoadModel",
+    "Migration",
     "MigrationPolicy",
     "MigrationSequence",
     "MissingDependencyError",
@@ -150,6 +157,7 @@ __all__ = [
     "Replay",
     "RoutingTable",
     "Scaling",
+    "Simulation",
     "Solution",
     "Study",
     "StudyProgress",
@@ -174,6 +182,7 @@ __all__ = [
     "remedies",
     "repair",
     "replay",
+    "simulate",
     "solve",
     "statements",
     "study",

@@ -134,7 +134,10 @@ def _run(
     from keyshift.solvers.stages.lexicographic import lexicographic
 
     def own(posed: Problem, share: Budget, known: np.ndarray | None) -> Answer:
-        return _own(posed, method, share, seed, known, options)
+        answer = _own(posed, method, share, seed, known, options)
+        if answer.start is not None and answer.problem is None and posed.violations(answer.assignment):
+            answer.assignment = answer.start  # a stage goes on from what keeps the rules
+        return answer
 
     if start is None and method.takes_start:
         start = best_start(problem, method.warm_start, budget, seed)

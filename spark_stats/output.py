@@ -6,8 +6,8 @@ windows of older runs that it repeats do not. Last, runs that hold nothing any m
 replacement leaves the old answer and a folder that the next run clears; a kill after it leaves the new one. One writer
 at a time, and only its own folders are deleted: see `keyshift.spark_stats.directory`.
 
-What a run wrote is counted as soon as it is written, window by window: ``checks`` holds for each table and window its
-rows and the sums of its columns, so that a reader notices a file that is missing or changed.
+What a run wrote is counted by the tallies it was made of, window by window: ``checks`` holds for each table and window
+its rows and the sums of its columns, so that a reader notices a file that is missing or changed.
 """
 
 from __future__ import annotations

@@ -99,17 +99,17 @@ def test_what_is_claimed_is_proven(certified):
 def falsified(record, rng):
     """The record with one thing changed that makes it wrong: a claim, a decision, a branch, all prices of a leaf."""
     made = copy.deepcopy(record)
-    claim, proof = made["claim"], made["proof"]
-    tree = proof.get("tree", [])
+    claim, tree = made["claim"], (made["proof"] or {}).get("tree", [])
     what = rng.choice(["value up", "value down", "bound", "assignment", *(["branch", "prices"] if tree else [])])
     step = Fraction(rng.choice([1, 1, 2, 7]), rng.choice([1, 10**3, 10**9]))
     if what == "value up":
         claim["value"] = str(Fraction(claim["value"]) + step)
     elif what == "value down":
         claim["value"] = str(max(Fraction(0), Fraction(claim["value"]) - step))
-        claim["bound"] = str(min(Fraction(claim["bound"]), Fraction(claim["value"])))
+        if claim["bound"] is not None:
+            claim["bound"] = str(min(Fraction(claim["bound"]), Fraction(claim["value"])))
         what = what if Fraction(claim["value"]) != Fraction(record["claim"]["value"]) else "nothing"
-    elif what == "bound":  # above the value: no bound can be there
+    elif what == "bound":  # above the value no bound can be, and without a proof none
         claim["bound"] = str(Fraction(claim["value"]) + step)
     elif what == "assignment":
         what = what if _changed(made, rng) else "nothing"
@@ -138,8 +138,6 @@ def _changed(made, rng):
 
 def test_tampering_is_refused(certified):
     _, c = certified
-    if not c.bound:
-        pytest.skip("the optimum is 0: there is no bound to tamper with")
     rng = random.Random(7)
     accepted, seen = [], 0
     while seen < 100:  # ten problems: a thousand
@@ -215,9 +213,8 @@ def test_the_checker_is_one_short_file_of_the_standard_library():
     imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported == {"json", "sys", "collections", "fractions", "itertools", "math"}
     assert imported <= sys.stdlib_module_names
-    assert not {"eval", "exec", "float", "__import__", "compile"} & {
-        node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    } - {"float"}  # floats are only shown
+    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    assert not called & {"eval", "exec", "__import__", "compile"}
     assert len(PROGRAM.read_text().splitlines()) <= 1050
 
 
