@@ -75,8 +75,7 @@ def replay(
 
     chosen = method or ["albic"]
     posed = common.problem_options(problem, context.args)
-    length = count_periods(path)
-    with bar(len(chosen) * (length if periods is None else min(periods, length))) as watch:
+    with bar(len(chosen) * len(range(count_periods(path))[:periods])) as watch:
         result = run(
             read_periods(path, nodes),
             chosen,
