@@ -107,6 +107,11 @@ COMMANDS = MappingProxyType(
             "replay",
             takes_problem=True,
         ),
+        "simulate": Command(
+            "Simulate throughput and latency of a workload on its nodes, and what a plan does to them.",
+            "simulate",
+            "simulate",
+        ),
         "check": Command(
             "Check an assignment without any solver. Exit code 0: feasible; 1: not.",
             "check",

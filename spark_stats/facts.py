@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from keyshift.models.errors import InputError
 from keyshift.spark_stats import tallies
 from keyshift.spark_stats.acceptance import Measure, Tuples
 from keyshift.spark_stats.session import workers_python
 from keyshift.spark_stats.tallies import TallyPlan
 from keyshift.spark_stats.topology import Topology
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Executors need NumPy and PyArrow, not keyshift: the functions travel with the job.
 cloudpickle.register_pickle_by_value(tallies)
@@ -93,3 +97,11 @@ def in_arrow(frame: DataFrame, function: Any, schema: str) -> DataFrame:
     """Run a function over the Arrow batches of each task, in a Python on the workers that can."""
     with workers_python(frame.sparkSession):
         return frame.mapInArrow(function, schema)
+
+
+def rows_of(table: DataFrame, max_rows: int) -> pd.DataFrame:
+    """Bring a table to the driver, unless it has more than `max_rows` rows."""
+    rows: pd.DataFrame = table.limit(max_rows + 1).toPandas()
+    if len(rows) > max_rows:
+        raise InputError(f"more than max_rows = {max_rows} rows would come to the driver: raise it, or ask for less")
+    return rows
