@@ -3,7 +3,7 @@
     python benchmarks/key_splitting.py [--quick] [--only PART ...] --out DIR
 
 Where the flow optimum is in a study, every run of an online scheme is held against it; the script fails if one is below it.
-Throughput and latency are simulated, and called so. In the figures, an imbalance of 1e-8 stands for none.
+Throughput and latency are simulated in latency.py. In the figures, an imbalance of 1e-8 stands for none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import keyshift as ks
 from keyshift.models.errors import InputError
 from keyshift.models.families.splitting import draw_keys, key_stream, zipf_exponent, zipf_shares
 from keyshift.models.splitting.outcome import jaccard
-from keyshift.models.splitting.simulation import simulate
 
 WORKERS, SOURCES = [5, 10, 50, 100], [5, 10, 15, 20]
 COARSE = [2, 3, 4, 6, 9, 12, 16, 20, 25, 30, 35, 40, 50, 64]
@@ -216,22 +215,5 @@ def theorem(page: Page) -> None:
     page.table(shown.assign(**{"ln W / ln ln W": np.log(shown.index) / np.log(np.log(shown.index))}), "theorem")
 
 
-def deployment(page: Page) -> None:
-    """Simulated deployment (figure 10, Table III).
-
-    Simulated, not measured: one first-come-first-served queue a worker, the service time below, arrivals at 90 % of what perfectly
-    balanced workers could do, and beyond all limits for the throughput. 8 workers, WP-like stream, 30 aggregation periods.
-    """
-    m = 100_000 if page.quick else 1_000_000
-    keys, rows = with_head(np.random.default_rng(10), m, HEADS["WP"]), []
-    for scheme, delay in product(("hash", "pkg", "shuffle"), (1e-4, 1e-3)):
-        answer = ks.solve(ks.KeySplitting(keys, workers=8, sources=8, aggregation_period=max(1, m // 30)), scheme)
-        most, calm = (simulate(answer.problem, answer.assignment, delay, rate) for rate in (1e9, 0.9 * 8 / delay))
-        rows.append({"scheme": scheme, "service, ms": 1e3 * delay, "messages/s (simulated)": most.throughput,
-                     "mean latency, ms (simulated)": 1e3 * calm.mean_latency, "counters": answer.metrics["counters"],
-                     "to the aggregator": answer.metrics["aggregator_messages"]})  # fmt: skip
-    page.table(rows, "deployment")
-
-
 if __name__ == "__main__":
-    run("key_splitting", "Key splitting", __doc__, (table_2, estimates, skew, choices, sources, theorem, deployment))
+    run("key_splitting", "Key splitting", __doc__, (table_2, estimates, skew, choices, sources, theorem))

@@ -1,9 +1,9 @@
-"""MCLB measured: figures 2 to 6 of [Guo2018] on our streams, the front with its bounds, gaps, and large instances.
+"""MCLB measured: figures 2 to 4 of [Guo2018] on our streams, the front with its bounds, gaps, and large instances.
 
     python benchmarks/mclb.py [--quick] [--only PART ...] --out DIR
 
-The word stream stands in for the paper's tweets; without the data folder the Zipf stream does. Latency and throughput are simulated,
-and called so. Times are of a machine with two cores shared with other work.
+The word stream stands in for the paper's tweets; without the data folder the Zipf stream does. Times are of a machine with two
+cores shared with other work. What it does to latency is simulated, in latency.py.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from page import Page, by_method, cases, each, run, studied
+from page import Page, by_method, cases, run, studied
 
 import keyshift as ks
 from keyshift.models.errors import InputError
 from keyshift.models.families.mclb import section_5_stream, word_stream
 from keyshift.models.families.real import data_file
-from keyshift.models.mclb.simulation import pause_buffer_resume
 
 KEYS = ["gaussian", "zipf"]
 HEURISTICS = ("elb", "clb", "clb-moment", "uhlb", "pkg")
@@ -174,30 +173,5 @@ def kept_hashes(page: Page) -> None:
     page.table(means.set_axis(["state moved a window, %", "mean var(L_t)"], axis=1), "elb_drift")
 
 
-def simulated(page: Page) -> None:
-    """Latency and throughput, SIMULATED (figures 5 and 6).
-
-    A fluid simulation of pause, buffer, resume. The paper's constants: 1,000 tuples/s a node, windows of a minute, the state a tenth
-    of the rate, one node more at a time. Ours: nodes at 80 % of their capacity, 10,000 tuples/s of state transfer.
-    """
-    rows = []
-    for nodes in (1, 4, 8) if page.quick else (1, 2, 3, 4, 6, 8, 10, 12, 15):
-        w = words(nodes=nodes, windows=10 if page.quick else 30, rate=800.0 * nodes)
-        state = 0.1 * np.vstack([w.load[:1], w.load[:-1]])
-        for method in (*HEURISTICS, BEST):
-            s = pause_buffer_resume(w.load, replay(w, method)[1], state, nodes)
-            rows.append({"method": method, "nodes": nodes, "mean latency, s": s.mean, "p95, s": s.p95, "throughput": s.throughput})  # fmt: skip
-    frame = pd.DataFrame(rows)
-    frame["speed-up"] = frame["throughput"] / frame.groupby("method")["throughput"].transform("first")
-    long = frame.melt(["method", "nodes"], ["mean latency, s", "speed-up"], "figure", "simulated")
-    page.draw(
-        "simulated",
-        "Simulated latency and speed-up.",
-        *each(long, "figure", x="nodes", y="simulated", by="method", yscale="log"),
-    )
-    page.table(frame, "simulated", frame.pivot(index="method", columns="nodes", values="mean latency, s"))
-    page.table(frame.pivot(index="method", columns="nodes", values="speed-up"))
-
-
 if __name__ == "__main__":
-    run("mclb", "MCLB, measured", __doc__, (gaps, fronts, large, over_time, clb_thresholds, kept_hashes, simulated))
+    run("mclb", "MCLB, measured", __doc__, (gaps, fronts, large, over_time, clb_thresholds, kept_hashes))

@@ -41,14 +41,17 @@ if TYPE_CHECKING:
     from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.plans.phase import Phase
     from keyshift.models.routing import MixedRouting, RoutingTable
+    from keyshift.models.simulation import Aggregation, Migration, Simulation, simulate
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.plans.explaining import Explanation, explain
     from keyshift.plans.making import plan
     from keyshift.plans.remedying import Remedy, remedies
     from keyshift.plans.repairing import repair
-    from keyshift.replays.adaptation import Replay, replay
+    from keyshift.replays.adaptation import replay
+    from keyshift.replays.forecasting import Forecast
     from keyshift.replays.planner import Planner
-    from keyshift.replays.scaling import Planned, Scaling, TargetUtilisation
+    from keyshift.replays.results import Replay
+    from keyshift.replays.scaling import NodeCounts, Planned, Scaling, TargetUtilisation
     from keyshift.solving import check, solve
     from keyshift.studies.drawing import families, family
     from keyshift.studies.study import Study, StudyProgress, study
@@ -57,11 +60,13 @@ from keyshift.version import __version__ as __version__
 
 # Public names that load on first use: name -> module. Kept in step with the imports above by a test.
 _LAZY = {
+    "Aggregation": "keyshift.models.simulation",
     "Certificate": "keyshift.certificates.certificate",
     "CollocatedAllocation": "keyshift.models.collocation",
     "Comparison": "keyshift.comparison",
     "Distance": "keyshift.fronts.front",
     "Explanation": "keyshift.plans.explaining",
+    "Forecast": "keyshift.replays.forecasting",
     "Front": "keyshift.fronts.front",
     "IntervalMigration": "keyshift.models.intervals",
     "KeyGroupAllocation": "keyshift.models.allocation",
@@ -69,19 +74,22 @@ _LAZY = {
     "KeySplitting": "keyshift.models.splitting",
     "LoadModel": "keyshift.models.collocation",
     "MCLB": "keyshift.models.mclb",
+    "Migration": "keyshift.models.simulation",
     "MigrationPolicy": "keyshift.models.intervals",
     "MigrationSequence": "keyshift.models.intervals",
     "MixedRouting": "keyshift.models.routing",
     "Model": "keyshift.modelling.model",
     "MovementWithinLimits": "keyshift.models.mclb",
+    "NodeCounts": "keyshift.replays.scaling",
     "Partitioner": "keyshift.heuristics.splitting.partitioner",
     "Phase": "keyshift.models.plans.phase",
     "Planned": "keyshift.replays.scaling",
     "Planner": "keyshift.replays.planner",
     "Remedy": "keyshift.plans.remedying",
-    "Replay": "keyshift.replays.adaptation",
+    "Replay": "keyshift.replays.results",
     "RoutingTable": "keyshift.models.routing",
     "Scaling": "keyshift.replays.scaling",
+    "Simulation": "keyshift.models.simulation",
     "Study": "keyshift.studies.study",
     "StudyProgress": "keyshift.studies.study",
     "TargetUtilisation": "keyshift.replays.scaling",
@@ -103,6 +111,7 @@ _LAZY = {
     "remedies": "keyshift.plans.remedying",
     "repair": "keyshift.plans.repairing",
     "replay": "keyshift.replays.adaptation",
+    "simulate": "keyshift.models.simulation",
     "solve": "keyshift.solving",
     "statements": "keyshift.modelling.opening",
     "study": "keyshift.studies.study",
@@ -111,6 +120,7 @@ _LAZY = {
 
 __all__ = [
     "MCLB",
+    "Aggregation",
     "BoundError",
     "Certificate",
     "ChangedWorkloadError",
@@ -119,6 +129,7 @@ __all__ = [
     "Comparison",
     "Distance",
     "Explanation",
+    "Forecast",
     "Front",
     "InputError",
     "IntervalMigration",
@@ -127,12 +138,14 @@ __all__ = [
     "KeySplitting",
     "KeyshiftError",
     "LoadModel",
+    "Migration",
     "MigrationPolicy",
     "MigrationSequence",
     "MissingDependencyError",
     "MixedRouting",
     "Model",
     "MovementWithinLimits",
+    "NodeCounts",
     "Partitioner",
     "Phase",
     "Plan",
@@ -144,6 +157,7 @@ __all__ = [
     "Replay",
     "RoutingTable",
     "Scaling",
+    "Simulation",
     "Solution",
     "Study",
     "StudyProgress",
@@ -168,6 +182,7 @@ __all__ = [
     "remedies",
     "repair",
     "replay",
+    "simulate",
     "solve",
     "statements",
     "study",

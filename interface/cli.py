@@ -107,6 +107,11 @@ COMMANDS = MappingProxyType(
             "replay",
             takes_problem=True,
         ),
+        "simulate": Command(
+            "Simulate throughput and latency of a workload on its nodes, and what a plan does to them.",
+            "simulate",
+            "simulate",
+        ),
         "check": Command(
             "Check an assignment without any solver. Exit code 0: feasible; 1: not.",
             "check",
@@ -259,4 +264,9 @@ def _escaped(text: str) -> str:
 
 def script() -> None:
     """Entry point of the `keyshift` command."""
-    sys.exit(main())
+    code = main()
+    if "keyshift.solvers.threads" in sys.modules:  # something was solved, and may not have ended yet
+        from keyshift.solvers import threads
+
+        threads.exit_code = code
+    sys.exit(code)

@@ -134,7 +134,11 @@ def _run(
     from keyshift.solvers.stages.lexicographic import lexicographic
 
     def own(posed: Problem, share: Budget, known: np.ndarray | None) -> Answer:
-        return _own(posed, method, share, seed, known, options)
+        answer = _own(posed, method, share, seed, known, options)
+        found = answer.assignment
+        if answer.start is not None and answer.problem is None and found is not None and posed.violations(found):
+            answer.assignment = answer.start  # a stage goes on from what keeps the rules
+        return answer
 
     if start is None and method.takes_start:
         start = best_start(problem, method.warm_start, budget, seed)

@@ -2,79 +2,88 @@
 
 The paper takes the keys one after the other, in descending order of their values. Which neighbour a key takes depends
 on the keys before it only through the accumulated deviation, and keys of the same value are alike: so the distribution
-- the different values, and how many keys have each - is enough to say how many keys of a value take the upper
-neighbour and how many the lower one. The distribution is small where values are counts; the keys never leave Spark.
+- the different values, and how many keys have each - is enough. Spark counts it; the keys never leave Spark.
+
+Which of the keys of one value take the upper neighbour is free. Here every node's keys do so in the same proportion,
+so that the deviation is spread over the nodes as well.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
 from keyshift.models.routing.hlhe_kernel import discretise_counts
 
 MOST_VALUES = 2_000_000
-"""Different values of one column that may come to the driver: 16 bytes each."""
+"""Different (home, load, state) that may come to the driver: 32 bytes each."""
 
 
-def discretised(frame: DataFrame, name: str, degree: int, *, into: str | None = None) -> DataFrame:
-    """Put HLHE's representatives for the values of a column; zeros stay.
+def check_degree(degree: int) -> None:
+    """Refuse an R that is no power of two."""
+    if degree < 1 or degree & (degree - 1):
+        raise InputError(f"the degree of discretisation R = {degree} must be a power of two")
 
-    The frame needs the columns `key`, which orders keys of one value, and `name`.
 
-    Parameters
-    ----------
-    degree : int
-        R, a power of two; 1 keeps whole numbers (in units of the smallest) as they are.
-    into : str, optional
-        A column for the representatives. Default: in place of the values.
+def compacted(keys: DataFrame, degree: int, max_rows: int) -> pd.DataFrame:
+    """Return the compact records of keys with a home; see `Keys.compact`."""
+    check_degree(degree)
+    made = discretised(discretised(distribution(keys), "load", degree), "state", degree)
+    if len(made) > max_rows:
+        raise InputError(f"{len(made)} records are more than max_rows = {max_rows}: take a larger degree")
+    made = made.sort_values(["home", "load", "state"], ascending=[True, False, False], ignore_index=True)
+    made.insert(0, "node", made["home"])
+    made.insert(0, "planned", made["home"])
+    return made
+
+
+def distribution(keys: DataFrame) -> pd.DataFrame:
+    """How many keys have each home, load and state: home, load, state, count, in ascending order.
 
     Raises
     ------
     InputError
-        A wrong degree; more than `MOST_VALUES` different values.
+        More than `MOST_VALUES` rows.
     """
-    if degree < 1 or degree & (degree - 1):
-        raise InputError(f"the degree of discretisation R = {degree} must be a power of two")
-    into = into or name
-    table = representatives(frame, name, degree)
-    if (table["value"] == table["low"]).all():
-        return frame.withColumn(into, F.col(name))
-    known = frame.sparkSession.createDataFrame(table).withColumnRenamed("value", name)
-    joined = frame.join(F.broadcast(known), name, "left")
-    columns = [*(column for column in frame.columns if column != into), into]
-    split = (F.col("upper") > 0) & (F.col("upper") < F.col("keys"))  # keys of one value that do not all go one way
-
-    def chosen(rows: DataFrame, above: Column) -> DataFrame:
-        return rows.withColumn(into, F.when(above, F.col("high")).otherwise(F.col("low"))).select(*columns)
-
-    made = chosen(joined.where(~split), F.col("upper") > 0)
-    if not ((table["upper"] > 0) & (table["upper"] < table["keys"])).any():
-        return made
-    ranked = joined.where(split).withColumn("rank", F.row_number().over(Window.partitionBy(name).orderBy("key")))
-    return made.union(chosen(ranked, F.col("rank") <= F.col("upper")))
-
-
-def representatives(frame: DataFrame, name: str, degree: int) -> pd.DataFrame:
-    """Return value, low, high, keys (of that value) and upper (of them, those that take the upper neighbour)."""
-    counted = frame.groupBy(F.col(name).alias("value")).agg(F.count(F.lit(1)).alias("keys"))
-    found = counted.limit(MOST_VALUES + 1).toPandas().sort_values("value", ascending=False, ignore_index=True)
+    counted = keys.groupBy("home", "load", "state").agg(F.count(F.lit(1)).alias("count"))
+    found: pd.DataFrame = counted.limit(MOST_VALUES + 1).toPandas()
     if len(found) > MOST_VALUES:
         raise InputError(
-            f"{name} has more than {MOST_VALUES} different values, too many for the driver: round the expression "
-            "(round(x, 2)), or count in larger units"
+            f"load and state have more than {MOST_VALUES} different values, too many for the driver: round the "
+            "expressions (round(x, 2)), or count in larger units"
         )
-    found = found.assign(low=found["value"], high=found["value"], upper=0)
-    positive = found["value"].to_numpy(dtype=float) > 0
-    if positive.any():
-        values = found.loc[positive, "value"].to_numpy(dtype=float)
-        unit = values[-1]
-        low, high, upper = discretise_counts(
-            values / unit, found.loc[positive, "keys"].to_numpy(dtype=np.int64), degree
-        )
-        found.loc[positive, ["low", "high"]] = np.stack([low * unit, high * unit], axis=1)
-        found.loc[positive, "upper"] = upper
-    return found.astype({"low": float, "high": float, "upper": np.int64, "keys": np.int64, "value": float})
+    return found.sort_values(["home", "load", "state"], ignore_index=True)
+
+
+def discretised(found: pd.DataFrame, name: str, degree: int) -> pd.DataFrame:
+    """Put HLHE's representatives for the values of a column of a distribution; zeros stay."""
+    values, which = np.unique(found[name].to_numpy(dtype=float), return_inverse=True)
+    counts = found["count"].to_numpy(dtype=np.int64)
+    keys = np.zeros(values.size, dtype=np.int64)
+    np.add.at(keys, which, counts)
+    low, high, upper = values.copy(), values.copy(), np.zeros_like(keys)
+    at = np.flatnonzero(values > 0)[::-1]  # descending
+    if at.size:
+        unit = values[at[-1]]
+        low[at], high[at], upper[at] = discretise_counts(values[at] / unit, keys[at], degree)
+        low[at] *= unit
+        high[at] *= unit
+    order = np.argsort(which, kind="stable")
+    until = np.cumsum(counts[order]) - (np.cumsum(keys) - keys)[which[order]]  # of one value, so far
+    taken = np.empty_like(counts)
+    taken[order] = until * upper[which[order]] // keys[which[order]]
+    taken[order] -= (until - counts[order]) * upper[which[order]] // keys[which[order]]
+    above = found.assign(**{name: high[which], "count": taken})
+    below = found.assign(**{name: low[which], "count": counts - taken})
+    whole = pd.concat([above, below], ignore_index=True).query("count > 0")
+    return whole.groupby(["home", "load", "state"])[["count"]].sum().reset_index()
+
+
+def rung(value: Column, degree: int, least: float, most: float) -> Column:
+    """The largest of HLHE's representatives that is not above a value, in units of `least`, the smallest positive one."""
+    x, top = value / F.lit(least or 1.0), max(float(np.floor(most / (least or 1.0) / degree)), 1.0) * degree
+    linear = F.least(F.floor(x / degree) * degree, F.lit(top))
+    return F.when(x >= degree, linear).when(x > 0, F.pow(F.lit(2.0), F.floor(F.log2(x)))).otherwise(0.0).cast("double")

@@ -6,7 +6,8 @@ limited in rows, and asking for more is an error that names the limit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property, partial
@@ -24,7 +25,7 @@ from keyshift.models.files.statistics import DRIVER_ROWS
 from keyshift.models.placement import placement as place
 from keyshift.spark_stats import exact_sums, heavy_pairs
 from keyshift.spark_stats.acceptance import Log, Measure, read_all, read_tuples
-from keyshift.spark_stats.discretisation import discretised
+from keyshift.spark_stats.discretisation import compacted
 from keyshift.spark_stats.facts import in_arrow
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import KeyGroups, label
@@ -252,25 +253,31 @@ class Keys:
 
         Keys on the same node with the same home, load and state are one record. Nothing has moved yet: d' = d = h.
         Load and state are discretised by HLHE with the given degree R (1: whole numbers as they are), over the whole
-        operator, in Spark; see `keyshift.spark_stats.discretisation`.
+        operator: Spark counts how many keys have which values, see `keyshift.spark_stats.discretisation`.
 
         Raises
         ------
         InputError
             More records than `max_rows`: take a larger degree.
         """
-        records = self.classed(nodes, degree, placement, "load", "state").groupBy("home", "load", "state")
-        made = rows_of(records.agg(F.count(F.lit(1)).alias("count")), max_rows)
-        made = made.sort_values(["home", "load", "state"], ascending=[True, False, False])
-        made.insert(0, "node", made["home"])
-        made.insert(0, "planned", made["home"])
-        return made.reset_index(drop=True)
+        return compacted(self.homed(nodes, placement), degree, max_rows)
 
-    def classed(self, nodes: int, degree: int, placement: str, load: str, state: str) -> DataFrame:
-        """The keys with their home, and the representatives of load and state in columns of these names."""
+    def homed(self, nodes: int, placement: str) -> DataFrame:
+        """The keys with their home."""
         homes = F.array(*(F.lit(home) for home in place(placement, self.key_groups, nodes).tolist()))
-        keyed = self.frame.withColumn("home", F.element_at(homes, F.col("key_group") + 1))
-        return discretised(discretised(keyed, "load", degree, into=load), "state", degree, into=state)
+        return self.frame.withColumn("home", F.element_at(homes, F.col("key_group") + 1))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the keys in Spark while several questions are asked, unless they are kept already."""
+        ours = not self.frame.is_cached
+        if ours:
+            self.frame.persist()
+        try:
+            yield
+        finally:
+            if ours:
+                self.frame.unpersist()
 
     def persist(self) -> Keys:
         """Keep the keys in Spark's memory and disks, for several questions; `close` frees them."""
@@ -290,8 +297,8 @@ class Keys:
     # Into the models ---------------------------------------------------------------------------------------------
 
     def mixed_routing(self, nodes: int, theta_max: float, **options: Any) -> MixedRouting:
-        """Pose mixed routing for these keys; see `keyshift.spark_stats.key_problems.mixed_routing`."""
-        from keyshift.spark_stats.key_problems import mixed_routing
+        """Pose mixed routing for these keys; see `keyshift.spark_stats.key_routing.mixed_routing`."""
+        from keyshift.spark_stats.key_routing import mixed_routing
 
         return mixed_routing(self, nodes, theta_max, **options)
 
@@ -312,14 +319,6 @@ class Keys:
         from keyshift.spark_stats.key_problems import workload
 
         return workload(self, nodes, **options)
-
-
-def rows_of(table: DataFrame, max_rows: int) -> pd.DataFrame:
-    """Bring a table to the driver, unless it has more than `max_rows` rows."""
-    rows: pd.DataFrame = table.limit(max_rows + 1).toPandas()
-    if len(rows) > max_rows:
-        raise InputError(f"more than max_rows = {max_rows} rows would come to the driver: raise it, or ask for less")
-    return rows
 
 
 def collect_keys(

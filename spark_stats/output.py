@@ -6,8 +6,8 @@ windows of older runs that it repeats do not. Last, runs that hold nothing any m
 replacement leaves the old answer and a folder that the next run clears; a kill after it leaves the new one. One writer
 at a time, and only its own folders are deleted: see `keyshift.spark_stats.directory`.
 
-What a run wrote is counted as soon as it is written, window by window: ``checks`` holds for each table and window its
-rows and the sums of its columns, so that a reader notices a file that is missing or changed.
+What a run wrote is counted by the tallies it was made of, window by window: ``checks`` holds for each table and window
+its rows and the sums of its columns, so that a reader notices a file that is missing or changed.
 """
 
 from __future__ import annotations
@@ -119,9 +119,11 @@ def write_tables(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Write the tables of one run, partitioned by window; returns what to check them by."""
     start = stats.windows.start(F.col("window")).alias("window_start")
-    tables: dict[str, DataFrame] = {"load": stats.added, "arrivals": stats.arrived}
-    if stats.topology.edges:
-        tables["traffic"] = stats.pairs
+    tables: dict[str, DataFrame] = {}
+    if isinstance(folder, HadoopPath) or not stats.write_here(folder):
+        tables = {"load": stats.added, "arrivals": stats.arrived}
+        if stats.topology.edges:
+            tables["traffic"] = stats.pairs
     if keys:
         tables["keys"] = key_table(stats, keys)
     with _without_sorting(stats.added.sparkSession):

@@ -13,8 +13,8 @@ from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS, assemble
 from keyshift.models.intervals.policy.transitions import transition_matrix
+from keyshift.spark_stats.facts import rows_of
 from keyshift.spark_stats.failures import in_one_sentence
-from keyshift.spark_stats.keys import rows_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,12 +17,12 @@ from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS, assemble
 from keyshift.spark_stats import exact_sums, output
 from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of, whole_code
-from keyshift.spark_stats.facts import Facts
+from keyshift.spark_stats.facts import Facts, rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.hadoop import place
 from keyshift.spark_stats.held_state import STATE, held
 from keyshift.spark_stats.key_groups import KeyGroups
-from keyshift.spark_stats.keys import KeyLog, Keys, rows_of
+from keyshift.spark_stats.keys import KeyLog, Keys
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
@@ -310,6 +310,13 @@ class Stats:
         """
         options = {"nodes": nodes, "placement": placement, "cluster": cluster}
         output.write(self, place(path, self._facts.frame.sparkSession), options=options, keys=keys)
+
+    def write_here(self, folder: Path) -> bool:
+        """Write load, arrivals and traffic in the tasks that hold them, if those run on this machine; says whether."""
+        if not self._facts.frame.sparkSession.sparkContext.master.startswith("local"):
+            return False
+        self._facts.write(folder, {w: self.windows.microseconds_of(w) for w in self.seen}, self.topology)
+        return True
 
     def close(self) -> None:
         """Free what Spark keeps in memory; the tables can still be read, at the price of a new pass."""

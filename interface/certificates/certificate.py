@@ -12,12 +12,11 @@ from typing import Any
 from keyshift.certificates import verify
 from keyshift.certificates.found import Proven
 from keyshift.certificates.instances import assignment_of, instance_of, text
-from keyshift.certificates.policies import values_of
+from keyshift.certificates.intervals import values_of
 from keyshift.certificates.proving import prove
 from keyshift.models import InputError, Solution
 from keyshift.models.files.writing import write_text
 from keyshift.models.guards import real
-from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.priorities import Prioritised
 
 WORD = "solver's word"
@@ -102,8 +101,8 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
     instance = instance_of(problem)
     case: Any = verify.CASES[problem.name](instance)
     assignment = None if solution.assignment is None else assignment_of(problem, solution.assignment)
-    if isinstance(problem, MigrationPolicy) and solution.assignment is not None:
-        assignment = {"table": assignment, "values": values_of(problem, case, solution.assignment)}
+    if isinstance(case, verify.IntervalsCase) and assignment is not None:
+        assignment = {"table": assignment, "values": values_of(problem, case, solution, assignment)}
     try:
         value = None if assignment is None else case.value(assignment)
     except verify.Refused as error:

@@ -26,6 +26,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Running:
+    """What a job works with once Spark has started: logs by name, the place to write to, and whom to tell what is done."""
+
+    spark: SparkSession
+    topology: Topology
+    logs: dict[str, str]
+    out: Any
+    options: dict[str, Any]
+    say: Callable[[str], None]
+
+
+@dataclass(frozen=True)
 class StatsJob:
     """The options of the command, by the names that they have there."""
 
@@ -91,7 +103,8 @@ class StatsJob:
         ):
             say("reading the log")
             out = place(self.out, spark)
-            (self._stream if self.stream else self._batch)(spark, described, logs, out, options, say)
+            running = Running(spark, described, logs, out, options, say)
+            (self._stream if self.stream else self._batch)(running)
             return manifest_of(out)
 
     def _refuse_combinations(self, described: Topology) -> None:
@@ -153,51 +166,36 @@ class StatsJob:
         times = {"time": self.time, "window": self.window, "origin": self.origin}
         return {**times, "time_zone": self.time_zone, "key_groups": self.key_groups, "hash": self.hash_}
 
-    def _batch(
-        self,
-        spark: SparkSession,
-        described: Topology,
-        logs: dict[str, str],
-        out: Any,
-        options: dict[str, Any],
-        say: Callable[[str], None],
-    ) -> None:
+    def _batch(self, run: Running) -> None:
         from keyshift.spark_stats import collect, read_log
         from keyshift.spark_stats.collect import refuse
         from keyshift.spark_stats.output import replace_file
 
-        frames = {n: read_log(spark, path, format=self.format_, schema=self.schema) for n, path in logs.items()}
-        with collect(frames if described.logs else frames[""], described, **self._gather) as found:
-            say("counting tuples")
+        read = {"format": self.format_, "schema": self.schema}
+        frames = {name: read_log(run.spark, path, **read) for name, path in run.logs.items()}
+        with collect(frames if run.topology.logs else frames[""], run.topology, **self._gather) as found:
+            run.say("counting tuples")
             rejected = found.rejected_counts()
             if self.strict:
                 refuse(rejected)
-            say("writing the tables")
-            found.write(out, **options, keys=self.keys or ())
+            run.say("writing the tables")
+            found.write(run.out, **run.options, keys=self.keys or ())
             if self.transitions is not None:
-                matrix = found.transitions(self.transitions, most=options["nodes"])
-                replace_file(out / "transitions.json", json.dumps(matrix) + "\n")
+                matrix = found.transitions(self.transitions, most=run.options["nodes"])
+                replace_file(run.out / "transitions.json", json.dumps(matrix) + "\n")
 
-    def _stream(
-        self,
-        spark: SparkSession,
-        described: Topology,
-        logs: dict[str, str],
-        out: Any,
-        options: dict[str, Any],
-        say: Callable[[str], None],
-    ) -> None:
+    def _stream(self, run: Running) -> None:
         from keyshift.models.files.statistics_manifest import read_manifest
         from keyshift.spark_stats import StatsStream, read_log_stream
         from keyshift.spark_stats.output import commit, with_defaults
 
-        events = read_log_stream(spark, logs[""], format=self.format_, schema=self.schema)
-        running = StatsStream(events, described, out, watermark=self.watermark, **self._gather)
-        say("counting tuples, window by window")
-        running.start().awaitTermination()
+        events = read_log_stream(run.spark, run.logs[""], format=self.format_, schema=self.schema)
+        stream = StatsStream(events, run.topology, run.out, watermark=self.watermark, **self._gather)
+        run.say("counting tuples, window by window")
+        stream.start().awaitTermination()
         if self.finish:
-            running.finish()
-        commit(out, with_defaults(read_manifest(out), **options))
+            stream.finish()
+        commit(run.out, with_defaults(read_manifest(run.out), **run.options))
 
 
 def _settings(conf: list[str] | None) -> dict[str, str]:

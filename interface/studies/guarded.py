@@ -91,15 +91,13 @@ class GuardedPool:
     def _row(self, task: SolveTask, done: Future[Row]) -> Row:
         from pebble import ProcessExpired
 
-        late = task.failed("killed", "it did not end, long after its time limit", self.guard.seconds or 0.0)
         try:
             return done.result()
-        except TimeoutError:
-            return late
-        except ProcessExpired as error:
-            if error.exitcode == -signal.SIGALRM:
-                return late
-            return task.failed("crash", f"its process died with exit code {error.exitcode}", 0.0)
+        except (TimeoutError, ProcessExpired) as error:
+            code = getattr(error, "exitcode", -signal.SIGALRM)
+            if code != -signal.SIGALRM:
+                return task.failed("crash", f"its process died with exit code {code}", 0.0)
+            return task.failed("killed", "it did not end, long after its time limit", self.guard.seconds or 0.0)
         except MemoryError:
             return task.failed("memory", "it asked for more memory than it was given", 0.0)
 

@@ -61,14 +61,13 @@ class SolveTask:
     def make_ready(self) -> None:
         """Load and compile what the method needs; what fails on the way fails in `run` again, and is a row there."""
         with contextlib.suppress(Exception):
-            if self.own is not None:
-                register(self.problem.name, self.own)
-            make_ready(self.problem, find_method(self.problem, self.method), None)
+            make_ready(self.problem, self._entry(), None)
 
     def run(self) -> Row:
         """Solve, and say what came of it; what a method raises is a row as well."""
         begun = time.perf_counter()
         try:
+            self._entry()
             solution = solve(
                 self.problem, self.method, time_limit=self.time_limit, seed=self.seed, **dict(self.options)
             )
@@ -113,11 +112,17 @@ class SolveTask:
             "message": message, "metrics": {}, "assignment": None,
         }  # fmt: skip
 
+    def _entry(self) -> Method:
+        """The method's entry in the catalogue; another process does not know what was registered in the caller's."""
+        if self.own is not None:
+            register(self.problem.name, self.own)
+        return find_method(self.problem, self.method)
+
     def _head(self) -> Row:
         return {
             "instance": self.instance, "family": self.family, "problem": self.problem.name,
             "fingerprint": self.fingerprint, "method": self.method,
-            "kind": find_method(self.problem, self.method).kind, "seed": self.seed,
+            "kind": (self.own or find_method(self.problem, self.method)).kind, "seed": self.seed,
         }  # fmt: skip
 
 

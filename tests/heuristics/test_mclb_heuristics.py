@@ -271,29 +271,6 @@ def test_real_words_are_head_heavy():
     assert w.load.sum(axis=0).max() > 3 * w.load.sum(axis=0).mean()
 
 
-# The simulation -----------------------------------------------------------------------------------------------------
-
-
-def test_an_idle_node_serves_in_the_time_of_one_tuple_and_a_paused_one_buffers():
-    from keyshift.models.mclb.simulation import pause_buffer_resume
-
-    load = np.full((2, 2), 30_000.0)  # 500 a second each, of 1000
-    stay = np.array([[0, 1], [0, 1]])
-    calm = pause_buffer_resume(load, stay, load, 2)
-    assert (calm.mean, calm.largest) == pytest.approx((0.001, 0.001))
-    assert calm.throughput == pytest.approx(1000)
-    swapped = pause_buffer_resume(load, np.array([[0, 1], [1, 0]]), np.full((2, 2), 5_000.0), 2)
-    assert swapped.largest == pytest.approx(1.001)  # 5000 given and 5000 taken at 10,000 a second
-    # A second's pause: 0.5 s of it and 0.25 s of queue to wait on average, then a second of 0.25 s until all is worked off.
-    assert swapped.mean == pytest.approx(0.001 + (0.75 + 0.25) / 120, rel=0.1)
-    assert swapped.throughput == pytest.approx(1000)
-    overloaded = pause_buffer_resume(load * 4, np.zeros((2, 2), dtype=int), load, 1)
-    assert overloaded.throughput == pytest.approx(1000)
-    assert pause_buffer_resume(load * 0, stay, load, 2).mean == 0
-    with pytest.raises(ks.InputError, match="differ in shape"):
-        pause_buffer_resume(load, stay[:1], load, 2)
-
-
 def test_the_default_width_survives_rounding():
     # The default limits lie one largest key group from the mean; rounding u - v must not break y <= (u - v) / 2.
     rng = np.random.default_rng(0)

@@ -24,7 +24,7 @@ ROUNDING = Fraction(1, 10**8)
 SMALL = {
     "key-group-allocation": ("madsen-allocation", {"nodes": 3, "key_groups": 12, "max_migrations": 3}),
     "collocated-allocation": ("madsen-collocation", {"nodes": 3, "key_groups": 18}),
-    "mclb": ("guo-mclb", {"nodes": 3, "key_groups": 10, "windows": 3}),
+    "mclb": ("guo-mclb", {"nodes": 3, "key_groups": 8, "windows": 3}),
     "movement-within-limits": ("hard-movement", {"kind": "giant"}),
     "key-splitting": ("hard-splitting", {"kind": "giant", "messages": 500}),
     "key-placement": ("hard-placement", {"kind": "giant"}),
@@ -49,7 +49,7 @@ def refused(record) -> bool:
         verify.verified(record)
     except verify.Refused:
         return True
-    except verify.NOT_READABLE:
+    except verify.DAMAGED:
         return True
     return False
 
@@ -99,17 +99,17 @@ def test_what_is_claimed_is_proven(certified):
 def falsified(record, rng):
     """The record with one thing changed that makes it wrong: a claim, a decision, a branch, all prices of a leaf."""
     made = copy.deepcopy(record)
-    claim, proof = made["claim"], made["proof"]
-    tree = proof.get("tree", [])
+    claim, tree = made["claim"], (made["proof"] or {}).get("tree", [])
     what = rng.choice(["value up", "value down", "bound", "assignment", *(["branch", "prices"] if tree else [])])
     step = Fraction(rng.choice([1, 1, 2, 7]), rng.choice([1, 10**3, 10**9]))
     if what == "value up":
         claim["value"] = str(Fraction(claim["value"]) + step)
     elif what == "value down":
         claim["value"] = str(max(Fraction(0), Fraction(claim["value"]) - step))
-        claim["bound"] = str(min(Fraction(claim["bound"]), Fraction(claim["value"])))
+        if claim["bound"] is not None:
+            claim["bound"] = str(min(Fraction(claim["bound"]), Fraction(claim["value"])))
         what = what if Fraction(claim["value"]) != Fraction(record["claim"]["value"]) else "nothing"
-    elif what == "bound":  # above the value: no bound can be there
+    elif what == "bound":  # above the value no bound can be, and without a proof none
         claim["bound"] = str(Fraction(claim["value"]) + step)
     elif what == "assignment":
         what = what if _changed(made, rng) else "nothing"
@@ -138,8 +138,6 @@ def _changed(made, rng):
 
 def test_tampering_is_refused(certified):
     _, c = certified
-    if not c.bound:
-        pytest.skip("the optimum is 0: there is no bound to tamper with")
     rng = random.Random(7)
     accepted, seen = [], 0
     while seen < 100:  # ten problems: a thousand
@@ -163,7 +161,8 @@ def test_a_number_changed_anywhere_proves_nothing_false(certified):
         if refused(made):
             continue
         case = verify.CASES[made["problem"]](made["instance"])
-        if isinstance(case, verify.PlacedCase) and case.places**case.size <= verify.MOST_LISTED:
+        flat = isinstance(case, verify.PlacedCase) and not isinstance(case, verify.IntervalsCase)
+        if flat and case.places**case.size <= verify.MOST_LISTED:
             case.try_all(Fraction(made["claim"]["bound"]))  # raises where it is false
 
 
@@ -213,12 +212,11 @@ def test_the_checker_is_one_short_file_of_the_standard_library():
     tree = ast.parse(PROGRAM.read_text())
     imported = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
     imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"json", "sys", "collections", "fractions", "itertools", "math"}
+    assert imported == {"json", "sys", "bisect", "collections", "fractions", "itertools", "math"}
     assert imported <= sys.stdlib_module_names
-    assert not {"eval", "exec", "float", "__import__", "compile"} & {
-        node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    } - {"float"}  # floats are only shown
-    assert len(PROGRAM.read_text().splitlines()) <= 1050
+    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    assert not called & {"eval", "exec", "__import__", "compile"}
+    assert len(PROGRAM.read_text().splitlines()) <= 860
 
 
 @pytest.mark.parametrize("python", ["python3.11", "python3.12", "python3.13"])

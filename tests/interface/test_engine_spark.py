@@ -98,7 +98,7 @@ def test_numbers_assignments_and_solutions(spark):
     assert routed == {k: plan[g] for k, g in group.items()}
 
     keys = collect_keys(events.where("k < 9 or id % 3 = 0"), Topology([Operator("a", key="k")]), key_groups=8)
-    problem = keys.mixed_routing(4, 0.15, movable=6)
+    problem = keys.mixed_routing(4, 0.15, movable=30)
     solution = ks.solve(problem, "mixed")
     assert solution.assignment is not None
     frame = events.where("k < 9 or id % 3 = 0")

@@ -12,6 +12,9 @@ from keyshift.models import Answer
 def stay(problem, *, budget, seed=0):
     """Leave everything where it is."""
     return Answer(problem.workload.current)
+def move_all(problem, *, budget, seed=0, start=None):
+    """Break the limit on migrations."""
+    return Answer(1 - problem.workload.current)
 '''
 
 
@@ -60,3 +63,26 @@ def test_what_cannot_be_registered(stay, problem_name, change, said):
     with pytest.raises(ks.InputError, match=said):
         register(problem_name, replace(stay, **change))
     assert "stay" not in [m.name for m in ks.methods(problem())]
+
+
+@pytest.mark.parametrize("priorities", [(), ("load_distance", "state_moved")])
+def test_a_start_stands_where_the_methods_own_assignment_breaks_a_rule(stay, priorities):
+    from dataclasses import replace
+
+    register("key-group-allocation", replace(stay, code="staying:move_all"))
+    w = problem().workload
+    posed = ks.KeyGroupAllocation(w, max_migrations=1, priorities=priorities)
+    answer = ks.solve(posed, "stay", start=w.current)
+    assert answer.status in ("feasible", "optimal")
+    assert answer.assignment.tolist() == w.current.tolist()
+    assert len(answer.priorities) == len(priorities)
+
+
+def test_a_method_that_another_process_cannot_import_is_a_row(stay):
+    from dataclasses import replace
+
+    from keyshift.studies.tasks import SolveTask
+
+    row = SolveTask("tiny", "", problem(), "", "stay", 0, own=replace(stay, code="nowhere:stay")).run()
+    assert row["termination"] == "crash"
+    assert "cannot be imported" in row["message"]

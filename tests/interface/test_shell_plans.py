@@ -172,3 +172,14 @@ def test_nothing_is_cut_in_a_terminal_of_80_columns(folder):
             if re.match(r"(flux|potc|lp|local-search|clb-moment|combinatorial|mixed-bf|llfd)\s", row)
         ]
         assert len(rows) == (line.count("--method") if line.startswith("compare") else 0), line  # no row is folded
+
+
+def test_a_simulation_from_the_shell(folder, capsys):
+    shell(capsys, "plan w --method flux --max-migrations 10 --bandwidth 50 --out plan.json")
+    line = "simulate w --service-rate 60 --window-seconds 3 --arrivals even"
+    still, moving = (json.loads(shell(capsys, f"{line} {more} --json")) for more in ("", "--plan plan.json --at 1"))
+    assert still["paused"] == 0 < moving["paused"]
+    assert moving["latency_max"] > still["latency_max"]
+    assert shell(capsys, f"{line} --plan plan.json --pause all").startswith("simulated (events), not measured: ")
+    said = shell(capsys, f"{line} --pause some", 2)
+    assert "pause = 'some' must be one of 'keys', 'nodes', 'all'" in said

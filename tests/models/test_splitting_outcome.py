@@ -12,7 +12,6 @@ from data_folder import data_folder
 import keyshift as ks
 from keyshift.models.splitting.key_index import KeyIndex
 from keyshift.models.splitting.outcome import jaccard
-from keyshift.models.splitting.simulation import simulate
 
 
 @pytest.mark.parametrize("case", range(8))
@@ -95,18 +94,6 @@ def test_histogram():
     assert dict(zip(known.keys.tolist(), known.messages.tolist(), strict=True)) == collections.Counter(keys.tolist())
     np.testing.assert_allclose(known.weight, [weights[keys == k].sum() for k in known.keys])
     np.testing.assert_array_equal(ks.KeySplitting(keys).histogram.weight, known.messages)
-
-
-def test_simulated_queues_by_hand():
-    problem = ks.KeySplitting([1, 2, 3, 4], workers=2, choices=None)
-    run = simulate(problem, np.array([0, 0, 1, 0]), service_time=2.0, rate=1.0)  # arrivals at 0, 1, 2, 3
-    assert (run.mean_latency, run.worst_latency) == ((2 + 3 + 2 + 3) / 4, 3)
-    assert run.throughput == 4 / 6
-    faster = ks.KeySplitting([1, 2, 3, 4], workers=[2.0, 1.0], choices=None, weights=[1, 1, 1, 3])
-    run = simulate(faster, np.array([0, 0, 1, 0]), service_time=2.0, rate=1.0)
-    assert run.worst_latency == 3
-    with pytest.raises(ks.InputError, match="rate"):
-        simulate(problem, np.zeros(4, dtype=int), 1.0, 0.0)
 
 
 def test_the_chooser_finds_the_least_choices_and_the_keys_to_split():

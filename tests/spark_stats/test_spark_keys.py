@@ -108,7 +108,7 @@ def test_keys_and_compact_records(spark):
         keys.compact(nodes=3, degree=3)
 
     # The same keys as problems.
-    routing = keys.mixed_routing(3, 0.2, degree=4, movable=3, exceptions={"w0": (homes[groups["w0"]] + 1) % 3})
+    routing = keys.mixed_routing(3, 0.2, degree=4, movable=38, exceptions={"w0": (homes[groups["w0"]] + 1) % 3})
     w = routing.workload
     assert w.key_groups < len(counts)
     assert dict(zip(w.keys, w.load[0], strict=True)).items() <= counts.items()
@@ -120,7 +120,7 @@ def test_keys_and_compact_records(spark):
     )  # the limit of all keys, for every node
     at = w.keys.index("w0")
     assert w.current[at] == (w.home[at] + 1) % 3
-    with pytest.raises(InputError, match="rows would come to the driver, more than max_rows = 5"):
+    with pytest.raises(InputError, match="more than max_rows = 5 records of keys alike"):
         keys.mixed_routing(3, 0.2, max_rows=5)
     with pytest.raises(InputError, match="on the upper side only"):
         keys.mixed_routing(3, 0.2, sides="both")

@@ -1,0 +1,191 @@
+"""Changes of the assignment on the way: which key groups are held when, and which nodes stand still."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keyshift.models.errors import InputError
+from keyshift.models.guards import non_negative, real
+from keyshift.models.plans.plan import Plan
+from keyshift.models.problem import read_assignment
+from keyshift.models.workload import FloatArray, IntArray
+
+PAUSES = ("keys", "nodes", "all")
+
+
+@dataclass(frozen=True, eq=False)
+class Migration:
+    """How state travels when the assignment changes, and who waits for it meanwhile.
+
+    Parameters
+    ----------
+    bandwidth : float, optional
+        Units of state a second that a node sends and receives; none: state takes no time. A `Plan` has its own.
+    state : array_like, shape (p,) or (changes, p), optional
+        State of each key group, at each change; by default the workload's.
+    seconds : float, default 0
+        What the transfer of a key group takes besides, in seconds.
+    pause : {"keys", "nodes", "all"}, default "keys"
+        Who stops: tuples of the moved key groups; besides, the nodes that send or receive, until they have; or all nodes.
+    progressive : bool, default True
+        Where a change has phases, each holds its own key groups only. Otherwise all are held from the first phase on.
+    buffers : bool, default True
+        Tuples of a key group in transit are buffered and replayed to its new node, in their order, when its state is there.
+        Otherwise the first of them stands in the new node's queue and blocks what is behind it.
+
+    Notes
+    -----
+    Tuples that came before a change are served by the old node, beside the transfer: that its queue must be worked off
+    before the state may leave is not in the model. Buffers have no end. Nor does a transfer take processor time of a node,
+    unless it pauses.
+    """
+
+    bandwidth: float | None = None
+    state: ArrayLike | None = None
+    seconds: float = 0.0
+    pause: Literal["keys", "nodes", "all"] = "keys"
+    progressive: bool = True
+    buffers: bool = True
+
+    def __post_init__(self) -> None:
+        real("bandwidth", self.bandwidth, above=True)
+        real("seconds", self.seconds, optional=False)
+        if self.pause not in PAUSES:
+            raise InputError(f"pause = {self.pause!r} must be one of {', '.join(map(repr, PAUSES))}")
+
+
+class Holds(NamedTuple):
+    """Tuples of `key` go to `target` from `start` on, and are served there from ``release[group]`` on; by start."""
+
+    start: FloatArray
+    key: IntArray
+    target: IntArray
+    group: IntArray
+    release: FloatArray
+
+
+class Standstills(NamedTuple):
+    """When nodes stand still: those of node i are ``first[i]`` to ``first[i + 1]``, in order and apart."""
+
+    first: IntArray
+    start: FloatArray
+    end: FloatArray
+
+
+class TransferPhase(NamedTuple):
+    """One phase of a change: what moves, when it is held and released, and which nodes take part (node, start, end)."""
+
+    key: IntArray
+    target: IntArray
+    start: FloatArray
+    release: FloatArray
+    taking_part: tuple[IntArray, FloatArray, FloatArray]
+
+
+def read_changes(
+    changes: Sequence[tuple[float, Any]], placement: IntArray, nodes: int, how: Migration, state: Any
+) -> tuple[Holds, Standstills]:
+    """Carry out the changes one after another from a placement, shape (p,)."""
+    now, before, found = placement.copy(), 0.0, []
+    states = _states(how.state if how.state is not None else state, placement.size, len(changes))
+    for c, change in enumerate(changes):
+        if not isinstance(change, tuple) or len(change) != 2:
+            raise InputError(f"changes[{c}] must be a pair (seconds, assignment or plan)")
+        when = real(f"changes[{c}][0]", change[0], optional=False) or 0.0
+        if when < before:
+            raise InputError(f"changes[{c}] at {when:g} s comes before the one before it: sort the changes by time")
+        phases = _of_plan(change[1], now, when, how) if isinstance(change[1], Plan) else None
+        if phases is None:
+            phases = _of_assignments(change[1], now, when, how, states[min(c, len(states) - 1)], nodes)
+        for one in phases:
+            now[one.key] = one.target
+            found.append(one)
+        before = when
+    return _holds(found), _standstills(found, nodes, how.pause)
+
+
+def _states(given: Any, p: int, changes: int) -> FloatArray:
+    if given is None:
+        return np.ones((1, p))
+    states = non_negative("state", given, ndim=(1, 2), length=p, of="key groups")
+    if states.shape[0] not in (1, changes):
+        raise InputError(f"state has {states.shape[0]} rows, expected one for each of the {changes} changes")
+    return states
+
+
+def _of_plan(plan: Plan, now: IntArray, when: float, how: Migration) -> list[TransferPhase]:
+    """The plan's own times; a phase holds its key groups from its start on."""
+    if not np.array_equal(plan.current, now):
+        raise InputError(f"the plan at {when:g} s begins from another assignment than the one in force then")
+    if plan.bandwidth is None and len(plan):
+        raise InputError("the plan has no bandwidth, so that its times are no seconds: make it with bandwidth=")
+    begins = np.array([phase.start for phase in plan.phases])
+    start = begins[plan.phase] if how.progressive else np.zeros(len(plan))
+    end = plan.end + how.seconds
+    ends = np.concatenate([plan.source, plan.target]), np.tile(when + plan.start, 2), np.tile(when + end, 2)
+    return [TransferPhase(plan.key_group, plan.target, when + start, when + end, ends)]
+
+
+def _of_assignments(
+    given: Any, now: IntArray, when: float, how: Migration, state: FloatArray, nodes: int
+) -> list[TransferPhase]:
+    """Phase after phase; all transfers of a node run at once and share its bandwidth, so they end together."""
+    rows = np.atleast_2d(np.asarray(given, dtype=object if isinstance(given, str) else None))
+    rows = rows if how.progressive else rows[-1:]
+    before, found = now, []
+    for row in rows:
+        after = read_assignment(row, now.size, nodes)
+        key = np.flatnonzero(before != after)
+        source, target = before[key], after[key]
+        moved = np.bincount(source, state[key], nodes) + np.bincount(target, state[key], nodes)
+        takes = moved / (np.inf if how.bandwidth is None else how.bandwidth)
+        part = np.union1d(source, target)
+        takes[part] += how.seconds
+        release = when + np.maximum(takes[source], takes[target])
+        taking_part = part, np.full(part.size, when), when + takes[part]
+        found.append(TransferPhase(key, target, np.full(key.size, when), release, taking_part))
+        before, when = after, when + float(takes.max())
+    return found
+
+
+def _holds(found: list[TransferPhase]) -> Holds:
+    if not found:
+        none = np.empty(0, np.int64)
+        return Holds(np.empty(0), none, none, none, np.empty(0))
+    key, target, start, end = (np.concatenate([one[i] for one in found]) for i in range(4))
+    order = np.lexsort((start, key))
+    again = np.flatnonzero((np.diff(key[order]) == 0) & (start[order][1:] < end[order][:-1]))
+    if again.size:
+        first, i = order[again[0] : again[0] + 2]
+        said = f"key group {key[i]} moves again at {start[i]:g} s, before its state has arrived at {end[first]:g} s"
+        raise InputError(said)
+    release, group = np.unique(end, return_inverse=True)
+    order = np.argsort(start, kind="stable")
+    return Holds(start[order], key[order], target[order], group[order], release)
+
+
+def _standstills(found: list[TransferPhase], nodes: int, pause: str) -> Standstills:
+    none = (np.empty(0, np.int64), np.empty(0), np.empty(0))
+    node, start, end = (
+        np.concatenate(column) for column in zip(none, *(one.taking_part for one in found), strict=True)
+    )
+    if pause == "all":
+        node, start, end = np.repeat(np.arange(nodes), node.size), np.tile(start, nodes), np.tile(end, nodes)
+    merged: list[list[float]] = []
+    firsts = np.zeros(nodes + 1, dtype=np.int64)
+    for i in range(nodes) if pause != "keys" else ():
+        firsts[i] = len(merged)
+        mine = np.flatnonzero(node == i)
+        for j in mine[np.argsort(start[mine], kind="stable")]:
+            if len(merged) > firsts[i] and start[j] <= merged[-1][1]:
+                merged[-1][1] = max(merged[-1][1], float(end[j]))
+            elif end[j] > start[j]:
+                merged.append([float(start[j]), float(end[j])])
+    firsts[nodes] = len(merged)
+    spans = np.array(merged).reshape(-1, 2)
+    return Standstills(firsts, np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1]))

@@ -1,0 +1,202 @@
+"""Mixed routing of the keys of one operator: what of millions of keys the problem has to know comes to the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from keyshift.models import guards
+from keyshift.models.errors import InputError
+from keyshift.models.files.statistics import DRIVER_ROWS
+from keyshift.models.routing import MixedRouting
+from keyshift.models.workload import FloatArray, Workload
+from keyshift.spark_stats import exact_sums
+from keyshift.spark_stats.discretisation import check_degree, rung
+from keyshift.spark_stats.failures import in_one_sentence
+from keyshift.spark_stats.key_choice import quotas
+from keyshift.spark_stats.key_groups import label
+
+if TYPE_CHECKING:
+    from keyshift.spark_stats.keys import Keys
+
+RECORD = ("home", "load_class", "state_class")
+SEED = 17
+"""Of the hash by which the keys of a record are listed: another than that of their key groups."""
+
+
+@in_one_sentence()
+def mixed_routing(
+    keys: Keys,
+    nodes: int | ArrayLike,
+    theta_max: float,
+    *,
+    degree: int = 64,
+    movable: int = 200_000,
+    exceptions: Mapping[Any, int] | None = None,
+    placement: str = "ranges",
+    max_rows: int = DRIVER_ROWS,
+    **options: Any,
+) -> MixedRouting:
+    r"""Pose mixed routing for the keys of one operator, without bringing them all to the driver.
+
+    Keys alike in home, and in the classes of load and state that HLHE of degree R has, are one record, counted and added
+    up in Spark. The records say what each node carries and by how much that is too much, and so how many keys of which
+    record may have to leave it (see `keyshift.spark_stats.key_choice`): so many are *listed*, in the order of a hash.
+    They are the keys of the problem, with their true load and state; all others stay at home. With b_d their load on
+    node d, T the load of the listed keys and L that of all, constraint (2) for all keys,
+
+    .. math:: b_d + \sum_k c_k x_{kd} \le (1 + \theta_{max})\, L\, q_d / \sum_i q_i =: U_d,
+
+    is constraint (2) for the listed keys alone, with capacities :math:`q'_d = U_d - b_d`, what the other keys leave, and
+    :math:`\theta' = \theta_{max} L / T`. So every node's true load is within what was asked for, and the state moved is
+    the true one. What is given up is moving keys that are not listed: an optimum is one among plans that move listed
+    keys. Operators with at most `movable` keys list them all, and give up nothing.
+
+    Parameters
+    ----------
+    keys : Keys
+    nodes : int or array_like, shape (n,)
+        Number of nodes, or their capacities.
+    theta_max : float
+        As for `MixedRouting`, like max_table_size among the further options; `sides` is "upper".
+    degree : int, default 64
+        R of HLHE, a power of two: larger means fewer records.
+    movable : int, default 200,000
+        Keys that are listed at most, over all nodes.
+    exceptions : mapping of key to node, optional
+        The routing table in force: keys that do not run at home now. They are always listed.
+    placement : str, default "ranges"
+        Key group -> node.
+    max_rows : int
+        At most this many records, and this many exceptions.
+
+    Returns
+    -------
+    MixedRouting
+        ``workload.keys`` are the listed keys (see `keyshift.spark_stats.key_groups.label`). `keyshift.engines.spark.route`
+        takes its solutions. Figures relative to capacities, such as theta, are relative to what the other keys leave.
+
+    Raises
+    ------
+    InputError
+        More records than `max_rows`; too few movable keys to shed what nodes carry above their limits; a node whose other
+        keys alone are too much, or a key for which they leave no room anywhere.
+    """
+    guards.whole("movable", movable, least=1, optional=False)
+    check_degree(degree)
+    if options.get("sides", "upper") != "upper":
+        raise InputError(f"sides = {options['sides']!r}: keys that are not listed are known on the upper side only")
+    n = int(nodes) if isinstance(nodes, int | np.integer) else int(np.size(nodes))
+    guards.whole("nodes", n, least=1, optional=False)
+    theta = guards.real("theta_max", theta_max, optional=False) or 0.0
+    capacity = np.ones(n) if np.ndim(nodes) == 0 else guards.non_negative("nodes", nodes)
+    with keys.held():
+        classed, found = _records(keys.homed(n, placement), degree, max_rows)
+        totals = np.bincount(found["home"], weights=found["load"], minlength=n)
+        limit = (1 + theta) * totals.sum() * capacity / capacity.sum()
+        kind = keys.log.kind(keys.operator)
+        named = classed.withColumn("label", label(F.col("key"), kind))
+        away = _exceptions(named, exceptions or {}, kind, max_rows)
+        loads = totals.copy()
+        np.add.at(loads, away["home"].to_numpy(dtype=np.int64), -away["load"].to_numpy(dtype=float))
+        np.add.at(loads, away["node"].to_numpy(dtype=np.int64), away["load"].to_numpy(dtype=float))
+        found["listed"] = quotas(found, limit, np.maximum(loads, totals), movable)
+        table = pd.concat([away, _listed(named, found)]).drop_duplicates("label").sort_values("label")
+    room, theta = _room(totals, limit, table)
+    listed_keys = Workload(
+        load=table["load"].to_numpy(),
+        state=table["state"].to_numpy(),
+        current=table["node"].fillna(table["home"]).to_numpy(dtype=np.int64),
+        home=table["home"].to_numpy(dtype=np.int64),
+        nodes=room / room.mean(),
+        keys=table["label"].tolist(),
+    )
+    return MixedRouting(listed_keys, theta_max=theta, **options)
+
+
+def _records(homed: DataFrame, degree: int, max_rows: int) -> tuple[DataFrame, pd.DataFrame]:
+    """The keys with their classes; and the records: home, classes, count, load, heaviest, state. Sums are exact."""
+    span = homed.agg(
+        *(
+            function(F.when(F.col(name) > 0, F.col(name))).alias(f"{function.__name__}_{name}")
+            for name in ("load", "state")
+            for function in (F.min, F.max)
+        )
+    ).collect()[0]
+    classes = {
+        f"{name}_class": rung(F.col(name), degree, span[f"min_{name}"] or 1.0, span[f"max_{name}"] or 1.0)
+        for name in ("load", "state")
+    }
+    classed = homed.withColumns(classes)
+    limbs = exact_sums.split(F.col("load"), whole=False)
+    counted = classed.groupBy(*RECORD).agg(
+        F.count(F.lit(1)).alias("count"),
+        exact_sums.joined([F.sum(limb) for limb in limbs]).alias("load"),
+        F.max("load").alias("heaviest"),
+    )
+    found: pd.DataFrame = counted.limit(max_rows + 1).toPandas()
+    if len(found) > max_rows:
+        raise InputError(f"more than max_rows = {max_rows} records of keys alike: take a larger degree")
+    found = found.sort_values(list(RECORD), ignore_index=True)
+    return classed, found.assign(state=found["state_class"])
+
+
+def _exceptions(named: DataFrame, exceptions: Mapping[Any, int], kind: T.DataType, max_rows: int) -> pd.DataFrame:
+    """The keys that do not run at home now: label, home, load, state, node."""
+    if len(exceptions) > max_rows:
+        raise InputError(f"{len(exceptions)} exceptions are more than max_rows = {max_rows}")
+    columns = ["label", "home", "load", "state", "node"]
+    if not exceptions:
+        return pd.DataFrame({name: pd.Series(dtype=float if name != "label" else object) for name in columns})
+    spark, text = named.sparkSession, "bigint" if isinstance(kind, T.IntegralType) else "string"
+    entries = spark.createDataFrame(
+        pd.DataFrame({"label": list(exceptions), "node": [int(node) for node in exceptions.values()]}),
+        f"label {text}, node long",
+    )
+    found: pd.DataFrame = named.join(F.broadcast(entries), "label").select(*columns).toPandas()
+    return found
+
+
+def _listed(named: DataFrame, records: pd.DataFrame) -> pd.DataFrame:
+    """Bring as many keys of each record as are to be listed: those whose hash is smallest.
+
+    A record's keys have hashes all over 64 bits, so that about the right number lies below a threshold; a few more are
+    brought, and dropped here. Nothing is sorted in Spark.
+    """
+    wanted, count = records["listed"].to_numpy(), records["count"].to_numpy()
+    share = np.minimum((wanted + 6 * np.sqrt(wanted) + 20) / count, 1.0)
+    asked = records.assign(share=np.where(wanted < count, share, 1.0))[wanted > 0]
+    chosen = named.sparkSession.createDataFrame(asked[[*RECORD, "listed", "share"]])
+    uniform: Column = F.xxhash64(F.lit(SEED), F.col("key")) / F.lit(2.0**64) + 0.5
+    kept = named.withColumn("at", uniform).join(F.broadcast(chosen), list(RECORD)).where("at <= share")
+    found: pd.DataFrame = kept.select(*RECORD, "label", "load", "state", "at", "listed").toPandas()
+    found = found.sort_values([*RECORD, "at", "label"])
+    rank = found.groupby(list(RECORD)).cumcount()
+    return found.loc[rank < found["listed"], ["label", "home", "load", "state"]].assign(node=np.nan)
+
+
+def _room(totals: FloatArray, limit: FloatArray, listed: pd.DataFrame) -> tuple[FloatArray, float]:
+    """Load that the keys which are not listed leave on each node, and the theta of the listed ones."""
+    own = np.bincount(listed["home"].to_numpy(dtype=np.int64), weights=listed["load"], minlength=totals.size)
+    others = np.maximum(totals - own, 0.0)
+    room = limit - others
+    if (room <= 0).any():
+        at = int(np.argmin(room))
+        raise InputError(
+            f"node {at}: the keys that are not listed carry {others[at]:g}, its limit is {limit[at]:g}: "
+            "raise movable or theta_max"
+        )
+    heaviest = float(listed["load"].max()) if len(listed) else 0.0
+    if heaviest > room.max() * (1 + 1e-9):
+        raise InputError(
+            f"a key carries {heaviest:g}, and beside the keys that are not listed no node has room for more than "
+            f"{room.max():g}: raise movable or theta_max"
+        )
+    return room, room.sum() / (own.sum() or 1.0) - 1.0
