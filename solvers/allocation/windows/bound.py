@@ -36,7 +36,7 @@ PAYS = 1e-9
 """A move whose reduced cost is not below this is left out."""
 
 
-class Priced(NamedTuple):
+class PricedMoves(NamedTuple):
     """The moves under some weights."""
 
     value: float
@@ -76,7 +76,7 @@ class MoveBound:
             self.ended = broken + paying == 0
         return self.best
 
-    def priced(self, weights: Weights) -> Priced:
+    def priced(self, weights: Weights) -> PricedMoves:
         """L for some weights."""
         it = self.instance
         scaled = weights.signed * it.weight[:, None]
@@ -87,7 +87,7 @@ class MoveBound:
         spent = weights.cost * it.max_cost if weights.cost > 0 else 0.0
         value = float((weights.signed * self.rest).sum() + cheapest.sum()) - spent
         doubt = 4 * it.doubt * float(np.abs(weights.signed).sum()) + 1e-12 * spent
-        return Priced(value - doubt, cost)
+        return PricedMoves(value - doubt, cost)
 
     def _add_moves(self) -> int:
         """Add the moves that would pay at the master's weights; how many."""
