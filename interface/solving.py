@@ -145,7 +145,8 @@ def _run(
 
     def own(posed: Problem, share: Budget, known: np.ndarray | None) -> Answer:
         answer = _own(posed, method, share, seed, known, options)
-        if answer.start is not None and answer.problem is None and posed.violations(answer.assignment):
+        found = answer.assignment
+        if answer.start is not None and answer.problem is None and found is not None and posed.violations(found):
             answer.assignment = answer.start  # a stage goes on from what keeps the rules
         return answer
 

@@ -100,14 +100,7 @@ class Portfolio(Incumbent):
             max_deterministic_time=self.settings.cpsat_effort,
         )  # fmt: skip
         self.details |= answer.details
-        if answer.termination == "infeasible" and self.best is None:
-            self.infeasible = answer.message
-        elif answer.termination == "infeasible":  # what is left after cuts is refused: nothing is better than the best
-            self.raise_bound(self.objective, "CP-SAT")
-        else:
-            self.offer(answer.assignment, "CP-SAT")
-            if answer.bound is not None:
-                self.raise_bound(answer.bound, "CP-SAT")
+        self.hear(answer, "CP-SAT")
         if not self.done:
             self._highs(threads)
 
