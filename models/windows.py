@@ -11,9 +11,9 @@ of the worst share 1 - level [Rockafellar2000].
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,10 +90,10 @@ class OverWindows(Prioritised):
 
     workload: Workload
     windows: int
-    over: Over
-    level: float
     scenarios: ArrayLike | None
-    probabilities: ArrayLike | None
+    over: Over = "max"
+    level: float = 0.9
+    probabilities: ArrayLike | None = None
 
     def _read_windows(self) -> None:
         """Read the fields, or raise `InputError`."""
@@ -144,10 +144,15 @@ class OverWindows(Prioritised):
         share = np.full(len(load), 1.0) if self.probabilities is None else np.asarray(self.probabilities)
         return PlannedWindows(load[share > 0], share[share > 0] / share.sum(), self.over, self.level)
 
-    def window_arguments(self) -> dict[str, Any]:
-        """The fields that say which windows, by name: for another problem about the same ones."""
-        names = ("windows", "over", "level", "scenarios", "probabilities")
-        return {name: getattr(self, name) for name in names}
+    def averaged(self) -> Self:
+        """The problem about one window with the mean load of all, which relaxes what holds in each of them.
+
+        For methods that know one number a key group, and for bounds.
+        """
+        if not self.several:
+            return self
+        rest = {"probabilities": None} if self.probabilities is not None else {}
+        return replace(self, workload=self.typical(), windows=1, scenarios=None, **rest)  # type: ignore[type-var]
 
     def typical(self) -> Workload:
         """The workload with the mean load over the windows as its last one: for methods that know one number a key group."""

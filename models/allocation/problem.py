@@ -269,12 +269,6 @@ class KeyGroupAllocation(Limits):
             "migration_cost": self._cost(assignment),
         }
 
-    def averaged(self) -> KeyGroupAllocation:
-        """The problem about one window with the mean load of all: for methods that know one number a key group."""
-        if not self.several:
-            return self
-        return replace(self, workload=self.typical(), windows=1, scenarios=None, probabilities=None)
-
     def _left_to_drain(self, assignment: np.ndarray) -> dict[str, float]:
         """The load left on draining nodes, where there are any."""
         asked = self.workload.draining.any() or "draining_load" in self.stages
