@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -144,17 +144,33 @@ class OverWindows(Prioritised):
         share = np.full(len(load), 1.0) if self.probabilities is None else np.asarray(self.probabilities)
         return PlannedWindows(load[share > 0], share[share > 0] / share.sum(), self.over, self.level)
 
+    @cached_property
+    def by_window(self) -> tuple[Self, ...]:
+        """The problem about each of the windows alone, the oldest first; this one where it is about one."""
+        if not self.several:
+            return (self,)
+        return tuple(self._about(self.workload.replace(load=row)) for row in self.planned.load)
+
     def averaged(self) -> Self:
-        """The problem about one window with the mean load of all, which relaxes what holds in each of them.
+        """The problem about one window with the mean load of all, which relaxes limits that hold in each of them.
 
         For methods that know one number a key group, and for bounds.
         """
-        if not self.several:
-            return self
-        rest = {"probabilities": None} if self.probabilities is not None else {}
-        return replace(self, workload=self.typical(), windows=1, scenarios=None, **rest)  # type: ignore[type-var]
+        return self._about(self.typical()) if self.several else self
+
+    def _about(self, workload: Workload) -> Self:
+        """The problem about the last window of a workload; a capacity for the load of today's has no part in it."""
+        rest: dict[str, Any] = {} if self.probabilities is None else {"probabilities": None}
+        limits = getattr(self, "resource_capacity", None)
+        if limits and "load" in limits:
+            rest["resource_capacity"] = {name: limit for name, limit in limits.items() if name != "load"}
+        return replace(self, workload=workload, windows=1, scenarios=None, **rest)  # type: ignore[type-var]
 
     def typical(self) -> Workload:
         """The workload with the mean load over the windows as its last one: for methods that know one number a key group."""
+        return self._typical
+
+    @cached_property
+    def _typical(self) -> Workload:
         it = self.planned
         return self.workload.replace(load=it.share @ it.load) if self.several else self.workload

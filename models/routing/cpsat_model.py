@@ -108,7 +108,7 @@ class RoutingCpSat(CpSatStages):
         if not self.problem.several:
             yield "", self.problem
             return
-        for s, window in enumerate(self.problem.in_windows()):
+        for s, window in enumerate(self.problem.by_window):
             self.load, self.load_error = self._whole(window.workload.last_load)  # every record is a key
             self.fixed_load = self._fixed_load()
             yield f"s{s},", window

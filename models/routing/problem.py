@@ -65,7 +65,8 @@ class MixedRouting(OverWindows):
     windows : int, default 1
         (2) and (3) hold in each of the last so many windows.
     scenarios : array_like, shape (k, p), optional
-        (2) and (3) hold for each of these loads instead of the workload's: samples of a forecast, say.
+        (2) and (3) hold for each of these loads instead of the workload's: samples of a forecast, say. On the shell, a file:
+        .csv, a row a scenario; .json, a list of lists; or .npy.
 
     Raises
     ------
@@ -129,12 +130,6 @@ class MixedRouting(OverWindows):
         """Rounding allowed in (2) and (3), in load units."""
         return SLACK * metrics.mean_load(self.workload) * float(self.workload.capacity.max())
 
-    def in_windows(self) -> list[MixedRouting]:
-        """The problem about each of the windows alone, the oldest first; this one where it is about one."""
-        if not self.several:
-            return [self]
-        return [replace(self, workload=self.workload.replace(load=row), windows=1, scenarios=None) for row in self.planned.load]
-
     @property
     def table_limit(self) -> int:
         """A_max, or the number of keys where there is no limit."""
@@ -194,7 +189,7 @@ class MixedRouting(OverWindows):
         Over several windows it is that of the worst.
         """
         if self.several:
-            return max(window.theta(assignment) for window in self.in_windows())
+            return max(window.theta(assignment) for window in self.by_window)
         w, fair = self.workload, self._fair
         if metrics.mean_load(w) == 0:
             return 0.0
@@ -214,8 +209,8 @@ class MixedRouting(OverWindows):
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return [
-            *(v for window in self.in_windows() for v in window._overloaded(assignment)),
-            *(v for window in self.in_windows() for v in window._underloaded(assignment)),
+            *(v for window in self.by_window for v in window._overloaded(assignment)),
+            *(v for window in self.by_window for v in window._underloaded(assignment)),
             *self._table_too_large(assignment),
             *self._on_draining(assignment),
         ]
@@ -256,7 +251,7 @@ class MixedRouting(OverWindows):
     def conflicts(self) -> list[str]:
         """One key above every limit, hashes that point at draining nodes, a table limit of 0, too few loaded keys."""
         if self.several:
-            return next((found for window in self.in_windows() if (found := window.conflicts())), [])
+            return next((found for window in self.by_window if (found := window.conflicts())), [])
         w, load, highest = self.workload, self.workload.last_load, self.upper.max()
         found = [
             f"key {k} alone has load {load[k]:g}, the highest limit of a node is {highest:g}"

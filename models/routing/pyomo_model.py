@@ -94,7 +94,9 @@ class RoutingPyomo(PyomoStages):
         """(2) No kept node carries more than (1 + theta_max) times the mean."""
         for name, window, fixed in self.windows("upper_load"):
             limit = (window.upper + window.slack - fixed) / self.mean
-            self._load_rows(name, np.flatnonzero(self.workload.kept), lambda load, d, limit=limit: load <= float(limit[d]))
+            self._load_rows(
+                name, np.flatnonzero(self.workload.kept), lambda load, d, limit=limit: load <= float(limit[d])
+            )
 
     def lower_loads(self) -> None:
         """(3) No kept node carries less than (1 - theta_max) times the mean, with sides "both"."""
@@ -111,7 +113,7 @@ class RoutingPyomo(PyomoStages):
         if not self.problem.several:
             yield family, self.problem, self.choices.fixed_load
             return
-        for s, window in enumerate(self.problem.in_windows()):
+        for s, window in enumerate(self.problem.by_window):
             load = window.workload.last_load  # every record is a key
             self.mean = metrics.mean_load(window.workload) or 1.0
             self.load = (load[self.choices.record] / self.mean).tolist()

@@ -200,7 +200,9 @@ class _OpenKeys:
     def _improve(self, dual: Dual, pairs: int) -> None:
         """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
         choices = self.relaxation.core_choices(dual.prices, pairs)
-        found = self.solver(self._in_windows(choices), self.budget.part(0.25), None, nodes=self.tuned.core_nodes, **self.settings)
+        found = self.solver(
+            self._in_windows(choices), self.budget.part(0.25), None, nodes=self.tuned.core_nodes, **self.settings
+        )
         self._offer(found.assignment)
 
     def _in_windows(self, choices: Choices) -> Choices:

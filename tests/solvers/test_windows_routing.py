@@ -76,7 +76,9 @@ def test_one_window_is_the_last_window_bit_for_bit(seed):
 
 
 def test_every_window_is_kept_where_one_alone_would_move_less():
-    w = ks.Workload(load=[[1, 1, 4, 2], [3, 1, 2, 2]], state=[1, 1, 9, 2], current=[0, 0, 1, 1], home=[0, 0, 1, 1], nodes=2)
+    w = ks.Workload(
+        load=[[1, 1, 4, 2], [3, 1, 2, 2]], state=[1, 1, 9, 2], current=[0, 0, 1, 1], home=[0, 0, 1, 1], nodes=2
+    )
     last = ks.solve(ks.MixedRouting(w, theta_max=0.0))
     both = ks.solve(ks.MixedRouting(w, theta_max=0.0, windows=2))
     assert last.objective == 0
