@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.problem import Problem, Violation
+from keyshift.models.problem import CheckReport, Problem, Violation
 from keyshift.models.splitting.histogram import Histogram
 from keyshift.models.splitting.stream import CHUNK, Stream, as_keys, room_for_assignment
 from keyshift.models.workload import FloatArray
@@ -23,6 +23,7 @@ from keyshift.models.workload import FloatArray
 if TYPE_CHECKING:
     from keyshift.models.splitting.key_index import KeyIndex
     from keyshift.models.splitting.outcome import Outcome
+    from keyshift.models.splitting.pairs import Pairs
 
 MOST_CHOICES = 1 << 10
 
@@ -217,6 +218,14 @@ class KeySplitting(Problem):
             self._refuse_unknown_workers(assignment)
             return assignment.view()  # on disk already: no second copy
         given = np.asarray(assignment)
+        if (
+            given.dtype == np.int32
+            and given.shape == (self.messages,)
+            and given.base is None
+            and not given.flags.writeable
+        ):
+            self._refuse_unknown_workers(given)
+            return given  # nobody can change it
         if given.shape != (self.messages,):
             raise InputError(f"assignment has shape {given.shape}, expected ({self.messages},): one worker a message")
         if given.dtype.kind not in "iuf":
@@ -267,17 +276,28 @@ class KeySplitting(Problem):
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         return self.outcome(assignment, points=1).metrics
 
+    def check(self, assignment: Any) -> CheckReport:
+        from keyshift.models.splitting.outcome import Outcome
+
+        sent = self.canonical(assignment)
+        outcome = Outcome.of(self, sent, points=1)
+        broken = tuple(self._broken(sent, outcome.pairs))
+        return CheckReport(not broken, broken, self.objective(sent), outcome.metrics)
+
     def violations(self, assignment: np.ndarray) -> list[Violation]:
-        return self._strangers(assignment)
+        from keyshift.models.splitting.outcome import pairs_of
 
-    def _strangers(self, assignment: np.ndarray) -> list[Violation]:  # (2)
-        if self.choices is None:
+        return self._broken(assignment, pairs_of(self, assignment))
+
+    def _broken(self, assignment: np.ndarray, met: Pairs) -> list[Violation]:
+        return self._strangers(assignment, met)
+
+    def _strangers(self, assignment: np.ndarray, met: Pairs) -> list[Violation]:  # (2)
+        from keyshift.models.splitting.outcome import first_stranger, strangers
+
+        if self.choices is None or not strangers(self, met):
             return []
-        from keyshift.models.splitting.outcome import first_stranger
-
         count, first = first_stranger(self, assignment)
-        if count == 0:
-            return []
         said = f"{count} messages go to no candidate of their key, first message {first} to worker {assignment[first]}"
         return [Violation("candidates", said, first, float(count))]
 
@@ -302,15 +322,15 @@ class KeyPlacement(KeySplitting):
     name: ClassVar[str] = "key-placement"
     one_place: ClassVar[bool] = True
 
-    def violations(self, assignment: np.ndarray) -> list[Violation]:
-        return [*self._strangers(assignment), *self._split_keys(assignment)]
+    def _broken(self, assignment: np.ndarray, met: Pairs) -> list[Violation]:
+        return [*self._strangers(assignment, met), *self._split_keys(assignment, met)]
 
-    def _split_keys(self, assignment: np.ndarray) -> list[Violation]:  # (4)
+    def _split_keys(self, assignment: np.ndarray, met: Pairs) -> list[Violation]:  # (4)
         from keyshift.models.splitting.outcome import first_split
 
-        count, first = first_split(self, assignment)
-        if count == 0:
+        if met.count == met.keys:
             return []
+        count, first = first_split(self, assignment)
         said = f"{count} messages leave their key's worker, first message {first} to worker {assignment[first]}"
         return [Violation("one_place", said, first, float(count))]
 
