@@ -11,7 +11,7 @@ import numpy as np
 from keyshift.models.splitting import kernels
 from keyshift.models.splitting.histogram import Histogram
 from keyshift.models.splitting.key_index import KeyIndex, sealed
-from keyshift.models.splitting.pairs import Pairs
+from keyshift.models.splitting.pairs import KeyWorkerPairs
 from keyshift.models.workload import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Outcome:
         Different keys.
     aggregator_messages : int or None
         Counters sent to the aggregator: (key, worker) pairs summed over the aggregation periods.
-    pairs : Pairs
+    pairs : KeyWorkerPairs
         Which key met which worker.
     """
 
@@ -84,7 +84,7 @@ class Outcome:
     counters: IntArray
     keys: int
     aggregator_messages: int | None
-    pairs: Pairs = field(repr=False)
+    pairs: KeyWorkerPairs = field(repr=False)
 
     @classmethod
     def of(cls, problem: KeySplitting, assignment: np.ndarray, points: int = 1000) -> Outcome:
@@ -144,12 +144,12 @@ class _Counters:
             self.flushed += kernels.count_flushes(numbers, self._last, self._period, begun)
 
 
-def pairs_for(problem: KeySplitting, numbered: bool = False) -> Pairs:
+def pairs_for(problem: KeySplitting, numbered: bool = False) -> KeyWorkerPairs:
     """Nothing met yet; what the problem knows of its keys saves a look at each."""
-    return Pairs(problem.workers, problem.index if problem.counted else None, numbered)
+    return KeyWorkerPairs(problem.workers, problem.index if problem.counted else None, numbered)
 
 
-def pairs_of(problem: KeySplitting, assignment: np.ndarray) -> Pairs:
+def pairs_of(problem: KeySplitting, assignment: np.ndarray) -> KeyWorkerPairs:
     """Which key meets which worker."""
     met = pairs_for(problem)
     for where, keys, _ in parts(problem):
@@ -157,7 +157,7 @@ def pairs_of(problem: KeySplitting, assignment: np.ndarray) -> Pairs:
     return met
 
 
-def strangers(problem: KeySplitting, met: Pairs) -> bool:
+def strangers(problem: KeySplitting, met: KeyWorkerPairs) -> bool:
     """Whether a worker meets a key whose candidate it is not."""
     keys, workers = met.listed()
     seed = np.uint64(problem.hash_seed)

@@ -12,7 +12,7 @@ MOST_CELLS = 1 << 26
 """Keys that are small whole numbers are met in a table of at most so many (key, worker) cells, others by hashing."""
 
 
-class Pairs:
+class KeyWorkerPairs:
     """The pairs met so far.
 
     Parameters

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.problem import CheckReport, Problem, Violation
 from keyshift.models.splitting.histogram import Histogram
-from keyshift.models.splitting.stream import CHUNK, Stream, as_keys, room_for_assignment
+from keyshift.models.splitting.speeds import read_speeds
+from keyshift.models.splitting.stream import CHUNK, Stream, as_keys, lines_of, room_for_assignment
 from keyshift.models.workload import FloatArray
 
 if TYPE_CHECKING:
     from keyshift.models.splitting.key_index import KeyIndex
     from keyshift.models.splitting.outcome import Outcome
-    from keyshift.models.splitting.pairs import Pairs
+    from keyshift.models.splitting.pairs import KeyWorkerPairs
 
 MOST_CHOICES = 1 << 10
 
@@ -143,7 +141,7 @@ class KeySplitting(Problem):
             return cls(source, **parameters)
         if not source.is_file():
             raise InputError(f"stream = {str(path)!r}: there is no such file")
-        return cls(lambda: _lines(source), **parameters)
+        return cls(lambda: lines_of(source), **parameters)
 
     # Data of the formulation ------------------------------------------------------------------------------------
 
@@ -289,10 +287,10 @@ class KeySplitting(Problem):
 
         return self._broken(assignment, pairs_of(self, assignment))
 
-    def _broken(self, assignment: np.ndarray, met: Pairs) -> list[Violation]:
+    def _broken(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:
         return self._strangers(assignment, met)
 
-    def _strangers(self, assignment: np.ndarray, met: Pairs) -> list[Violation]:  # (2)
+    def _strangers(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:  # (2)
         from keyshift.models.splitting.outcome import first_stranger, strangers
 
         if self.choices is None or not strangers(self, met):
@@ -322,10 +320,10 @@ class KeyPlacement(KeySplitting):
     name: ClassVar[str] = "key-placement"
     one_place: ClassVar[bool] = True
 
-    def _broken(self, assignment: np.ndarray, met: Pairs) -> list[Violation]:
+    def _broken(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:
         return [*self._strangers(assignment, met), *self._split_keys(assignment, met)]
 
-    def _split_keys(self, assignment: np.ndarray, met: Pairs) -> list[Violation]:  # (4)
+    def _split_keys(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:  # (4)
         from keyshift.models.splitting.outcome import first_split
 
         if met.count == met.keys:
@@ -341,24 +339,3 @@ class KeyPlacement(KeySplitting):
             return less
         given = {f.name: getattr(less, f.name) for f in dataclasses.fields(less) if f.init}
         return KeySplitting(**{**given, "workers": self.speeds})
-
-
-def _lines(path: Path) -> Iterator[list[str]]:
-    """The lines of a text file, without their ends, a chunk at a time."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            while chunk := [line.rstrip("\n") for line in itertools.islice(file, CHUNK)]:
-                yield chunk
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not text: byte {error.start} of a piece is not UTF-8") from None
-
-
-def read_speeds(workers: int | ArrayLike) -> FloatArray:
-    """Speeds from a number of workers (all 1) or from an array of speeds (all > 0)."""
-    if np.ndim(workers) == 0:
-        number = guards.whole("workers", workers, least=1, optional=False) or 1
-        return guards.frozen(np.ones(number))
-    speeds = guards.non_negative("workers", workers)
-    if (speeds == 0).any():
-        raise InputError(f"workers[{int(np.argmin(speeds))}] = 0: a speed must be above 0")
-    return speeds

@@ -146,10 +146,10 @@ def test_words_are_balanced_as_their_head_share_says():
 @pytest.mark.parametrize("numbered", [False, True])
 @pytest.mark.parametrize("most", [4, 50, 10**9, -1])
 def test_pairs_are_met_however_keys_look(most, numbered):
-    from keyshift.models.splitting.pairs import Pairs
+    from keyshift.models.splitting.pairs import KeyWorkerPairs
 
     rng = np.random.default_rng(abs(most))
-    met, pairs = set(), Pairs(7, numbered=numbered)
+    met, pairs = set(), KeyWorkerPairs(7, numbered=numbered)
     for _ in range(6):
         keys = rng.integers(min(most, 0), max(1, most), 30) if rng.random() < 0.7 else rng.integers(0, 3, 5)
         sent = rng.integers(0, 7, keys.size).astype(np.int32)
