@@ -81,7 +81,7 @@ def step_large() -> Drawn:
 
 def sequences() -> Drawn:
     """Sequences of [Ding2015]'s tasks."""
-    for seed, tasks, changes in product(range(10), (16, 24, 32), (2, 5)):
+    for seed, tasks, changes in product(range(20), (24, 32), (2, 5)):
         yield f"{tasks} {changes} {seed}", partial(ding_sequence, seed=seed, tasks=tasks, changes=changes)
 
 
@@ -124,6 +124,8 @@ PARTS = (allocation, routing, routing_million, flows, flows_million, steps, step
 def row(problem: ks.Problem, file: Path, seconds: float) -> dict[str, object]:
     """One answer, its certificate, and what the checker says of the file."""
     solution = ks.solve(problem, time_limit=seconds)
+    if solution.assignment is None and isinstance(problem, ks.MigrationPolicy):  # too many partitions to list
+        solution = ks.solve(problem, "mtm-restricted", time_limit=seconds)
     began = time.perf_counter()
     certificate = ks.certify(solution, file, seconds=seconds)
     made = time.perf_counter()
