@@ -92,8 +92,8 @@ class CollocatedAllocation(OverWindows):
     windows : int, default 1
         (8) and (9) hold in each of the last so many windows. (7) is about the last one.
     scenarios : array_like, shape (k, p), optional
-        (8) and (9) hold for each of these loads instead of the workload's: samples of a forecast, say. On the shell, a file: .csv,
-        a row a scenario; .json, a list of lists; or .npy.
+        (8) and (9) hold for each of these loads instead of the workload's: samples of a forecast, say. On the shell, a file:
+        .csv, a row a scenario; .json, a list of lists; or .npy.
 
     Raises
     ------
