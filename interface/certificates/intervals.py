@@ -35,7 +35,7 @@ def prove_intervals(problem: Any, case: Any, solution: Solution, value: Fraction
         return found
     try:
         partitions = [[case.now], *(case.partitions(n) for n, _ in case.modes[1:])]
-        verify.need(sum(len(partitions[m]) * len(partitions[to]) for m, to in case.arcs()) <= verify.MOST_LISTED, "")
+        verify.need(sum(len(partitions[m]) * len(partitions[to]) for m, to in case.arcs()) <= verify.MOST_PAIRS, "")
     except verify.Refused:
         return found
     values = values_of_all(case, partitions)

@@ -21,7 +21,8 @@ from itertools import combinations, product
 from math import ceil, comb, floor, gcd
 
 MOST = 10**7  # nodes, or tasks: more would only fill the memory
-MOST_LISTED = 300_000  # assignments, sets of key groups, or pairs of partitions, that are tried one by one
+MOST_LISTED = 300_000  # assignments, sets of key groups, or partitions, that are tried one by one
+MOST_PAIRS = 1_000_000  # of partitions
 DAMAGED = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 
@@ -712,7 +713,7 @@ class IntervalsCase(PlacedCase):
         values = [[number(value, "a value") for value in row] for row in rows]
         arcs, all_state = self.arcs(), self.sums_of_state[-1]
         pairs = sum(len(partitions[m]) * len(partitions[to]) for m, to in arcs)
-        need(pairs <= MOST_LISTED, "there are too many pairs of partitions to try")
+        need(pairs <= MOST_PAIRS, "there are too many pairs of partitions to try")
         ahead = [[self.discount * value for value in row] for row in values]
 
         def step(mode, at, to):
