@@ -669,7 +669,7 @@ class IntervalsCase(PlacedCase):
             # In a chain, whatever happens on the way, no detour costs less than the direct step; else there is the first step.
             bound = max(least.values()) if self.chain else sum(chance * least[m] for m, chance in self.modes[0][1])
         else:
-            bound = self.swept([[self.now], *map(self.partitions, counts[1:])], proof["values"])
+            bound = self.swept(self.reached(target / self.unit), proof["values"], target / self.unit)
         need(bound * self.unit >= target, "the proof is of less")
 
     def fits(self, nodes):
@@ -699,12 +699,19 @@ class IntervalsCase(PlacedCase):
             need(len(found) + len(unfinished) <= MOST_LISTED, "there are too many partitions to list")
         return found
 
+    def reached(self, most):
+        """The partitions of each mode: in a chain those within reach, for whoever passes others has moved that much already."""
+        all_state, found = self.sums_of_state[-1], [self.partitions(n) for n, _ in self.modes[1:]]
+        if self.chain:
+            found = [[p for p in row if all_state - kept_together(self.now, p, self.keep) < most] for row in found]
+        return [[self.now], *found]
+
     def arcs(self):
         """Modes that follow each other; in a chain nobody need move where the number of nodes stays: later costs no more."""
         arcs = {(m, to) for m, (_, after) in enumerate(self.modes) for to, _ in after}
         return {(m, to) for m, to in arcs if not (m and self.chain and self.modes[m][0] == self.modes[to][0])}
 
-    def swept(self, partitions, given):
+    def swept(self, partitions, given, most):
         """One sweep over all pairs: values that no step improves on are below those of every policy."""
         rows = [
             listed(row, "values", len(found))
@@ -720,7 +727,8 @@ class IntervalsCase(PlacedCase):
             if (mode, to) not in arcs:
                 return ahead[to][at]
             old, keep = partitions[mode][at], self.sums_of_state if mode else self.keep
-            return min(all_state - kept_together(old, new, keep) + v for new, v in zip(partitions[to], ahead[to]))
+            pairs = zip(partitions[to], ahead[to])
+            return min((all_state - kept_together(old, new, keep) + v for new, v in pairs), default=most)
 
         for mode, (_, after) in enumerate(self.modes):
             for at, value in enumerate(values[mode]):
