@@ -54,7 +54,7 @@ def routed(method: str, stream: ZipfStream, made: tuple[np.ndarray, list[Any]], 
 
 def fluctuation(page: Page) -> pd.DataFrame:
     """Throughput and latency by f, the mean of some streams."""
-    count, seeds, rows = (2, 1, []) if page.quick else (6, 5, [])
+    count, seeds, rows = (2, 1, []) if page.quick else (8, 5, [])
     for f in (0.5, 1.0) if page.quick else (0.0, 0.5, 1.0, 1.5, 2.0):
         for method in ROUTES:
             for seed in range(seeds):
@@ -80,12 +80,12 @@ def fang(page: Page) -> None:
 
     10 instances, z = 0.85, K = 10,000, N_A = 3,000, theta_max = 0.08, five streams, as in the paper. Throughput: as much comes as all
     instances together can serve, and the source stops where 1,000 tuples are at one. Latency: 80 % of that comes, and queues have no end. Ours:
-    frequencies change every 30 s, tables 5 s later, 6 times; moved keys are held while their state (an interval's tuples) travels. PKG
+    frequencies change every 30 s, tables 5 s later, 8 times; moved keys are held while their state (an interval's tuples) travels. PKG
     merges every 10 ms, as in the paper; a partial result takes a tenth of a tuple's time at both ends; *merged* is the mean time until an
     aggregator has it. *ideal* shuffles, *hash* is Storm. Figure 14's streams stand in for the paper's: words, without the 2,000 most
     frequent, for the microblog, 1,036 Zipf keys for the stocks.
     """
-    count, frame = 2 if page.quick else 6, fluctuation(page)
+    count, frame = 2 if page.quick else 8, fluctuation(page)
     rows = []
     for after in (0.0, 1.0, 5.0):
         made = followed("mixed", stream := ZipfStream(nodes=NODES, seed=1), count, 0.08, after, INTERVAL)
