@@ -1,8 +1,8 @@
 """Statistics by keyshift against the hand-written Spark aggregations that it replaces, and against DuckDB.
 
-    python benchmarks/spark_stats.py [--quick] [--repeats 1] --out DIR
+    python benchmarks/spark_stats.py [--quick] [--repeats 1] [--tuples 20000000] --out DIR
 
-The log: 20 million tuples in time order over 60 hourly windows, two keys of 5 million possible values each (cubed uniform
+The log: 20 million tuples (`--tuples`) in time order over 60 hourly windows, two keys of a quarter as many possible values each (cubed uniform
 numbers, so that some are hot), a size. Two operators with 400 key groups each, one edge, cost and state = size, state
 kept for four windows. Everything is written to Parquet, partitioned by window, by everybody.
 
@@ -180,7 +180,7 @@ def statistics(page: Page) -> None:
     """Seconds of everybody, and CPU seconds over all processes."""
     from keyshift.spark_stats import local_session
 
-    tuples, keys = (1_000_000, 250_000) if page.quick else (20_000_000, 5_000_000)
+    tuples, keys = (1_000_000, 250_000) if page.quick else (page.given.tuples, page.given.tuples // 4)
     rows: list[dict[str, object]] = []
 
     def timed(name: str, job: Callable[[], None]) -> None:
@@ -224,4 +224,5 @@ def statistics(page: Page) -> None:
 
 
 if __name__ == "__main__":
-    run("spark_stats", "Spark statistics", __doc__, (statistics,), repeats={"type": int, "default": 1})
+    run("spark_stats", "Spark statistics", __doc__, (statistics,), repeats={"type": int, "default": 1},
+        tuples={"type": int, "default": 20_000_000})  # fmt: skip

@@ -47,9 +47,11 @@ if TYPE_CHECKING:
     from keyshift.plans.making import plan
     from keyshift.plans.remedying import Remedy, remedies
     from keyshift.plans.repairing import repair
-    from keyshift.replays.adaptation import Replay, replay
+    from keyshift.replays.adaptation import replay
+    from keyshift.replays.forecasting import Forecast
     from keyshift.replays.planner import Planner
-    from keyshift.replays.scaling import Planned, Scaling, TargetUtilisation
+    from keyshift.replays.results import Replay
+    from keyshift.replays.scaling import NodeCounts, Planned, Scaling, TargetUtilisation
     from keyshift.solving import check, solve
     from keyshift.studies.drawing import families, family
     from keyshift.studies.study import Study, StudyProgress, study
@@ -64,6 +66,7 @@ _LAZY = {
     "Comparison": "keyshift.comparison",
     "Distance": "keyshift.fronts.front",
     "Explanation": "keyshift.plans.explaining",
+    "Forecast": "keyshift.replays.forecasting",
     "Front": "keyshift.fronts.front",
     "IntervalMigration": "keyshift.models.intervals",
     "KeyGroupAllocation": "keyshift.models.allocation",
@@ -77,12 +80,13 @@ _LAZY = {
     "MixedRouting": "keyshift.models.routing",
     "Model": "keyshift.modelling.model",
     "MovementWithinLimits": "keyshift.models.mclb",
+    "NodeCounts": "keyshift.replays.scaling",
     "Partitioner": "keyshift.heuristics.splitting.partitioner",
     "Phase": "keyshift.models.plans.phase",
     "Planned": "keyshift.replays.scaling",
     "Planner": "keyshift.replays.planner",
     "Remedy": "keyshift.plans.remedying",
-    "Replay": "keyshift.replays.adaptation",
+    "Replay": "keyshift.replays.results",
     "RoutingTable": "keyshift.models.routing",
     "Scaling": "keyshift.replays.scaling",
     "Simulation": "keyshift.models.simulation",
@@ -125,6 +129,7 @@ __all__ = [
     "Comparison",
     "Distance",
     "Explanation",
+    "Forecast",
     "Front",
     "InputError",
     "IntervalMigration",
@@ -140,6 +145,7 @@ __all__ = [
     "MixedRouting",
     "Model",
     "MovementWithinLimits",
+    "NodeCounts",
     "Partitioner",
     "Phase",
     "Plan",

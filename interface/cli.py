@@ -264,4 +264,9 @@ def _escaped(text: str) -> str:
 
 def script() -> None:
     """Entry point of the `keyshift` command."""
-    sys.exit(main())
+    code = main()
+    if "keyshift.solvers.threads" in sys.modules:  # something was solved, and may not have ended yet
+        from keyshift.solvers import threads
+
+        threads.exit_code = code
+    sys.exit(code)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from keyshift.models.errors import InputError
 
@@ -39,6 +39,55 @@ def consistent(key_groups: int, nodes: int, points: int = 100) -> IntArray:
     places = np.array([_point(str(group)) for group in range(key_groups)], dtype=np.uint64)
     following = np.searchsorted(ring[order], places) % len(ring)
     return (order[following] // points).astype(np.int64)
+
+
+def rehashed(home: ArrayLike, nodes: ArrayLike, first: int) -> IntArray:
+    """The hash after nodes came and went: a key moves only to a node that was added, or off one that is gone.
+
+    A node more takes an even share of the keys from all others. Each key draws a number for each node, and the highest
+    wins [Thaler1998]; the node that the first hash gave stands for all that were there then, of whose draws it has the
+    highest: their root.
+
+    Parameters
+    ----------
+    home : array_like of int, shape (p,)
+        The node that the hash gave each key at first, 0 to first - 1.
+    nodes : array_like of int
+        The nodes there are now: those of the first that stay, and added ones, whose numbers go on from there.
+    first : int
+        How many there were at first.
+    """
+    base, now = np.asarray(home, dtype=np.int64), np.sort(np.asarray(nodes, dtype=np.int64))
+    if now.size == 0:
+        raise InputError("nodes is empty: the hash needs one")
+    key = mixed_bits(np.arange(base.size, dtype=np.uint64))
+    made = _highest(key, now[now >= first], base, _draws(key, base) ** (1 / first))
+    gone = ~np.isin(made, now)
+    made[gone] = _highest(key[gone], now, made[gone], np.full(int(gone.sum()), -1.0))
+    return made
+
+
+def _highest(key: np.ndarray, nodes: IntArray, holder: IntArray, best: NDArray[np.float64]) -> IntArray:
+    """The node whose draw is highest; the holder, where none is above its own."""
+    made = holder.copy()
+    for node in nodes.tolist():
+        drawn = _draws(key, node)
+        made, best = np.where(drawn > best, node, made), np.maximum(drawn, best)
+    return made
+
+
+def _draws(key: np.ndarray, node: ArrayLike) -> NDArray[np.float64]:
+    """A number from 0 to 1 for each key and its node, the same in every run."""
+    mixed = mixed_bits(key ^ mixed_bits(np.atleast_1d(node).astype(np.uint64) + np.uint64(2**41)))
+    return (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
+
+
+def mixed_bits(values: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64 [Steele2014]: a bijection on 64 bits that looks random."""
+    x = values * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 def _point(label: str) -> int:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import numpy as np
@@ -49,14 +50,15 @@ def within(budget: Budget, make: Callable[[], Made], variables: float = math.inf
     failures: list[BaseException] = []
 
     def work() -> None:
-        try:
-            made.append(make())
-        except _Stopped:
-            pass
-        except BaseException as error:  # handed on to the caller below
-            failures.append(error)
-        finally:
-            _STOPPED.discard(threading.get_ident())
+        with suppress(_Stopped):  # which may come as late as in the last lines
+            try:
+                made.append(make())
+            except _Stopped:
+                pass
+            except BaseException as error:  # handed on to the caller below
+                failures.append(error)
+            finally:
+                _STOPPED.discard(threading.get_ident())
 
     worker = threading.Thread(target=work, daemon=True)
     if budget.expired:
@@ -77,16 +79,22 @@ def _stop(worker: threading.Thread) -> None:
     assert worker.ident is not None
     _STOPPED.add(worker.ident)
     heard, sys.unraisablehook = sys.unraisablehook, _quiet
+    told, threading.excepthook = threading.excepthook, _quiet_thread
     until = time.monotonic() + LAST_WORDS
     while worker.is_alive() and time.monotonic() < until:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(worker.ident), ctypes.py_object(_Stopped))
         worker.join(POLL_SECONDS)
-    sys.unraisablehook = heard
+    sys.unraisablehook, threading.excepthook = heard, told
 
 
 def _quiet(unraisable: sys.UnraisableHookArgs) -> None:
     if unraisable.exc_type is not _Stopped:
         sys.__unraisablehook__(unraisable)
+
+
+def _quiet_thread(raised: threading.ExceptHookArgs) -> None:
+    if raised.exc_type is not _Stopped:
+        threading.__excepthook__(raised)
 
 
 def until_checked(

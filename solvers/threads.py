@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import math
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, TypeVar
@@ -22,6 +24,10 @@ SHORT = 5_000_000
 """A run of fewer steps of compiled code is over before anybody could ask it to stop."""
 GRACE_SECONDS = 0.3
 """A run may come back this many seconds after the budget's end; then it is left behind."""
+LAST_SECONDS = 10.0
+"""What was left behind is waited for so long at the interpreter's end."""
+exit_code: int | None = None
+"""What the process ends with, where that is known before the interpreter's end."""
 _PATIENT: ContextVar[bool] = ContextVar("patient", default=False)
 _LEFT: list[threading.Thread] = []
 Result = TypeVar("Result")
@@ -110,7 +116,15 @@ def until_limit(
 
 @atexit.register
 def _wait_for_those_left() -> None:
-    """Give runs that were left a moment to hear it: Python ends badly while a solver waits to enter it."""
-    until = time.monotonic() + 1.0
+    """Wait for runs that were left, which have been told to stop; end the process at once where one does not.
+
+    Python would end it by an abort otherwise: a C++ thread that comes back finds no interpreter.
+    """
+    until = time.monotonic() + LAST_SECONDS
     for worker in _LEFT:
         worker.join(max(0.0, until - time.monotonic()))
+    if any(worker.is_alive() for worker in _LEFT):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(exit_code if exit_code is not None else int(hasattr(sys, "last_value")))

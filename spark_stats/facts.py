@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
@@ -17,9 +18,10 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.spark_stats import tallies
+from keyshift.spark_stats import tables, tallies
 from keyshift.spark_stats.acceptance import Measure, Tuples
 from keyshift.spark_stats.session import workers_python
+from keyshift.spark_stats.tables import TablePlan
 from keyshift.spark_stats.tallies import TallyPlan
 from keyshift.spark_stats.topology import Topology
 
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Executors need NumPy and PyArrow, not keyshift: the functions travel with the job.
-cloudpickle.register_pickle_by_value(tallies)
+for module in (tallies, tables):
+    cloudpickle.register_pickle_by_value(module)
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,19 @@ class Facts:
         if (o, name) not in self.measures:
             return []
         return [sums[int(column.removeprefix("sum_"))] for column in self.sums(o, name)] or [tuples]
+
+    def write(self, folder: Path, starts: dict[int, int], topology: Topology) -> None:
+        """Write load, arrivals and traffic; a window's facts go to one file for each table. See `tables`."""
+
+        def rows(o: int, name: str) -> tuple[int, ...]:
+            if (o, name) not in self.measures:
+                return ()
+            return tuple(3 + int(column.removeprefix("sum_")) for column in self.sums(o, name)) or (2,)
+
+        every, edges = range(len(topology.operators)), topology.numbered_edges
+        loads, states = (tuple(rows(o, name) for o in every) for name in ("cost", "state"))
+        plan = TablePlan(str(folder), starts, edges, loads, states, tuple(rows(o, "bytes") for o, _ in edges))
+        in_arrow(self.frame, partial(tables.write, plan=plan), tallies.PACKED).collect()
 
 
 def plan_of(topology: Topology, measures: dict[tuple[int, str], Measure]) -> TallyPlan:

@@ -34,14 +34,19 @@ _KNOWN = (
 """What is found in the words of Spark, and what it means; the first that fits is told."""
 
 
+class SparkError(InputError):
+    """A failure in Spark itself: Java has said more about it, in its log."""
+
+
 @contextmanager
 def in_one_sentence() -> Iterator[None]:
-    """Raise what Spark raises as an `InputError` of one sentence."""
+    """Raise what Spark raises as an `InputError` of one sentence; `SparkError` unless our own functions refused."""
     try:
         with quiet():
             yield
     except (PySparkException, Py4JError) as error:
-        raise InputError(sentence(error)) from None
+        kind = InputError if re.search(_KNOWN[0][0], str(error)) else SparkError
+        raise kind(sentence(error)) from None
     except OSError as error:
         if error.errno is None:
             raise

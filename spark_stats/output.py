@@ -119,9 +119,11 @@ def write_tables(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Write the tables of one run, partitioned by window; returns what to check them by."""
     start = stats.windows.start(F.col("window")).alias("window_start")
-    tables: dict[str, DataFrame] = {"load": stats.added, "arrivals": stats.arrived}
-    if stats.topology.edges:
-        tables["traffic"] = stats.pairs
+    tables: dict[str, DataFrame] = {}
+    if isinstance(folder, HadoopPath) or not stats.write_here(folder):
+        tables = {"load": stats.added, "arrivals": stats.arrived}
+        if stats.topology.edges:
+            tables["traffic"] = stats.pairs
     if keys:
         tables["keys"] = key_table(stats, keys)
     with _without_sorting(stats.added.sparkSession):

@@ -93,16 +93,19 @@ def local_session(
 
 @contextmanager
 def _log_file() -> Iterator[dict[str, str]]:
-    """Send what Java says to a file; it stays if the block fails, and the error says where."""
+    """Send what Java says to a file; it stays if Spark fails, and the error says where."""
+    from keyshift.spark_stats.failures import SparkError
+
     file = Path(tempfile.gettempdir()) / f"keyshift-spark-{os.getpid()}-{uuid.uuid4().hex[:6]}.log"
     options = f"-Dkeyshift.log={file} -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     try:
         yield {"spark.driver.extraJavaOptions": options}
-    except InputError as error:
+    except SparkError as error:
         if file.exists() and file.stat().st_size:
-            raise InputError(f"{error} (Spark's own words: {file})") from None
+            raise SparkError(f"{error} (Spark's own words: {file})") from None
         raise
-    except BaseException:
+    except InputError:  # of ours: Java has nothing to say about it
+        file.unlink(missing_ok=True)
         raise
     else:
         file.unlink(missing_ok=True)

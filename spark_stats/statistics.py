@@ -311,6 +311,13 @@ class Stats:
         options = {"nodes": nodes, "placement": placement, "cluster": cluster}
         output.write(self, place(path, self._facts.frame.sparkSession), options=options, keys=keys)
 
+    def write_here(self, folder: Path) -> bool:
+        """Write load, arrivals and traffic in the tasks that hold them, if those run on this machine; says whether."""
+        if not self._facts.frame.sparkSession.sparkContext.master.startswith("local"):
+            return False
+        self._facts.write(folder, {w: self.windows.microseconds_of(w) for w in self.seen}, self.topology)
+        return True
+
     def close(self) -> None:
         """Free what Spark keeps in memory; the tables can still be read, at the price of a new pass."""
         self._facts.frame.unpersist()

@@ -171,7 +171,29 @@ class Topology:
 
     @classmethod
     def from_yaml(cls, path: str | Path, *, trust: bool = False) -> Topology:
-        """Read a topology from a YAML file of the form that `from_dict` takes; `trust` as for the class."""
+        """Read a topology from a YAML file of the form that `from_dict` takes; `trust` as for the class.
+
+        Examples
+        --------
+        Every field there is; only `operators`, and of each `name` and `key`, are needed::
+
+            operators:
+              - name: sessions
+                key: event.user.id            # a nested field; struct(shop, user) for composite keys
+                filter: event.bytes > 0       # else every tuple passes
+                cost: 1 + event.bytes / 1000  # else 1: every tuple is as much work as another
+                state: event.bytes            # else 1: tuples are counted
+                windows: 24                   # keeps the state of so many windows, else of one
+                bytes: 200                    # what it sends on for a tuple; else traffic is in tuples alone
+                log: clicks                   # which of several logs; else there is one
+              - name: revenue
+                key: shop
+                log: clicks
+            edges:
+              - [sessions, revenue]
+            keys: [sessions]                  # as `keyshift stats --keys sessions`
+            transitions: 0.8                  # as `keyshift stats --transitions 0.8`
+        """
         from keyshift.models.files.yaml_text import read_yaml
 
         return cls.from_dict(read_yaml(path), trust=trust)

@@ -66,9 +66,15 @@ class Windows:
         clock = _EPOCH + timedelta(microseconds=index * self.length + self.origin)
         return clock if self.zone is None else clock.replace(tzinfo=ZoneInfo(self.zone)).astimezone(UTC)
 
+    def microseconds_of(self, index: int) -> int:
+        """Return the start of a window in microseconds since 1970."""
+        if self.zone is None:
+            return index * self.length + self.origin
+        return (self.start_of(index) - _EPOCH) // timedelta(microseconds=1)
+
     def end_of(self, index: int) -> int:
         """Return the end of a window in microseconds since 1970."""
-        return round((self.start_of(index + 1) - _EPOCH) / timedelta(microseconds=1))
+        return self.microseconds_of(index + 1)
 
 
 def zone_of(events: DataFrame | Mapping[str, DataFrame], time_zone: str | None) -> str | None:

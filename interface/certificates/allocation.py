@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,14 +20,10 @@ from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.tree import halves, most_mixed
 
-ONE_MOVE = (2, 8, 32)
-"""In how many parts the price of a move is divided between sender and taker: the fewest that suffice."""
-CELLS = 60
-"""Cells in a window of loads where a bound need not be tight."""
-FINE = 5
-"""Cells in what the problem calls the same distance, where it has to be."""
-MOST_CELLS = 20_000_000
-"""Cells in the load of a node at most."""
+ONE_MOVE = 1 << 16
+"""In how many parts the price of a move is divided between sender and taker."""
+SLOPES = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 64.0)
+"""Prices of load, as shares of a move's price to the spread of the loads: the checker takes the best for each node."""
 LESS = (1.0, 0.999, 0.99, 0.9, 0.7, 0.4)
 """Shares of the best bound that are tried where it cannot be proven itself."""
 
@@ -35,21 +32,32 @@ def prove_allocation(
     problem: KeyGroupAllocation, case: Any, solution: Solution, value: Fraction | None, deadline: float
 ) -> Proven:
     """The value; else the solution's bound, or less of it; each by prices for every key group's moves, and branches."""
-    if value is None or not PriceBound(Instance(problem)).affordable:
-        return Proven()
+    if value is None:
+        return prove_distance(problem, case, deadline)
     bound = 0.0 if solution.bound is None else solution.bound
     counted = CountBound(Instance(problem)).bound() * problem.scale
     known = min(float(value), max(bound, counted if np.isfinite(counted) else 0.0))
-    same = Fraction(problem.tolerance_of(float(value)))
-    tight = value - same * 9 / 10
-    tries = [(tight, same / FINE), *((t := Fraction(known * share), 2 * t / CELLS) for share in LESS)]
-    for target, width in tries:
-        if target <= 0:
-            continue
-        left = deadline if target == tight else max(deadline, time.monotonic() + 5.0)
-        if (proof := MovePrices(problem, case, target, width, left).run()) is not None:
-            return Proven(target, proof)
+    same = value - Fraction(problem.tolerance_of(float(value))) * 9 / 10
+    for target in (same, *(Fraction(known * share) for share in LESS)):
+        if 0 < target <= value:
+            left = deadline if target == same else max(deadline, time.monotonic() + 5.0)
+            if (proof := MovePrices(problem, case, target, left).run()) is not None:
+                return Proven(value if target == same and _holds(case, value, proof) else target, proof)
     return Proven(Fraction(0), {"kind": "none"})
+
+
+def _holds(case: Any, target: Fraction, proof: dict[str, Any]) -> bool:
+    """Whether a proof of a little less is one of the target too."""
+    try:
+        case.refute(target, proof)
+    except verify.Refused:
+        return False
+    return True
+
+
+def prove_distance(problem: KeyGroupAllocation, case: Any, deadline: float) -> Proven:
+    """That nothing is within the widest distance."""
+    return Proven() if case.widest is None else Proven(None, MovePrices(problem, case, None, deadline).run())
 
 
 @dataclass
@@ -60,8 +68,8 @@ class MovePrices:
     ----------
     problem : KeyGroupAllocation
     case : verify.AllocationCase
-    target, width : Fraction
-        The distance that is to be refuted, and the width of a cell of loads.
+    target : Fraction or None
+        The distance that is to be refuted; None for the widest.
     deadline : float
         On the clock of `time.monotonic`.
     most : int
@@ -70,31 +78,31 @@ class MovePrices:
 
     problem: KeyGroupAllocation
     case: Any
-    target: Fraction
-    width: Fraction
+    target: Fraction | None
     deadline: float
-    most: int = 200
+    most: int = 300
     tree: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self) -> dict[str, Any] | None:
         """The proof; None where time or branches run out."""
-        for one in ONE_MOVE:
-            if not self._prepare(one):
-                return None
-            if self._search():
-                return {"kind": "moves", "cell": self.case.cell, "one_move": one, "tree": self.tree}
-            if self._expired() or not self.again:
-                return None
-        return None
-
-    def _prepare(self, one: int) -> bool:
-        case = self.case
-        self.one, self.again, self.tree = one, False, []
-        case.target = self.target
-        case.cell = max(1, int(self.width * min(case.capacity) / case.load_unit))
         self.bound = PriceBound(Instance(self.problem))
-        self.distance = float(self.target) / self.problem.scale * (1 - 1e-9) - 2 * self.bound.instance.doubt
-        return self.distance > 0 and max(case.sums(case.load, case.current)) // case.cell <= MOST_CELLS
+        if not self.bound.affordable:
+            return None
+        off = self.case.widest if self.target is None else self.target
+        self.distance = float(off) / self.problem.scale * (1 - 1e-9) - 2 * self.bound.instance.doubt
+        self.windows = [self.case.window(i, self.target) for i in range(self.case.nodes)]
+        self._set_up_slopes()
+        if self.distance <= 0 or not self._search():
+            return None
+        return {"kind": "moves", "one": ONE_MOVE, "steps": self.steps, "slopes": self.slopes, "tree": self.tree}
+
+    def _set_up_slopes(self) -> None:
+        """Slopes as whole numbers for a whole unit of load: so many steps make one part of a price."""
+        spread = self.bound.spread * self.problem.scale / float(self.case.units[0]) or 1.0
+        per_load = [slope * ONE_MOVE / spread for slope in SLOPES]
+        self.steps = 1 << max(0, 12 - math.floor(math.log2(per_load[0])))
+        whole = [round(slope * self.steps) for slope in per_load]
+        self.slopes = [*(-x for x in reversed(whole)), *whole]
 
     def _expired(self) -> bool:
         return time.monotonic() > self.deadline
@@ -106,15 +114,13 @@ class MovePrices:
                 return False
             limits, counts, curve = waiting.pop()
             priced = self.bound.price(self.distance, counts, curve, self._expired)
-            prices = [int(q) for q in np.clip(np.rint(self.bound.hats @ priced.curve * self.one), 1, self.one)]
-            if self.bound.enough(priced.value):
-                if self._refuted(prices, limits):
-                    self.tree.append({"prices": prices})
-                    continue
-                self.again = True  # finer prices or cells may do
+            prices = [int(q) for q in np.rint(self.bound.hats @ priced.curve * ONE_MOVE)]
+            if self.bound.enough(priced.value) and self._refuted(prices, limits):
+                self.tree.append({"prices": prices})
+                continue
             use = priced.master.use()
             side = most_mixed(use)
-            if side is None or self.again:
+            if side is None:
                 return False
             node, which = side
             fewer, more = sorted(
@@ -127,11 +133,13 @@ class MovePrices:
         return True
 
     def _refuted(self, prices: list[int], limits: dict[int, Any]) -> bool:
-        paid = 0
-        for i in range(self.case.nodes):
+        """As the checker does, for as long as there is time."""
+        case, left, enough = self.case, self.case.moves * ONE_MOVE + 1, self.case.moves * ONE_MOVE + 1
+        safe = all(0 <= price <= ONE_MOVE for price in prices)
+        for i, window in enumerate(self.windows):
             if self._expired():
                 return False
-            paid += self.case.least_paid(i, prices, self.one, limits.get(i, {}))
-            if paid > self.case.moves * self.one:
-                return True
-        return False
+            if left > 0 or not safe:
+                rest = (ONE_MOVE, self.steps, self.slopes, left if safe else enough)
+                left -= case.least_paid(i, window, limits.get(i, {}), prices, *rest)
+        return left <= 0

@@ -1,4 +1,4 @@
-"""Proofs for minimum-cost load balancing: a matrix without negative eigenvalues, or what the largest key groups force."""
+"""Proofs for minimum-cost load balancing: a matrix without negative eigenvalues as a product of whole numbers, and triangles."""
 
 from __future__ import annotations
 
@@ -9,68 +9,61 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.certificates import verify
 from keyshift.certificates.found import Proven
 from keyshift.certificates.instances import text
 from keyshift.models import Budget, Solution
 from keyshift.models.mclb import MCLB
 from keyshift.models.mclb.problem import Core
+from keyshift.models.workload import FloatArray
 from keyshift.solvers.mclb.sdp import semidefinite_multipliers
 
-BITS = 34
-"""Entries of the matrix are rounded to so many bits of the largest."""
-LARGEST = 130
-"""Rows of the matrix at most: its elimination in whole numbers takes minutes beyond."""
+BITS = 30
+"""Entries of the factor are rounded to so many bits of the largest."""
+LARGEST = 400
+"""Rows of the matrix at most: its products take minutes beyond."""
+LEAST = 1e-9
+"""Triangles of a price below this are left out."""
 
 
 def prove_balance(problem: MCLB, case: Any, solution: Solution, value: Fraction | None, deadline: float) -> Proven:
-    """The better of a semidefinite bound and the bound by windows."""
+    """The semidefinite bound, rounded."""
     if value is None:
         return Proven(None, {"kind": "forced"})
-    scale = case.load_unit**2 / case.count
-    best = Proven(min(value, case.by_windows() * scale), {"kind": "windows"})
     core = problem.core
-    if core.nodes > 1 and core.load.shape[0] + core.nodes <= LARGEST:
-        proof = _semidefinite(core, case, value, deadline)
-        bound = min(value, case.semidefinite(proof) * scale) if proof else None
-        if bound is not None and proof is not None and bound > (best.bound or 0):
-            best = Proven(bound, {"kind": "semidefinite", **proof})
-    return best
+    if core.nodes == 1 or core.load.shape[0] + core.nodes > LARGEST:
+        return Proven(Fraction(0), {"kind": "none"})
+    proof = _factored(core, case, value, deadline)
+    bound = case.semidefinite(proof) / case.left * case.units[0] ** 2
+    return Proven(max(Fraction(0), min(value, bound)), proof)
 
 
-def _semidefinite(core: Core, case: Any, value: Fraction, deadline: float) -> dict[str, Any] | None:
-    """The matrix of the semidefinite dual, shifted and rounded so that the checker's elimination runs through."""
+def _factored(core: Core, case: Any, value: Fraction, deadline: float) -> dict[str, Any]:
+    """The positive part of the dual matrix as a product of a lower triangle with itself, in whole numbers."""
     seconds = max(2.0, deadline - time.monotonic())
     dual = semidefinite_multipliers(core, Budget(seconds), reference=float(value) * core.nodes)
-    unit = float(case.load_unit) ** 2
-    matrix = dual.matrix(dual.v) * (dual.unit / unit)  # in whole units of load, squared
-    size = matrix.shape[0]
-    values = np.linalg.eigvalsh(matrix)
-    step = 2.0 ** (math.frexp(float(np.abs(matrix).max()))[1] - BITS)
-    spare = max(0.0, -float(values[0])) + 2 * size * step
-    p = case.size
-    rows = [list(map(int, row)) for row in zip(*case.load, strict=True)]
-    price = 0
-    if dual.held.size:
-        price = round(float(dual.split(dual.v)[2]) * dual.unit / unit * float(case.unit) / _mean_state(core) / 2 / step)
-    place = {int(core.names[a]): p + i for i, a in enumerate(dual.anchors)}
-    made = []
-    for k in range(size):
-        row = []
-        for l in range(k):
-            most = Fraction(sum(x * y for x, y in zip(rows[k], rows[l], strict=True)) if k < p else 0) / Fraction(step)
-            if l < p <= k and place.get(case.current[l]) == k:
-                most -= price * case.state[l]
-            entry = math.floor(float(matrix[k, l]) / step)
-            row.append(min(entry, math.floor(most)) if l < p else entry)
-        made.append([*row, math.ceil((float(matrix[k, k]) + spare) / step)])
-    for _ in range(8):  # where rounding has taken too much, more goes onto the diagonal
-        if verify.positive_definite(made):
-            return {"anchors": list(place), "price": price, "unit": text(Fraction(step)), "matrix": made}
-        for k in range(size):
-            made[k][k] += 2 * max(1, round(spare / step))
-        spare *= 8
-    return None
+    scale = dual.unit / float(case.units[0]) ** 2  # to whole units of load, squared
+    factor = _lower_factor(dual.matrix(dual.v) * scale)
+    step = 2.0 ** (math.frexp(float(np.abs(factor).max()) or 1.0)[1] - BITS)
+    per = scale / step**2
+    _, _, of_budget, of_triangle = dual.split(dual.v)
+    price = max(0, round(float(of_budget) * per * float(case.unit) / _mean_state(core))) if dual.held.size else 0
+    triangles = [
+        [int(i), int(j), int(k), x]
+        for (i, j, k), y in zip(dual.triangles, of_triangle, strict=True)
+        if y > LEAST and (x := round(float(y) * per)) > 0
+    ]
+    rows = [[round(float(x) / step) for x in row[: k + 1]] for k, row in enumerate(factor)]
+    return {
+        "kind": "semidefinite", "anchors": [int(core.names[a]) for a in dual.anchors], "price": price, "triangles": triangles,
+        "unit": text(Fraction(step) ** 2), "factor": rows,
+    }  # fmt: skip
+
+
+def _lower_factor(matrix: FloatArray) -> FloatArray:
+    """A lower triangle whose product with its transpose is the matrix, its negative eigenvalues put up to 0."""
+    values, vectors = np.linalg.eigh(matrix)
+    upper = np.linalg.qr((vectors * np.sqrt(np.maximum(values, 0.0))).T)[1]
+    return np.asarray(upper).T
 
 
 def _mean_state(core: Core) -> float:

@@ -12,16 +12,13 @@ from typing import Any
 from keyshift.certificates import verify
 from keyshift.certificates.found import Proven
 from keyshift.certificates.instances import assignment_of, instance_of, text
-from keyshift.certificates.policies import values_of
+from keyshift.certificates.intervals import values_of
 from keyshift.certificates.proving import prove
 from keyshift.models import InputError, Solution
 from keyshift.models.files.writing import write_text
 from keyshift.models.guards import real
-from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.priorities import Prioritised
-
-WORD = "solver's word"
-"""What is said of a bound that rests on a solver's log alone."""
+from keyshift.solving import WORD
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,8 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
     """Put a solution's instance, assignment, claim and proof into one file that `verify.py` checks without keyshift.
 
     The proof is looked for anew from what is claimed: prices and branches, a price on intervals, tables of values, a matrix
-    without negative eigenvalues. What is found within `seconds` is checked here by `verify.py` itself.
+    without negative eigenvalues. What is found within `seconds` is checked here by `verify.py` itself, and
+    ``solution.details["proof"]`` says from then on what proves the bound.
 
     Parameters
     ----------
@@ -102,8 +100,8 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
     instance = instance_of(problem)
     case: Any = verify.CASES[problem.name](instance)
     assignment = None if solution.assignment is None else assignment_of(problem, solution.assignment)
-    if isinstance(problem, MigrationPolicy) and solution.assignment is not None:
-        assignment = {"table": assignment, "values": values_of(problem, case, solution.assignment)}
+    if isinstance(case, verify.IntervalsCase) and assignment is not None:
+        assignment = {"table": assignment, "values": values_of(problem, case, solution, assignment)}
     try:
         value = None if assignment is None else case.value(assignment)
     except verify.Refused as error:
@@ -137,6 +135,8 @@ def _checked(
     elif value is not None and not complete(solution, value, found.bound):
         word = f"{WORD}: no assignment has less than {solution.bound:.9g}"
     record["solvers_word"] = word
+    kind = f"certificate ({found.proof['kind']})" if found.proof else ""
+    solution.details["proof"] = kind if word is None else f"{kind}; {word}" if found.bound else word
     if value is None and found.proof is None:
         return _saved(Certificate(record, "nothing", None, None, None, False), path)
     said = verify.verified(record)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from math import ceil, floor
 from typing import Any
 
 import numpy as np
 
+from keyshift.certificates import verify
 from keyshift.models import InputError, Problem
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
@@ -18,6 +20,7 @@ from keyshift.models.mclb import MCLB, MovementWithinLimits
 from keyshift.models.routing import MixedRouting
 from keyshift.models.splitting import KeyPlacement, KeySplitting
 from keyshift.models.splitting.items import Items
+from keyshift.models.workload import FloatArray, IntArray
 
 Record = dict[str, Any]
 ALLOWED = Fraction(str(SLACK))
@@ -37,18 +40,34 @@ def amounts(values: Any) -> Record:
     return {"unit": text(Fraction(1, 2**shift)), "numbers": [int(v) for v in whole]}
 
 
-def _rows(load: np.ndarray) -> list[Record]:
+def _row(load: Any, limits: list[tuple[int, int]] | None = None) -> Record:
+    """Loads, and the least and the most of them on each node, in whole units of load."""
+    least, most = (None, None) if limits is None else zip(*limits, strict=True)
+    return {"load": load, "least": least and list(least), "most": most and list(most)}
+
+
+def _windows(load: FloatArray) -> list[Record]:
     """Windows of loads, all in one unit."""
-    flat = amounts(load.reshape(-1))
-    p = load.shape[1]
+    flat, p = amounts(load.reshape(-1)), load.shape[1]
     return [{"unit": flat["unit"], "numbers": flat["numbers"][t * p : (t + 1) * p]} for t in range(len(load))]
 
 
-def _placed(problem: Any) -> Record:
+def _placed(
+    problem: Any,
+    rows: list[Record],
+    *,
+    state: float | None = None,
+    empty: bool = True,
+    closed: bool = True,
+    **other: Any,
+) -> Record:
+    """What all problems share: at most so much state moves; draining nodes must be empty, or closed for those elsewhere."""
     w = problem.workload
+    most = None if state is None else text(Fraction(state) * (1 + ALLOWED))
+    rules = {"home": None, "max_moves": None, "max_entries": None, "in_use": None, "places": w.nodes} | other
     return {
-        "nodes": w.nodes, "state": amounts(w.state), "current": w.current.tolist(),
-        "draining": np.flatnonzero(w.draining).tolist(), "slack": text(ALLOWED),
+        "nodes": w.nodes, "state": amounts(w.state), "current": w.current.tolist(), "empty": empty, "closed": closed,
+        "draining": np.flatnonzero(w.draining).tolist(), "max_state": most, "rows": rows, **rules,
     }  # fmt: skip
 
 
@@ -62,57 +81,99 @@ def _splitting(problem: KeySplitting) -> Record:
 
 
 def _routing(problem: MixedRouting) -> Record:
-    w = problem.workload
-    return {
-        **_placed(problem), "load": amounts(w.last_load), "home": problem.home.tolist(), "capacity": amounts(w.capacity),
-        "theta_max": text(problem.theta_max), "max_table_size": problem.max_table_size, "both_sides": problem.sides == "both",
-    }  # fmt: skip
+    """Node i carries at most 1 + theta, and at least 1 - theta, of the mean load for its capacity."""
+    w, theta = problem.workload, Fraction(problem.theta_max)
+    load, capacity = amounts(w.last_load), [*map(Fraction, w.capacity.tolist())]
+    mean = Fraction(sum(load["numbers"])) / sum(c for c, kept in zip(capacity, w.kept, strict=True) if kept)
+    extra = ALLOWED * mean * max(capacity)
+    low = max(Fraction(0), 1 - theta) if problem.sides == "both" else Fraction(0)
+    limits = [
+        (max(0, ceil(low * mean * c - extra)), floor((1 + theta) * mean * c + extra)) if kept else (0, 0)
+        for c, kept in zip(capacity, w.kept.tolist(), strict=True)
+    ]
+    return _placed(problem, [_row(load, limits)], home=problem.home.tolist(), max_entries=problem.max_table_size)
 
 
 def _movement(problem: MovementWithinLimits) -> Record:
-    return {
-        **_placed(problem), "load": _rows(problem.load), "lower": text(problem.lower), "upper": text(problem.upper),
-        "nodes_after": problem.nodes_after,
-    }  # fmt: skip
+    w, used = problem.workload, problem.nodes_after
+    low, high, places = Fraction(problem.lower), Fraction(problem.upper), max(w.nodes, used + int(w.draining.sum()))
+    loads = _windows(problem.load)
+    unit = Fraction(loads[0]["unit"])
+    limit = max(0, ceil((low - ALLOWED * high) / unit)), floor(high * (1 + ALLOWED) / unit)
+    return _placed(problem, [_row(load, [limit] * places) for load in loads], in_use=used, places=places)
 
 
-def _allocation(problem: KeyGroupAllocation) -> Record:
+def _allocation(problem: KeyGroupAllocation, limit: Fraction | None = None) -> Record:
     w, cost = problem.workload, problem.max_migration_cost
+    mean = mean_of(problem)
+    if problem.distance_floor:
+        limit = mean
+    rows = [_row(amounts(w.last_load))]
+    for name, room in (problem.resource_capacity or {}).items():
+        use = amounts(problem.usage(name))
+        unit = Fraction(use["unit"])
+        rows.append(_row(use, [(0, floor(Fraction(float(r)) * (1 + ALLOWED) / unit)) for r in np.asarray(room)]))
+    state = None if cost is None or problem.alpha == 0 else float(cost) / problem.alpha
     return {
-        **_placed(problem), "load": amounts(w.last_load), "capacity": amounts(w.capacity),
-        "mean_rounded_up": problem.mean == "ceiling", "max_migrations": problem.max_migrations,
-        "max_state_moved": None if cost is None or problem.alpha == 0 else text(Fraction(cost) / Fraction(problem.alpha)),
-        "distance_floor": problem.distance_floor, "into_draining": problem.into_draining,
-        "resources": [
-            {"use": amounts(problem.usage(name)), "room": [text(float(r)) for r in np.asarray(room)]}
-            for name, room in (problem.resource_capacity or {}).items()
-        ],
+        **_placed(problem, rows, state=state, empty=False, closed=not problem.into_draining, max_moves=problem.max_migrations),
+        "capacity": amounts(w.capacity), "mean_rounded_up": problem.mean == "ceiling",
+        "widest": None if limit is None else text(limit + mean * ALLOWED),
     }  # fmt: skip
+
+
+def mean_of(problem: KeyGroupAllocation) -> Fraction:
+    """The mean node load, exactly; rounded up where the problem says so."""
+    w = problem.workload
+    mean = Fraction(sum(map(Fraction, w.last_load.tolist()))) / sum(map(Fraction, w.capacity[w.kept].tolist()))
+    return Fraction(ceil(mean)) if problem.mean == "ceiling" else mean
 
 
 def _collocation(problem: CollocatedAllocation) -> Record:
     if problem.load_model.per_tuple > 0:
         raise InputError("certificates know no cost of serialisation: loads must be the same wherever key groups run")
-    pairs, limit, w = problem.pairs, problem.max_load_distance, problem.workload
-    mean = sum(map(Fraction, w.last_load.tolist())) / sum(map(Fraction, w.capacity[w.kept].tolist()))
-    unit = mean / 100 if problem.distance_unit == "percent" else Fraction(1)
+    pairs, limit = problem.pairs, problem.max_load_distance
+    unit = mean_of(problem.allocation) / 100 if problem.distance_unit == "percent" else Fraction(1)
     return {
-        **_allocation(problem.allocation), "traffic": amounts(pairs.traffic),
+        **_allocation(problem.allocation, None if limit is None else Fraction(limit) * unit),
+        "traffic": amounts(pairs.traffic),
         "pairs": [[int(k), int(l)] for k, l in zip(pairs.first, pairs.second, strict=True)],
-        "max_distance": None if limit is None else text(Fraction(limit) * unit),
     }  # fmt: skip
 
 
-def _intervals(problem: Any) -> Record:
-    return {**_placed(problem), "load": amounts(problem.workload.last_load), "tau": text(problem.tau)}
+def _intervals(problem: Any, modes: list[Any], discount: int | str = 1) -> Record:
+    """`modes`: for each its number of nodes and the modes that may follow, with their chances; the first is now."""
+    rows = [_row(amounts(problem.workload.last_load))]
+    return {**_placed(problem, rows), "tau": text(problem.tau), "modes": modes, "discount": discount}
 
 
 def _step(problem: IntervalMigration) -> Record:
-    return {**_intervals(problem), "node_counts": [problem.nodes_after], "single": True}
+    return _chain(problem, [problem.nodes_after])
+
+
+def _chain(problem: Any, counts: Sequence[int]) -> Record:
+    now = int(problem.workload.kept.sum())
+    return _intervals(problem, [[n, [[t + 1, 1]] if t < len(counts) else []] for t, n in enumerate([now, *counts])])
 
 
 def _sequence(problem: MigrationSequence) -> Record:
-    return {**_intervals(problem), "node_counts": list(problem.counts), "single": False}
+    return _chain(problem, problem.counts)
+
+
+def _policy(problem: MigrationPolicy) -> Record:
+    """A mode for each number of nodes that may come."""
+    rows, now = exact_rows(problem), int(problem.workload.kept.sum())
+    first = rows[now] if problem.nodes_after is None else {problem.nodes_after: Fraction(1)}
+    mode: dict[int, int] = {}
+    waiting = list(first)
+    while waiting:
+        if (n := waiting.pop(0)) not in mode:
+            mode[n] = 1 + len(mode)
+            waiting += rows[n]
+    modes = [
+        [n, [[mode[after], text(p)] for after, p in row.items()]]
+        for n, row in [(now, first), *((n, rows[n]) for n in mode)]
+    ]
+    return _intervals(problem, modes, text(Fraction(repr(problem.discount))))
 
 
 def exact_rows(problem: MigrationPolicy) -> dict[int, dict[int, Fraction]]:
@@ -125,19 +186,8 @@ def exact_rows(problem: MigrationPolicy) -> dict[int, dict[int, Fraction]]:
     return made
 
 
-def _policy(problem: MigrationPolicy) -> Record:
-    rows = [[n, [[after, text(p)] for after, p in row.items()]] for n, row in exact_rows(problem).items()]
-    return {
-        **_intervals(problem), "transitions": rows, "discount": text(Fraction(repr(problem.discount))),
-        "nodes_after": problem.nodes_after,
-    }  # fmt: skip
-
-
 def _balance(problem: MCLB) -> Record:
-    limit = problem.max_state_moved
-    return {
-        **_placed(problem), "load": _rows(problem.workload.load), "max_state_moved": None if limit is None else text(limit)
-    }  # fmt: skip
+    return _placed(problem, [_row(load) for load in _windows(problem.workload.load)], state=problem.max_state_moved)
 
 
 STATED: dict[type[Problem], Callable[[Any], Record]] = {
@@ -161,6 +211,37 @@ def assignment_of(problem: Problem, assignment: np.ndarray) -> Any:
             [int(x) for x, i in zip(row, options, strict=True) if i >= 0]
             for row, options in zip(shares, items.options, strict=True)
         ]
+    if isinstance(problem, IntervalMigration | MigrationSequence):
+        return _rows_of_chain(problem.workload.current, np.atleast_2d(assignment))
     if isinstance(problem, MigrationPolicy):
-        return [[row.tolist() for row in state] for state in assignment]
+        return _rows_of_policy(problem, assignment)
     return assignment.tolist()
+
+
+def _rows_of_chain(current: IntArray, decisions: IntArray) -> list[list[list[int]]]:
+    """Each decision with the nodes before it numbered from left to right; after the last nothing is decided."""
+    rows: list[list[list[int]]] = []
+    before: dict[int, int] | None = None
+    for decided in decisions.tolist():
+        known = before
+        if known is not None:
+            for i in decided:
+                known.setdefault(i, len(known))
+        rows.append([decided if known is None else [known[i] for i in decided]])
+        before = {i: at for at, i in enumerate(dict.fromkeys(decided))}
+    return [*rows, []]
+
+
+def _rows_of_policy(problem: MigrationPolicy, assignment: np.ndarray) -> list[list[list[int]]]:
+    """What each state decides for the numbers of nodes that may follow."""
+    counts, rows = sorted(problem.transitions), exact_rows(problem)
+    first = [problem.nodes_after] if problem.nodes_after is not None else list(rows[int(problem.workload.kept.sum())])
+    made, states, seen = [], [list(first)], set()
+    for decisions, followed in zip(assignment.tolist(), states, strict=False):
+        made.append([decisions[counts.index(n)] for n in followed])
+        for n, decided in zip(followed, made[-1], strict=True):
+            state = n, verify.cuts(decided)
+            if state not in seen:
+                seen.add(state)
+                states.append(list(rows[n]))
+    return made

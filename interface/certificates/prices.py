@@ -39,11 +39,8 @@ def prove_by_prices(problem: Any, case: Any, solution: Solution, value: Fraction
 
 
 def _tree(case: Any, target: Fraction | None, deadline: float) -> Tree | None:
-    if isinstance(case, verify.SplittingCase):
-        if target is None:
-            return None
-    else:
-        case.may_move = target is not None
+    if isinstance(case, verify.SplittingCase) and target is None:
+        return None
     return TreeSearch(program_of(case, target), deadline).run()
 
 
@@ -78,22 +75,20 @@ def _relaxed(program: ChoiceProgram) -> float:
     return 0.0 if result.x is None else max(0.0, float(result.fun))
 
 
-def _by_dual(problem: MixedRouting, case: verify.RoutingCase, value: Fraction | None, deadline: float) -> Proven:
+def _by_dual(problem: MixedRouting, case: verify.MovedCase, value: Fraction | None, deadline: float) -> Proven:
     """For many keys: the prices of the Lagrangian dual, rounded, and the bound that they prove."""
     from keyshift.models.routing.compact import compact
     from keyshift.solvers.routing.lagrangian import Relaxation, maximise
 
     relaxation = Relaxation(problem, compact(problem.workload))
     prices = maximise(relaxation, Budget(max(1.0, deadline - time.monotonic()))).prices
-    per_load = float(case.load_unit) * problem.scale / relaxation.mean
+    per_load = float(case.units[0]) * problem.scale / relaxation.mean
     made = np.concatenate([
-        [float(case.unit), prices.entry * problem.scale / relaxation.entries], prices.upper * per_load, prices.lower * per_load
+        [float(case.unit), prices.entry * problem.scale / relaxation.entries], (prices.upper - prices.lower) * per_load
     ])  # fmt: skip
     whole = _whole(made)
-    case.may_move = value is not None
     least = verify.cheapest(case, whole, {})
-    right = [case.table, *case.upper, *(-low for low in case.lower)]
-    rest = sum(price * size for price, size in zip(whole[1:], right, strict=True))
+    rest = sum(price * row[price > 0] for price, row in zip(whole[1:], case.scarce(value)[1:], strict=True))
     if least is None or value is None or least <= rest:
         return Proven(Fraction(0), {"kind": "none"}) if value is not None else Proven()
     bound = min(value, on_grid(case, Fraction(least - rest, whole[0]) * case.unit))

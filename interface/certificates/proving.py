@@ -9,9 +9,9 @@ from typing import Any
 from keyshift.certificates import verify
 from keyshift.certificates.allocation import prove_allocation
 from keyshift.certificates.balance import prove_balance
+from keyshift.certificates.collocation import prove_collocation
 from keyshift.certificates.found import Proven
 from keyshift.certificates.intervals import prove_intervals
-from keyshift.certificates.policies import prove_policy
 from keyshift.certificates.prices import prove_by_prices
 from keyshift.models import Problem, Solution
 
@@ -19,12 +19,11 @@ Prover = Callable[[Any, Any, Solution, Fraction | None, float], Proven]
 
 PROVERS: dict[type, Prover] = {
     verify.SplittingCase: prove_by_prices,
-    verify.RoutingCase: prove_by_prices,
-    verify.MovementCase: prove_by_prices,
+    verify.MovedCase: prove_by_prices,
     verify.AllocationCase: prove_allocation,
     verify.BalanceCase: prove_balance,
     verify.IntervalsCase: prove_intervals,
-    verify.PolicyCase: prove_policy,
+    verify.CollocationCase: prove_collocation,
 }
 
 
@@ -53,7 +52,7 @@ def prove(problem: Problem, case: Any, solution: Solution, value: Fraction | Non
 
 def _by_trial(case: Any, value: Fraction | None) -> Proven:
     """Where there are few assignments, all of them are tried; the answer may not be the best of them."""
-    if not isinstance(case, verify.PlacedCase) or isinstance(case, verify.PolicyCase):
+    if not isinstance(case, verify.PlacedCase) or isinstance(case, verify.IntervalsCase):
         return Proven()
     try:
         case.try_all(value)

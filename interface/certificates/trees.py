@@ -91,12 +91,7 @@ class TreeSearch:
         return float(result.fun), result.x[: p.group.size], np.maximum(-result.ineqlin.marginals, 0.0)
 
     def _leaf(self, prices: FloatArray, limits: Limits) -> list[int] | None:
-        return rounded_prices(self.program, prices, lambda made: self._refutes(made, limits))
-
-    def _refutes(self, prices: list[int], limits: Limits) -> bool:
-        least = verify.cheapest(self.program.case, prices, limits)
-        room = sum(price * size for price, size in zip(prices, self.program.right, strict=True))
-        return least is None or least > room
+        return rounded_prices(self.program, prices, lambda made: self.program.refuted(made, limits))
 
     def _most_divided(self, share: FloatArray) -> tuple[int, int, int] | None:
         """The column whose count is furthest from whole: group, place and the count rounded down."""
@@ -121,15 +116,12 @@ def rounded_prices(
     for bits in BITS:
         share = np.rint(prices / dearest * 2.0**bits) if dearest > 0 else np.zeros(prices.size)
         top = max((int(e) for e, s in zip(program.exponent, share, strict=True) if s > 0), default=0)
-        made = [int(s) << (top - int(e)) if s > 0 else 0 for s, e in zip(share, program.exponent, strict=True)]
+        made = program.joined(
+            [int(s) << (top - int(e)) if s > 0 else 0 for s, e in zip(share, program.exponent, strict=True)]
+        )
         if refutes(made):
             common = gcd(*made) or 1
             return [price // common for price in made]
         if dearest <= 0:
             break
     return None
-
-
-def root_prices(program: ChoiceProgram) -> FloatArray:
-    """The prices of the undivided program, for its scaled rows."""
-    return TreeSearch(program, float("inf"))._relaxed({})[2]

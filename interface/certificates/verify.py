@@ -4,7 +4,7 @@ One file, the standard library alone, exact whole numbers and fractions; it know
 instance, an assignment, a claim and a proof. This program works out whether the assignment keeps every rule and has the value
 that is claimed, and whether the proof shows that no assignment has less. It prints one sentence and exits with 0 (proven) or 1.
 
-Loads and states are whole numbers of a unit, so that sums of them are exact. Three ideas carry nearly all proofs:
+Loads and states are whole numbers of a unit, so that sums of them are exact. Three ideas carry all proofs:
 
 * Prices. Charge a price for what is scarce - room on a node, entries of a table - and let every key group choose what is cheapest
   for it alone. If even that costs more than all the room there is would pay, nobody can keep the limits.
@@ -14,23 +14,15 @@ Loads and states are whole numbers of a unit, so that sums of them are exact. Th
 
 import json
 import sys
+from bisect import bisect_left, bisect_right
 from collections import deque
 from fractions import Fraction
-from itertools import product
-from math import ceil, floor, gcd
+from itertools import combinations, product
+from math import ceil, comb, floor, gcd
 
 MOST = 10**7  # nodes, or tasks: more would only fill the memory
-MOST_LISTED = 300_000  # assignments, or pairs of partitions, that are tried one by one
-NOT_READABLE = (
-    KeyError,
-    TypeError,
-    ValueError,
-    IndexError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-    MemoryError,
-)
+MOST_LISTED = 300_000  # assignments, sets of key groups, or pairs of partitions, that are tried one by one
+DAMAGED = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 
 class Refused(Exception):
@@ -47,25 +39,16 @@ def need(holds, said):
 
 def whole(value, name, least=0, most=None):
     need(type(value) is int, f"{name} must be a whole number")
-    need(value >= least and (most is None or value <= most), f"{name} is out of range")
+    need((least is None or value >= least) and (most is None or value <= most), f"{name} is out of range")
     return value
 
 
 def number(value, name):
-    """A whole number, or a fraction written as text: 3 or "22/7"."""
-    if type(value) is int:
-        return Fraction(value)
-    need(
-        type(value) is str and value and set(value) <= set("-/0123456789"),
-        f'{name} must be a number such as 3 or "22/7"',
-    )
-    return Fraction(value)
-
-
-def positive(value, name):
-    read = number(value, name)
-    need(read >= 0, f"{name} must not be negative")
-    return read
+    """A number >= 0: a whole one, or a fraction written as text, 3 or "22/7"."""
+    if type(value) is not int:
+        need(type(value) is str and value and set(value) <= set("-/0123456789"), f"{name} must be like 3 or '22/7'")
+    need((made := Fraction(value)) >= 0, f"{name} must not be negative")
+    return made
 
 
 def flag(value, name):
@@ -94,8 +77,7 @@ def amounts(record, name, length=None):
 
 def shown(value):
     """A number for people: exact where it is short."""
-    exact = str(value)
-    return exact if len(exact) <= 12 else f"{float(value):.9g}"
+    return exact if len(exact := str(value)) <= 12 else f"{float(value):.9g}"
 
 
 def steps_below(target, step):
@@ -103,55 +85,64 @@ def steps_below(target, step):
     return step * (ceil(Fraction(target) / step) - 1)
 
 
-# Prices and branches -------------------------------------------------------------------------------------------------
+def sums(values):
+    made = [0]
+    for value in values:
+        made.append(made[-1] + value)
+    return made
 
 
-def refuted_by_prices(case, right, tree):
-    """Go through the branches of a tree, each split before its two halves; every leaf's prices must be paid by nobody.
+# Branches and prices -------------------------------------------------------------------------------------------------
 
-    A split [group, place, most] says: at most so many of the group go there, or more. A leaf's prices, one for each row, refute
-    what is left when the cheapest choice of every group costs more than the prices times the right sides.
+
+def branches(tree, refutes):
+    """Go through a tree in which each split stands before its two halves; every leaf must be refuted.
+
+    A split [what, where, most] says: at most so many of it are there, or more. `limits[what][where]` is (least, most).
     """
     waiting = [{}]
     for at, node in enumerate(listed(tree, "the tree")):
         need(waiting, f"branch {at} belongs to no split")
         limits = waiting.pop()
         if "split" in node:
-            group, place, most = wholes(node["split"], "a split", 3)
-            need(group < case.groups, f"branch {at} splits a group that does not exist")
-            waiting += [narrowed(limits, group, place, most + 1, None), narrowed(limits, group, place, 0, most)]
-            continue
-        prices = wholes(node["prices"], f"the prices of branch {at}", len(right))
-        least = cheapest(case, prices, limits)
-        room = sum(price * size for price, size in zip(prices, right))
-        need(least is None or least > room, f"the prices of branch {at} prove nothing: the cheapest choice fits")
+            what, where, most = wholes(node["split"], "a split", 3)
+            waiting += [narrowed(limits, what, where, most + 1, None), narrowed(limits, what, where, 0, most)]
+        else:
+            need(refutes(node, limits), f"the prices of branch {at} prove nothing: the cheapest choice can pay them")
     need(not waiting, "a branch is missing")
 
 
-def narrowed(limits, group, place, low, high):
-    """The limits with one more: how many of a group go to a place."""
-    own = dict(limits.get(group, {}))
-    before, after = own.get(place, (0, None))
-    own[place] = (max(low, before), after if high is None else high if after is None else min(high, after))
-    return {**limits, group: own}
+def narrowed(limits, what, where, low, high):
+    own = dict(limits.get(what, {}))
+    before, after = own.get(where, (0, None))
+    own[where] = (max(low, before), after if high is None else high if after is None else min(high, after))
+    return {**limits, what: own}
+
+
+def refute_by_prices(case, target, proof):
+    """Each row is scarce: (least, most). A price above 0 charges for the most of it, one below 0 pays for the least."""
+    rows = case.scarce(target)
+
+    def refutes(node, limits):
+        prices = wholes(node["prices"], "prices", len(rows), None, None)
+        least = cheapest(case, prices, limits)
+        return least is None or least > sum(price * row[price > 0] for price, row in zip(prices, rows))
+
+    branches(proof["tree"], refutes)
 
 
 def cheapest(case, prices, limits):
-    """What all groups pay at least, each by itself; None where the limits leave a group no choice."""
+    """What all groups of like items pay at least, each by itself; None where the limits leave a group no choice."""
     case.charge(prices)
     total = 0
-    for group in range(case.groups):
-        count, most = case.count(group), case.most(group)
-        if group not in limits and most >= count:
-            costs = [cost for _, cost in case.costs(group, False)]
-            if not costs:
-                return None
-            total += count * min(costs)
+    for group, count in enumerate(case.counts):
+        own, room, left = limits.get(group), [], count
+        if not own and case.most(group) >= count:
+            total += count * min(cost for _, cost in case.costs(group, False))
             continue
-        own, room, left = limits.get(group, {}), [], count
         for place, cost in case.costs(group, True):
-            low, high = own.get(place, (0, None))
-            room.append((cost, (most if high is None else min(most, high)) - low))
+            low, high = (own or {}).get(place, (0, None))
+            room.append((cost, min(case.most(group), count if high is None else high) - low))
             total, left = total + low * cost, left - low
         for cost, more in sorted(room):  # after what is forced, the cheapest places first
             if more < 0 or left < 0:
@@ -160,9 +151,6 @@ def cheapest(case, prices, limits):
         if left:
             return None
     return total
-
-
-# Key splitting and key placement -------------------------------------------------------------------------------------
 
 
 class SplittingCase:
@@ -175,88 +163,98 @@ class SplittingCase:
         need(self.speeds and min(self.speeds) > 0, "a speed must be above 0")
         self.members = listed(given["groups"], "groups")
         self.weights, unit = amounts(given, "weights", len(self.members))
-        self.unit, self.groups = unit / speed, len(self.members)
+        self.unit, self.counts = unit / speed, [whole(group["count"], "a count", 1) for group in self.members]
         for group in self.members:
-            whole(group["count"], "the count of a group", 1)
             wholes(group["candidates"], "candidates", None, len(self.speeds) - 1)
             need(len(set(group["candidates"])) == len(group["candidates"]) > 0, "a group's candidates must differ")
 
     def value(self, assignment):
         loads = [0] * len(self.speeds)
-        for g, counts in enumerate(listed(assignment, "the assignment", self.groups)):
+        for g, counts in enumerate(listed(assignment, "the assignment", len(self.counts))):
             group = self.members[g]
             wholes(counts, f"the counts of group {g}", len(group["candidates"]))
-            need(sum(counts) == group["count"], f"group {g} has {group['count']} items, {sum(counts)} are placed")
+            need(sum(counts) == self.counts[g], f"group {g} has {self.counts[g]} items, {sum(counts)} are placed")
             for worker, placed in zip(group["candidates"], counts):
                 loads[worker] += placed * self.weights[g]
         return self.unit * max(Fraction(load, speed) for load, speed in zip(loads, self.speeds))
 
-    def refute(self, target, proof):
+    def scarce(self, target):
         """The room on a worker that stays below the target, in whole steps of what divides all weights."""
         need(target is not None, "some worker always has room")
         step = gcd(*self.weights) or 1
-        right = [steps_below(target / self.unit * speed, step) for speed in self.speeds]
-        need(min(right) >= 0, "the target is nothing")
-        refuted_by_prices(self, right, proof["tree"])
+        return [(0, steps_below(target / self.unit * speed, step)) for speed in self.speeds]
+
+    refute = refute_by_prices
 
     def charge(self, prices):
         self.prices = prices
 
-    def count(self, group):
-        return self.members[group]["count"]
-
-    most = count
+    def most(self, group):
+        return self.counts[group]
 
     def costs(self, group, every):
         return [(worker, self.prices[worker] * self.weights[group]) for worker in self.members[group]["candidates"]]
 
 
-# Key groups on nodes -------------------------------------------------------------------------------------------------
-
-
 class PlacedCase:
-    """What most problems share: key groups with a state and a current node, nodes that are kept or drain."""
+    """What the other problems share: key groups with a state and a current node, and rules for where they may run."""
 
     objective = "state moved"
 
     def __init__(self, given):
         self.state, self.unit = amounts(given, "state")
-        self.size = len(self.state)
+        self.size = size = len(self.state)
         self.nodes = whole(given["nodes"], "nodes", 1, MOST)
-        self.current = wholes(given["current"], "current", self.size, self.nodes - 1)
-        drained = set(wholes(given["draining"], "draining", None, self.nodes - 1))
-        self.kept = [i not in drained for i in range(self.nodes)]
-        need(any(self.kept), "no node is kept")
-        self.places, self.may_move = self.nodes, True
-
-    def read(self, assignment):
-        return wholes(assignment, "the assignment", self.size, self.places - 1)
+        self.places = whole(given["places"], "places", self.nodes, MOST)  # nodes that are, and that may be added
+        self.current = wholes(given["current"], "current", size, self.nodes - 1)
+        self.draining = set(wholes(given["draining"], "draining", None, self.nodes - 1))
+        self.kept = [i not in self.draining for i in range(self.places)]
+        need(any(self.kept[: self.nodes]), "no node is kept")
+        self.empty, self.closed = flag(given["empty"], "empty"), flag(given["closed"], "closed")
+        self.home = self.current if given["home"] is None else wholes(given["home"], "home", size, self.nodes - 1)
+        self.moves, self.entries = (
+            size if given[name] is None else min(size, whole(given[name], name))
+            for name in ("max_moves", "max_entries")
+        )
+        most = given["max_state"]
+        self.most_state = sum(self.state) if most is None else floor(number(most, "max_state") / self.unit)
+        self.in_use = given["in_use"] if given["in_use"] is None else whole(given["in_use"], "in_use", 1, MOST)
+        self.loads, self.units, self.limits = [], [], []
+        for row in listed(given["rows"], "rows"):
+            load, unit = amounts(row, "load", size)
+            least, most = row["least"] or [0] * self.places, row["most"] or [sum(load)] * self.places
+            limits = zip(wholes(least, "least", self.places), wholes(most, "most", self.places))
+            self.loads, self.units, self.limits = [*self.loads, load], [*self.units, unit], [*self.limits, list(limits)]
 
     def moved(self, assignment):
         return sum(s for s, now, then in zip(self.state, self.current, assignment) if now != then)
 
-    def sums(self, amount, assignment):
+    def sums(self, load, assignment):
         total = [0] * self.places
-        for k, i in enumerate(assignment):
-            total[i] += amount[k]
+        for x, i in zip(load, assignment):
+            total[i] += x
         return total
 
-    def group(self, *features):
-        """Key groups that are alike in everything count together; groups are numbered as they are met."""
-        number_of = {}
-        for feature in zip(*features):
-            number_of[feature] = number_of.get(feature, 0) + 1
-        self.kinds, self.counts = list(number_of), list(number_of.values())
-        self.groups = len(self.kinds)
+    def check(self, assignment):
+        """Whether an assignment keeps every rule."""
+        used = set(wholes(assignment, "the assignment", self.size, self.places - 1))
+        moves, entries = (sum(i != q for i, q in zip(assignment, now)) for now in (self.current, self.home))
+        need(moves <= self.moves, f"{moves} key groups move, the limit is {self.moves}")
+        need(entries <= self.entries, f"the table needs {entries} entries, it has {self.entries}")
+        need(self.moved(assignment) <= self.most_state, "more state moves than may")
+        need(not self.empty or not used & self.draining, "a draining node keeps something")
+        stay = not self.closed or all(self.kept[i] or i == q for i, q in zip(assignment, self.current))
+        need(stay, "a key group moves to a draining node")
+        few = all(low == 0 for row in self.limits for low, _ in row) and len(used) < (self.in_use or 0)
+        need(self.in_use in (None, len(used)) or few, f"{len(used)} nodes carry something, {self.in_use} should")
+        for load, limits in zip(self.loads, self.limits):
+            for i, (x, (low, high)) in enumerate(zip(self.sums(load, assignment), limits)):
+                bound = self.in_use is None or i in used
+                need(not bound or low <= x <= high, f"node {i} carries {x}, its limits are {low} and {high}")
 
-    def count(self, group):
-        return self.counts[group]
-
-    most = count
-
-    def most_moved(self, target):
-        """The state that may move for an assignment below the target: a whole multiple of what divides all states."""
-        return 0 if target is None else steps_below(target / self.unit, gcd(*self.state) or 1)
+    def value(self, assignment):
+        self.check(assignment)
+        return self.moved(assignment) * self.unit
 
     def try_all(self, target):
         need(self.places**self.size <= MOST_LISTED, "there are too many assignments to try them all")
@@ -268,112 +266,52 @@ class PlacedCase:
             need(target is not None and value >= target, f"{list(assignment)} refutes the claim")
 
 
-class RoutingCase(PlacedCase):
-    """Keys routed by a hash and a table of exceptions: node loads within limits, few entries, least state moved."""
+class MovedCase(PlacedCase):
+    """Keys routed by a hash and a table of few exceptions, or so many nodes in use: loads within limits, least state moved."""
+
+    refute = refute_by_prices
 
     def __init__(self, given):
         super().__init__(given)
-        self.load, self.load_unit = amounts(given, "load", self.size)
-        self.home = wholes(given["home"], "home", self.size, self.nodes - 1)
-        capacity, _ = amounts(given, "capacity", self.nodes)
-        theta, slack = positive(given["theta_max"], "theta_max"), positive(given["slack"], "slack")
-        mean = Fraction(sum(self.load), sum(c for c, kept in zip(capacity, self.kept) if kept))
-        extra = slack * mean * max(capacity)
-        self.upper = [floor((1 + theta) * mean * c + extra) if kept else 0 for c, kept in zip(capacity, self.kept)]
-        low = max(Fraction(0), 1 - theta) if flag(given["both_sides"], "both_sides") else 0
-        self.lower = [max(0, ceil(low * mean * c - extra)) if kept else 0 for c, kept in zip(capacity, self.kept)]
-        table = given["max_table_size"]
-        self.table = self.size if table is None else whole(table, "max_table_size")
-        self.open = [i for i in range(self.nodes) if self.kept[i]]
-        self.group(self.load, self.state, self.current, self.home)
+        need(self.empty, "draining nodes must be emptied")
+        self.open = [i for i in range(self.places) if self.kept[i]]
+        number_of = {}  # keys that are alike in everything count together, numbered as they are met
+        for kind in zip(*self.loads, self.state, self.current, self.home):
+            number_of[kind] = number_of.get(kind, 0) + 1
+        self.kinds, self.counts = list(number_of), list(number_of.values())
+        if self.in_use is not None:  # the last group: the nodes in use, of which each counts once
+            need(self.in_use <= len(self.open), "there are too few places")
+            self.counts.append(self.in_use)
 
-    def value(self, assignment):
-        self.read(assignment)
-        for i, load in enumerate(self.sums(self.load, assignment)):
-            need(
-                self.lower[i] <= load <= self.upper[i],
-                f"node {i} carries {load}, its limits are {self.lower[i]} and {self.upper[i]}",
-            )
-        need(all(self.kept[i] for i in assignment), "a draining node keeps a key")
-        entries = sum(i != h for i, h in zip(assignment, self.home))
-        need(entries <= self.table, f"the table needs {entries} entries, it has {self.table}")
-        return self.moved(assignment) * self.unit
-
-    def refute(self, target, proof):
-        """Rows: state moved, entries of the table, the load of each node, and less than nothing of the load it needs."""
-        right = [self.most_moved(target), self.table, *self.upper, *(-low for low in self.lower)]
-        self.may_move = target is not None
-        refuted_by_prices(self, right, proof["tree"])
+    def scarce(self, target):
+        """State moved, entries of the table, the load of each node: where nodes must be in use, less the room of one in use."""
+        moved = sum(self.state) if target is None else steps_below(target / self.unit, gcd(*self.state) or 1)
+        fixed = [limit if self.in_use is None else (0, 0) for row in self.limits for limit in row]
+        return [(0, moved), (0, self.entries), *fixed]
 
     def charge(self, prices):
-        need(self.may_move or not prices[0], "state has a price, but no claim is made about it")
-        self.per_state, self.per_entry = prices[:2]
-        self.per_load = [up - low for up, low in zip(prices[2:], prices[2 + self.nodes :])]
-        self.cheap = min(self.open, key=lambda i: self.per_load[i])
-
-    def costs(self, group, every):
-        """Only three nodes can be cheapest: the current one, the hash's, and the one of least price."""
-        load, state, now, home = self.kinds[group]
-        for i in self.open if every else {now, home, self.cheap}:
-            if self.kept[i]:
-                yield i, self.per_load[i] * load + self.per_state * state * (i != now) + self.per_entry * (i != home)
-
-
-class MovementCase(PlacedCase):
-    """So many nodes in use, each with a load within limits in every window; least state moved."""
-
-    def __init__(self, given):
-        super().__init__(given)
-        rows = listed(given["load"], "load")
-        read = [amounts({"load": row}, "load", self.size) for row in rows]
-        slack, low, high = (positive(given[name], name) for name in ("slack", "lower", "upper"))
-        self.load = [numbers for numbers, _ in read]
-        self.upper = [floor((high + slack * high) / unit) for _, unit in read]
-        self.lower = [max(0, ceil((low - slack * high) / unit)) for _, unit in read]
-        self.least_is_0 = low == 0
-        self.used = whole(given["nodes_after"], "nodes_after", 1, MOST)
-        self.places = max(self.nodes, self.used + sum(not kept for kept in self.kept))
-        self.open = [i for i in range(self.places) if i >= self.nodes or self.kept[i]]
-        self.group(*self.load, self.state, self.current)
-        self.groups += 1  # the last group: the nodes in use, of which each counts once
-
-    def value(self, assignment):
-        used = set(self.read(assignment))
-        need(used <= set(self.open), "a draining node keeps a key group")
-        enough = len(used) == self.used or (len(used) < self.used and self.least_is_0)
-        need(enough, f"{len(used)} nodes carry key groups, {self.used} should")
-        for t, row in enumerate(self.load):
-            loads = self.sums(row, assignment)
-            for i in used:
-                need(self.lower[t] <= loads[i] <= self.upper[t], f"node {i} is outside the limits")
-        return self.moved(assignment) * self.unit
-
-    def refute(self, target, proof):
-        """Rows: state moved; then for each window and node, load less the room of a node in use, and the reverse."""
-        self.may_move = target is not None
-        refuted_by_prices(self, [self.most_moved(target)] + [0] * (2 * len(self.load) * self.places), proof["tree"])
-
-    def charge(self, prices):
-        need(self.may_move or not prices[0], "state has a price, but no claim is made about it")
-        self.per_state, n = prices[0], self.places
-        self.up = [prices[1 + 2 * t * n : 1 + (2 * t + 1) * n] for t in range(len(self.load))]
-        self.down = [prices[1 + (2 * t + 1) * n : 1 + (2 * t + 2) * n] for t in range(len(self.load))]
-        self.per_load = [[u - d for u, d in zip(up, down)] for up, down in zip(self.up, self.down)]
-
-    def count(self, group):
-        return self.used if group == self.groups - 1 else self.counts[group]
+        (self.per_state, self.per_entry), n = prices[:2], self.places
+        self.prices = [prices[2 + t * n : 2 + (t + 1) * n] for t in range(len(self.loads))]
+        self.some = len(self.loads) == 1 and self.per_state >= 0 <= self.per_entry
+        self.least = min(self.open, key=self.prices[0].__getitem__) if self.some else None
 
     def most(self, group):
-        return 1 if group == self.groups - 1 else self.counts[group]
+        return self.counts[group] if group < len(self.kinds) else 1
 
     def costs(self, group, every):
-        windows = range(len(self.load))
-        for i in self.open:
-            if group == self.groups - 1:
-                yield i, sum(self.down[t][i] * self.lower[t] - self.up[t][i] * self.upper[t] for t in windows)
-            else:
-                *loads, state, now = self.kinds[group]
-                yield i, self.per_state * state * (i != now) + sum(self.per_load[t][i] * loads[t] for t in windows)
+        if group == len(self.kinds):
+            for i in self.open:
+                paid = ((prices[i], limits[i]) for prices, limits in zip(self.prices, self.limits))
+                yield i, -sum(price * limit[price > 0] for price, limit in paid)
+            return
+        *loads, state, now, home = self.kinds[group]
+        for i in self.open if every or not self.some else {now, home, self.least}:  # no other can be cheapest
+            if self.kept[i]:
+                charge = sum(prices[i] * load for prices, load in zip(self.prices, loads))
+                yield i, charge + self.per_state * state * (i != now) + self.per_entry * (i != home)
+
+
+# Key groups that move a few at a time --------------------------------------------------------------------------------
 
 
 class AllocationCase(PlacedCase):
@@ -383,136 +321,284 @@ class AllocationCase(PlacedCase):
 
     def __init__(self, given):
         super().__init__(given)
-        self.load, self.load_unit = amounts(given, "load", self.size)
-        capacity, unit = amounts(given, "capacity", self.nodes)
-        self.capacity = [c * unit for c in capacity]
-        need(min(self.capacity) > 0, "a capacity must be above 0")
-        room = sum(c for c, kept in zip(self.capacity, self.kept) if kept)
-        self.mean = sum(self.load) * self.load_unit / room
+        need(self.loads, "there are no loads")
+        self.load, unit = self.loads[0], self.units[0]
+        capacity, scale = amounts(given, "capacity", self.nodes)
+        need(min(capacity) > 0, "a capacity must be above 0")
+        self.mean = sum(self.load) * unit / scale / sum(c for c, kept in zip(capacity, self.kept) if kept)
         if flag(given["mean_rounded_up"], "mean_rounded_up"):
             self.mean = Fraction(ceil(self.mean))
-        slack = positive(given["slack"], "slack")
-        moves, cost = given["max_migrations"], given["max_state_moved"]
-        self.moves = self.size if moves is None else min(self.size, whole(moves, "max_migrations"))
-        self.cost = None if cost is None else positive(cost, "max_state_moved") * (1 + slack)
-        self.floor = self.mean * (1 + slack) if flag(given["distance_floor"], "distance_floor") else None
-        self.into_draining = flag(given["into_draining"], "into_draining")
-        self.limits = []
-        for resource in listed(given["resources"], "resources"):
-            use, unit = amounts(resource, "use", self.size)
-            rooms = [positive(r, "a room") * (1 + slack) / unit for r in listed(resource["room"], "room", self.nodes)]
-            self.limits.append((use, rooms))
-
-    def check_moves(self, assignment):
-        self.read(assignment)
-        moves = sum(i != q for i, q in zip(assignment, self.current))
-        need(moves <= self.moves, f"{moves} key groups move, the limit is {self.moves}")
-        need(self.cost is None or self.moved(assignment) * self.unit <= self.cost, "more state moves than may")
-        for i, q in zip(assignment, self.current):
-            need(self.kept[i] or i == q or self.into_draining, f"a key group moves to node {i}, which is draining")
-        for use, rooms in self.limits:
-            need(all(u <= r for u, r in zip(self.sums(use, assignment), rooms)), "a node uses more than it has")
+        self.capacity = [c * scale / unit for c in capacity]  # of loads as whole numbers
+        self.widest = None if given["widest"] is None else number(given["widest"], "widest")
 
     def value(self, assignment):
-        self.check_moves(assignment)
-        distance = Fraction(0)
-        for load, capacity, kept in zip(self.sums(self.load, assignment), self.capacity, self.kept):
-            off = load * self.load_unit / capacity - self.mean
-            distance = max(distance, abs(off) if kept else off)
-        need(self.floor is None or distance <= self.floor, "the distance exceeds the mean")
+        self.check(assignment)
+        off = [x / c - self.mean for x, c in zip(self.sums(self.load, assignment), self.capacity)]
+        distance = max(0, *(abs(x) if kept else x for x, kept in zip(off, self.kept)))
+        need(self.widest is None or distance <= self.widest, "the distance is too wide")
         return distance
 
     def refute(self, target, proof):
-        """Every move costs 1, which its sender and its taker share at the key group's price.
+        """Every move costs `one`, which its sender and its taker share: the taker pays the key group's price.
 
-        What does each node pay at least to come within the target? If all of them pay more than the moves allowed, they cannot. A
-        split [node, side, most] says: the node sends (side 0) or takes (side 1) at most so many, or more.
+        What does each node pay at least to come below the target (where nothing is allowed: within the widest distance)? If all
+        of them pay more than the moves allowed cost, they cannot. A split [node, side, most] says: the node sends (side 0) or
+        takes (side 1) at most so many, or more.
         """
-        need(target is not None, "load distances are proven, infeasibility is not")
-        self.target, self.cell = target, whole(proof["cell"], "cell", 1)
-        need(sum(self.load) // self.cell <= 40 * MOST, "the cells are too small")
-        one = whole(proof["one_move"], "one_move", 2, 10_000)
-        waiting = [{}]
-        for at, node in enumerate(listed(proof["tree"], "the tree")):
-            need(waiting, f"branch {at} belongs to no split")
-            counts = waiting.pop()
-            if "split" in node:
-                i, side, most = wholes(node["split"], "a split", 3)
-                need(i < self.nodes and side < 2, f"branch {at} splits nothing")
-                waiting += [narrowed(counts, i, side, most + 1, None), narrowed(counts, i, side, 0, most)]
-                continue
-            prices = wholes(node["prices"], f"the prices of branch {at}", self.size, one, 1)
-            paid, nodes = 0, iter(range(self.nodes))
-            while paid <= self.moves * one:
-                i = next(nodes, None)
-                need(i is not None, f"the prices of branch {at} prove nothing: {self.moves} moves pay them")
-                paid += self.least_paid(i, prices, one, counts.get(i, {}))
-        need(not waiting, "a branch is missing")
+        need(target is not None or self.widest is not None, "there is no limit on the distance")
+        one, steps = whole(proof["one"], "one", 1), whole(proof["steps"], "steps", 1)
+        slopes = wholes(proof["slopes"], "slopes", None, None, None)
 
-    def window(self, i):
-        """The loads of node i that are within the target, in whole cells."""
-        high = ceil((self.mean + self.target) * self.capacity[i] / self.load_unit) - 1
-        low = floor((self.mean - self.target) * self.capacity[i] / self.load_unit) + 1 if self.kept[i] else 0
-        return max(0, low) // self.cell, high // self.cell, max(0, low) <= high
+        def refutes(node, counts):
+            prices, left = wholes(node["prices"], "prices", self.size, None, None), self.moves * one + 1
+            safe = all(0 <= price <= one for price in prices)  # then nobody is paid for moving, and one may stop early
+            for i in range(self.nodes):
+                if left > 0 or not safe:
+                    rest = (slopes, left if safe else self.moves * one + 1)
+                    left -= self.least_paid(i, self.window(i, target), counts.get(i, {}), prices, one, steps, *rest)
+            return left <= 0
 
-    def least_paid(self, i, prices, one, counts):
-        """What node i pays at least; where it is more than two moves, or more than eight, that much is enough to know."""
-        if not self.window(i)[2]:
-            return 8 * one
-        paid = self.paid_up_to(2 * one, i, prices, one, counts)
-        return paid if paid < 2 * one else self.paid_up_to(8 * one, i, prices, one, counts)
+        branches(proof["tree"], refutes)
 
-    def paid_up_to(self, most, i, prices, one, counts):
-        """Bit x of `reach[a][c]` says: after so many moves, c paid for them, the node's load may be in cell x.
+    def window(self, i, target):
+        """The loads that node i may have."""
+        off = self.widest if target is None else target
+        low, high = (self.mean - off) * self.capacity[i], (self.mean + off) * self.capacity[i]
+        low, high = (ceil(low), floor(high)) if target is None else (floor(low) + 1, ceil(high) - 1)
+        return max(0, low) if self.kept[i] else 0, high
 
-        Loads are rounded down to cells; as what is lost may add up to a cell with every move, each move sets two bits. First
-        key groups leave, then others come, each at most once. Moves are counted only where a branch limits them.
+    def least_paid(self, i, window, counts, prices, one, steps, slopes, enough):
+        """What node i pays at least (or `enough`), over all numbers a of key groups that it sends and b that it takes.
+
+        A slope charges for load as it leaves and pays for it as it comes: whatever the slope, no a and b cost less than the a
+        cheapest and the b cheapest then do, with what the window of loads is worth. Few enough sets are tried one by one.
         """
-        low, high, _ = self.window(i)
-        inside, below = ((1 << (high - low + 1)) - 1) << low, (1 << (high + 1)) - 1
-        own = [k for k in range(self.size) if self.current[k] == i]
-        others = [k for k in range(self.size) if self.current[k] != i and (self.kept[i] or self.into_draining)]
-        start = [0] * most
-        start[0] = 1 << (sum(self.load[k] for k in own) // self.cell)
+        load, own = self.load, [k for k in range(self.size) if self.current[k] == i]
+        others = [k for k in range(self.size) if self.current[k] != i and (self.kept[i] or not self.closed)]
+        low, high = (edge - sum(load[k] for k in own) for edge in window)  # what comes, less what leaves
+        if low > high:
+            return enough
+        ranges = []
         for side, movers in enumerate((own, others)):
-            least, limit = counts.get(side, (0, None))
-            top = least if limit is None else limit
-            reach = [[0] * most for _ in range(top + 1)]
-            reach[0] = [bits & below for bits in start] if side else start
-            for k in movers:
-                price, cells = (prices[k] if side else one - prices[k]), self.load[k] // self.cell
-                for a in reversed(range(top + (limit is None))):
-                    before, after = reach[a], reach[min(a + 1, top)]
-                    for c in reversed(range(price, most)):
-                        if bits := before[c - price]:
-                            if side:
-                                after[c] |= (bits << cells | bits << cells + 1) & below
-                            else:
-                                after[c] |= bits >> cells | bits >> cells + 1
-            start = [0] * most
-            for row in reach[least:]:
-                start = [x | y for x, y in zip(start, row)]
-        return next((c for c, bits in enumerate(start) if bits & inside), most)
+            least, most = counts.get(side, (0, None))
+            ranges.append(range(least, min(len(movers), self.moves, self.size if most is None else most) + 1))
+        pairs, bounds = list(product(*ranges)), {}
+        for slope in [0, *slopes]:
+            send = sums(sorted((one - prices[k]) * steps + slope * load[k] for k in own))
+            take = sums(sorted(prices[k] * steps - slope * load[k] for k in others))
+            edge = min(slope * low, slope * high)
+            for a, b in pairs:
+                bound = send[a] + take[b] + edge
+                bounds[a, b] = max(bounds.get((a, b), bound), bound)
+            pairs = [pair for pair in pairs if bounds[pair] < enough * steps]
+        others.sort(key=load.__getitem__)
+        entering = Arrivals([load[k] for k in others], [prices[k] for k in others])
+        for bound, (a, b) in sorted((-(-bounds[pair] // steps), pair) for pair in pairs):
+            if bound >= enough:
+                break
+            if comb(len(own), a) * comb(len(others), max(0, b - 1)) > MOST_LISTED:
+                return bound
+            for leave in combinations(own, a):
+                gone, paid = sum(load[k] for k in leave), a * one - sum(prices[k] for k in leave)
+                enough = min(enough, paid + entering.least(b, low + gone, high + gone, enough - paid))
+        return enough
+
+
+class Arrivals:
+    """The least price of so many key groups whose loads sum to within a window; `loads` ascend."""
+
+    def __init__(self, loads, prices):
+        self.loads, self.runs = loads, [prices]  # the cheapest of each run of 1, 2, 4, 8 ... prices
+        while 2 ** len(self.runs) <= len(prices):
+            half = self.runs[-1][2 ** (len(self.runs) - 1) :]
+            self.runs.append([min(pair) for pair in zip(self.runs[-1], half)])
+        self.cheapest = min(prices, default=0)
+
+    def least(self, count, low, high, enough, first=0):
+        """`enough`, or less: what so many from the first on cost."""
+        if count == 0:
+            return 0 if low <= 0 <= high else enough
+        if count == 1:
+            begin, end = max(first, bisect_left(self.loads, low)), bisect_right(self.loads, high)
+            if begin >= end:
+                return enough
+            level = (end - begin).bit_length() - 1
+            return min(enough, self.runs[level][begin], self.runs[level][end - 2**level])
+        for k in range(first, len(self.loads) if count * self.cheapest < enough else first):
+            price, load = self.runs[0][k], self.loads[k]
+            enough = min(enough, price + self.least(count - 1, low - load, high - load, enough - price, k + 1))
+        return enough
+
+
+class CollocationCase(AllocationCase):
+    """Least traffic between nodes, while nobody deviates from the mean by more than a limit."""
+
+    objective = "traffic between nodes"
+
+    def __init__(self, given):
+        super().__init__(given)
+        self.talk, self.unit_of_talk = amounts(given, "traffic")
+        ends = listed(given["pairs"], "pairs", len(self.talk))
+        self.pairs = [tuple(wholes(pair, "a pair", 2, self.size - 1)) for pair in ends]
+        need(all(k < l for k, l in self.pairs), "a pair is two key groups, the smaller number first")
+
+    def value(self, assignment):
+        super().value(assignment)
+        return sum(t for t, (k, l) in zip(self.talk, self.pairs) if assignment[k] != assignment[l]) * self.unit_of_talk
+
+    def refute(self, target, proof):
+        """Prices for moves and for the load of each node; then pairs that form a forest are no obstacle: go from its leaves up.
+
+        A split [key group, node, 0] says: the key group is elsewhere, or there. Other pairs count as today; who moves to node i
+        wins its pairs with those there, loses its pairs with those left behind, and at best leaves and arrives with others.
+        """
+        if target is None:
+            return super().refute(None, proof)
+        read = scale, *_ = self.forest(proof)
+        beaten = sum(self.talk) - steps_below(target / self.unit_of_talk, gcd(*self.talk) or 1)
+        branches(proof["tree"], lambda leaf, limits: self.most_met(leaf, limits, *read) < beaten * scale)
+
+    def forest(self, proof):
+        forest = [tuple(wholes(edge, "an edge", 2)) for edge in listed(proof["forest"], "the forest")]
+        done = set()
+        for child, pair in forest:  # a child is done with before its parent
+            need(child in self.pairs[pair] and not done & set(self.pairs[pair]), "the forest is none")
+            done.add(child)
+        return 2 * whole(proof["scale"], "scale", 1), forest, *self.gains({pair for _, pair in forest})
+
+    def most_met(self, leaf, limits, scale, forest, gain, today):
+        """The most talk that meets, times the scale."""
+        per_move, prices = whole(leaf["per_move"], "a price"), leaf["prices"]
+        wholes(prices, "prices", self.places, None, None)
+        most = per_move * self.moves + sum(p * limit[p > 0] for p, limit in zip(prices, self.limits[0])) + today * scale
+        best, places = [], range(self.places)
+        for k, (q, load) in enumerate(zip(self.current, self.load)):
+            row = [gain[k][i] * scale // 2 * (i != q) - prices[i] * load - per_move * (i != q) for i in places]
+            for i, (least, top) in limits.get(k, {}).items():
+                row = [x if (j == i) >= least and (j != i or top != 0) else None for j, x in zip(places, row)]
+            best.append({i: x for i, x in zip(places, row) if x is not None})
+            if not best[-1]:
+                return -sum(self.talk) * scale  # nothing is left to choose
+        for child, pair in forest:
+            parent, met = sum(self.pairs[pair]) - child, self.talk[pair] * scale
+            below, alone = best[child], max(best[child].values())
+            for i in best[parent]:
+                best[parent][i] += max(alone, below.get(i, alone - met) + met)
+            best[child] = {0: 0}
+        return most + sum(max(row.values()) for row in best)
+
+    def gains(self, strong):
+        """Twice the talk, outside the strong pairs, that key group k may win by moving to node i; and what meets today."""
+        weak = [(t, *ends) for e, (t, ends) in enumerate(zip(self.talk, self.pairs)) if e not in strong]
+        of, gain = [[] for _ in self.state], []
+        for t, k, l in weak:
+            of[k].append((t, self.current[l]))
+            of[l].append((t, self.current[k]))
+        for q, own in zip(self.current, of):
+            together, every = (sorted((t for t, i in own if i in at), reverse=True) for at in ({q}, range(self.nodes)))
+            company = sum(together[: max(0, self.moves - 1)]) + sum(
+                every[: max(0, self.moves - 1)]
+            )  # who moves as well
+            gain.append([company - 2 * sum(together)] * self.places)
+            for t, i in own:
+                gain[-1][i] += 2 * t
+        return gain, sum(t for t, k, l in weak if self.current[k] == self.current[l])
+
+
+# Loads that vary together --------------------------------------------------------------------------------------------
+
+
+class BalanceCase(PlacedCase):
+    """Node loads vary least over all windows, while no more state moves than may."""
+
+    objective = "imbalance"
+
+    def __init__(self, given):
+        super().__init__(given)
+        need(self.empty and len(set(self.units)) == 1, "draining nodes must be emptied, and all windows have one unit")
+        self.left = sum(self.kept)
+        self.free = self.most_state - sum(s for s, q in zip(self.state, self.current) if not self.kept[q])
+
+    def value(self, assignment):
+        self.check(assignment)
+        squares = sum(x * x for load in self.loads for x in self.sums(load, assignment))
+        means = Fraction(sum(sum(load) ** 2 for load in self.loads), self.left)
+        return (squares - means) / self.left * self.units[0] ** 2
+
+    def refute(self, target, proof):
+        if target is None:
+            return need(self.free < 0, "the draining nodes can be emptied")
+        need(self.semidefinite(proof) / self.left * self.units[0] ** 2 >= target, "the factor proves less")
+
+    def semidefinite(self, proof):
+        """Let X[k, l] be 1 - 1/n if k and l share a node, else -1/n: a matrix without negative eigenvalues.
+
+        n times the imbalance is the sum of C[k, l] X[k, l], where C[k, l] sums load k times load l over the windows. A square -
+        the rows of `factor` times each other - has a sum with X that is not negative: it may be taken off C. So may whatever else
+        is not negative, times a price: 1 - 1/n less X[i, j] + X[i, k] - X[j, k], the triangles; and what the budget leaves where
+        it is, as nodes that hold state have rows of their own at the end (anchors, all apart). Of what is left every entry
+        counts at its worst.
+        """
+        n, p, unit = self.left, self.size, number(proof["unit"], "the unit of the factor")
+        anchors = wholes(proof["anchors"], "anchors", None, self.nodes - 1)
+        need(len(set(anchors)) == len(anchors) and all(self.kept[i] for i in anchors), "anchors are kept and differ")
+        size, place = p + len(anchors), {i: p + a for a, i in enumerate(anchors)}
+        factor = [wholes(row, "the factor", None, None, None) for row in listed(proof["factor"], "factor", size)]
+        series = [*zip(*self.loads), *[()] * len(anchors)]
+        rest = [
+            [dot(series[k], series[l]) - unit * dot(factor[k], factor[l]) for l in range(k + 1)] for k in range(size)
+        ]
+        apart, shared, bound = Fraction(-1, n), 1 - Fraction(1, n), Fraction(0)
+        for i, j, k, price in (wholes(row, "a triangle", 4) for row in listed(proof["triangles"], "triangles")):
+            need(len({i, j, k}) == 3, "a triangle has three corners")
+            for a, b, sign in ((i, j, 1), (i, k, 1), (j, k, -1)):
+                rest[max(a, b)][min(a, b)] += sign * price * unit / 2
+            bound -= price * unit * shared
+        price, held = whole(proof["price"], "price") * unit, 0
+        for k, (s, q) in enumerate(zip(self.state, self.current)):
+            if q in place:
+                rest[place[q]][k] -= price * s / 2
+                held += s
+        bound += price * (shared * held - self.free)
+        for k, row in enumerate(rest):
+            bound += row[k] * shared
+            for l, entry in enumerate(row[:k]):
+                bound += 2 * entry * (apart if entry > 0 or l >= p else shared)
+        return bound
+
+
+def dot(x, y):
+    return sum(a * b for a, b in zip(x, y))
 
 
 # Contiguous intervals of tasks ---------------------------------------------------------------------------------------
 
 
 class IntervalsCase(PlacedCase):
-    """Nodes run intervals of tasks, within a load limit; after each step so many nodes may, and least state moves."""
+    """Nodes run intervals of tasks, within a load limit; the number of nodes changes step by step, and least state moves.
+
+    Each mode has a number of nodes, and the modes that may follow with their chances; mode 0 is now. A single step has two
+    modes, a sequence has a chain of them, a Markov chain has cycles: then later steps count less, by the discount.
+    """
 
     def __init__(self, given):
         super().__init__(given)
-        self.load, _ = amounts(given, "load", self.size)
-        self.tau = positive(given["tau"], "tau")
+        self.load, self.tau = self.loads[0], number(given["tau"], "tau")
         self.sums_of_load, self.sums_of_state = sums(self.load), sums(self.state)
         self.keep = sums([s if self.kept[q] else 0 for s, q in zip(self.state, self.current)])
-        self.now = cuts(self.current)
-        self.steps = [whole(n, "a number of nodes", 1, MOST) for n in listed(given["node_counts"], "node_counts")]
-        self.single = flag(given["single"], "single")
-        need(self.steps and (len(self.steps) == 1 or not self.single), "node_counts are missing, or too many")
-        before = [sum(self.kept), *self.steps]
-        self.places = self.nodes + sum(max(0, n - b) for b, n in zip(before, self.steps))
+        self.now, self.modes = cuts(self.current), []
+        modes = listed(given["modes"], "modes")
+        for n, row in modes:
+            after = [(whole(m, "a mode", 1, len(modes) - 1), number(chance, "a chance")) for m, chance in row]
+            need(not row or sum(chance for _, chance in after) == 1, "the chances of a mode do not sum to 1")
+            self.modes.append((whole(n, "a number of nodes", 1, MOST), after))
+        self.discount = number(given["discount"], "discount")
+        self.chain = self.discount == 1 and all(len(after) < 2 for _, after in self.modes)
+        ends, reached = all(m > at for at, (_, after) in enumerate(self.modes) for m, _ in after), {0}
+        need(ends or self.discount < 1, "without a discount below 1 the modes must come to an end")
+        for _ in self.modes:
+            reached |= {m for at in reached for m, chance in self.modes[at][1] if chance}
+        need(len(reached) == len(self.modes), "a mode is never reached")
 
     def limit(self, nodes):
         return floor((1 + self.tau) * sum(self.load) / nodes)
@@ -526,34 +612,50 @@ class IntervalsCase(PlacedCase):
             found.append(begin)
         return found
 
-    def check_step(self, assignment, nodes):
-        self.read(assignment)
-        at = cuts(assignment)
+    def check_step(self, assignment, nodes, first):
+        """The cuts of an allowed step; only in the first one do nodes drain."""
+        at = cuts(wholes(assignment, "a decision", self.size))
         runs = [assignment[a] for a in at[:-1]]
         need(len(set(runs)) == len(runs), "a node has two intervals")
         need(len(runs) <= nodes, f"{len(runs)} nodes carry tasks, {nodes} may")
-        need(all(i >= self.nodes or self.kept[i] for i in runs), "a draining node keeps a task")
+        need(not first or not self.draining & set(runs), "a draining node keeps a task")
         heaviest = max(self.sums_of_load[b] - self.sums_of_load[a] for a, b in zip(at, at[1:]))
         need(heaviest <= self.limit(nodes), f"an interval carries {heaviest}, the limit is {self.limit(nodes)}")
+        return at
 
-    def value(self, assignment):
-        rows, total, before = [assignment] if self.single else assignment, 0, self.current
-        for after, nodes in zip(listed(rows, "the assignment", len(self.steps)), self.steps):
-            self.check_step(after, nodes)
-            total += sum(s for s, q, i in zip(self.state, before, after) if q != i)
-            before = after
-        return total * self.unit
+    def value(self, policy):
+        """The value of a policy: a state is a mode and a partition, with its nodes numbered from left to right.
+
+        A row has a decision for each mode that may follow. The given values must not be below one step of the policy.
+        """
+        values = [number(value, "a value") for value in listed(policy["values"], "the values")]
+        states, number_of = [(0, self.current)], {}
+        for r, row in enumerate(listed(policy["table"], "the table", len(values))):
+            need(r < len(states), f"state {r} is met nowhere before its row")
+            mode, before = states[r]
+            expected, followed = Fraction(0), self.modes[mode][1]
+            for (after, chance), decided in zip(followed, listed(row, "a row", len(followed))):
+                at = self.check_step(decided, self.modes[after][0], r == 0)
+                if (after, at) not in number_of:
+                    number_of[after, at] = len(states)
+                    states.append((after, [i for i, (a, b) in enumerate(zip(at, at[1:])) for _ in range(b - a)]))
+                moved = sum(s for s, q, i in zip(self.state, before, decided) if q != i) * self.unit
+                expected += chance * (moved + self.discount * values[number_of[after, at]])
+            need(values[r] >= expected, f"the value of state {r} is below one step of the policy")
+        return values[0]
 
     def refute(self, target, proof):
-        if proof["kind"] == "filled":
-            need(target is None, "filling nodes in order proves no value")
-            need(any(not self.fits(n) for n in self.steps), "every number of nodes can carry the tasks")
-        elif proof["kind"] == "price":  # whatever happens on the way, no detour costs less than the direct step
-            need(target is not None, "a price proves no infeasibility")
-            nodes = self.steps[whole(proof["step"], "step", 0, len(self.steps) - 1)]
-            need(self.least_moved(nodes, whole(proof["price"], "price")) * self.unit >= target, "the price proves less")
+        counts = [n for n, _ in self.modes]
+        if target is None:
+            return need(not all(map(self.fits, counts[1:])), "every number of nodes can carry the tasks")
+        if proof["kind"] == "prices":
+            prices = {whole(m, "a mode", 1): whole(price, "a price") for m, price in proof["prices"]}
+            least = {m: max(0, self.least_moved(counts[m], price)) for m, price in prices.items()}
+            # In a chain, whatever happens on the way, no detour costs less than the direct step; else there is the first step.
+            bound = max(least.values()) if self.chain else sum(chance * least[m] for m, chance in self.modes[0][1])
         else:
-            self.refute_by_partitions(target)
+            bound = self.swept([[self.now], *map(self.partitions, counts[1:])], proof["values"])
+        need(bound * self.unit >= target, "the proof is of less")
 
     def fits(self, nodes):
         """Whether nodes filled in order, each as far as it goes, carry all tasks."""
@@ -571,8 +673,7 @@ class IntervalsCase(PlacedCase):
 
     def partitions(self, nodes):
         """The cuts of every partition into at most so many intervals within the limit."""
-        starts = self.starts(nodes)
-        unfinished, found = [(self.size,)], []
+        starts, unfinished, found = self.starts(nodes), [(self.size,)], []
         while unfinished:
             made = unfinished.pop()
             for begin in range(starts[made[0]], made[0]):
@@ -583,40 +684,34 @@ class IntervalsCase(PlacedCase):
             need(len(found) + len(unfinished) <= MOST_LISTED, "there are too many partitions to list")
         return found
 
-    def refute_by_partitions(self, target):
-        """The least moved until each partition is reached, step by step; what reaches the target may be forgotten.
+    def arcs(self):
+        """Modes that follow each other; in a chain nobody need move where the number of nodes stays: later costs no more."""
+        arcs = {(m, to) for m, (_, after) in enumerate(self.modes) for to, _ in after}
+        return {(m, to) for m, to in arcs if not (m and self.chain and self.modes[m][0] == self.modes[to][0])}
 
-        Where the number of nodes does not change nobody need move: a later direct move costs no more.
-        """
-        need(target is not None, "partitions prove no infeasibility")
-        total, most, pairs = self.sums_of_state[-1], target / self.unit, 0
-        reached, before = {}, None
-        for nodes in self.steps:
-            if nodes == before:
-                continue
-            found = self.partitions(nodes)
-            pairs += len(found) * max(1, len(reached))
-            need(pairs <= MOST_LISTED, "there are too many pairs of partitions to try")
-            if before is None:
-                costs = {new: total - kept_together(self.now, new, self.keep) for new in found}
-            else:
-                costs = {
-                    new: min(
-                        cost + total - kept_together(old, new, self.sums_of_state) for old, cost in reached.items()
-                    )
-                    for new in found
-                }
-            reached, before = {new: cost for new, cost in costs.items() if cost < most}, nodes
-            if not reached:
-                return
-        raise Refused("some partitions are reached for less than is claimed")
+    def swept(self, partitions, given):
+        """One sweep over all pairs: values that no step improves on are below those of every policy."""
+        rows = [
+            listed(row, "values", len(found))
+            for row, found in zip(listed(given, "values", len(partitions)), partitions)
+        ]
+        values = [[number(value, "a value") for value in row] for row in rows]
+        arcs, all_state = self.arcs(), self.sums_of_state[-1]
+        pairs = sum(len(partitions[m]) * len(partitions[to]) for m, to in arcs)
+        need(pairs <= MOST_LISTED, "there are too many pairs of partitions to try")
+        ahead = [[self.discount * value for value in row] for row in values]
 
+        def step(mode, at, to):
+            if (mode, to) not in arcs:
+                return ahead[to][at]
+            old, keep = partitions[mode][at], self.sums_of_state if mode else self.keep
+            return min(all_state - kept_together(old, new, keep) + v for new, v in zip(partitions[to], ahead[to]))
 
-def sums(values):
-    made = [0]
-    for value in values:
-        made.append(made[-1] + value)
-    return made
+        for mode, (_, after) in enumerate(self.modes):
+            for at, value in enumerate(values[mode]):
+                least = sum(chance * step(mode, at, to) for to, chance in after)
+                need(value <= least, f"value {at} of mode {mode} is above one step")
+        return values[0][0]
 
 
 def cuts(assignment):
@@ -635,11 +730,8 @@ def kept_together(old, new, state):
     while at < old[-1]:
         end = min(old[i + 1], new[j + 1])
         after = {}
-        for (used_old, used_new), value in best.items():
-            options = [((used_old, used_new), value)]
-            if not used_old and not used_new:
-                options.append(((True, True), value + state[end] - state[at]))
-            for (a, b), kept in options:
+        for taken, value in best.items():
+            for (a, b), kept in [(taken, value)] + [((True, True), value + state[end] - state[at])] * (not any(taken)):
                 key = (a and old[i + 1] > end, b and new[j + 1] > end)
                 after[key] = max(kept, after.get(key, kept))
         i, j, at, best = i + (old[i + 1] == end), j + (new[j + 1] == end), end, after
@@ -651,301 +743,42 @@ def most_kept(old, state, starts, price):
 
     An interval stays on the node of one old interval, which is free for one only; as overlaps never cross, only the node of the
     old interval that a new one ends in can still matter to the next. `free[x]` is the best before task x with that node free,
-    `best[x]` whether it is free or not.
+    `best[x]` whether it is free or not. Where an interval begins at t it is worth, before its state up to x is counted:
+    `stays[t]` if that node stays free, `other[t]` if it is taken already, `takes[t]` if the interval takes it.
     """
     size = len(starts) - 1
     never = -(state[-1] + price + 1) * (size + 2)
-    free, best, end_of = [never] * (size + 1), [never] * (size + 1), [0] * size
-    free[0] = best[0] = 0
+    free, best, end_of = [0] + [never] * size, [0] + [never] * size, [0] * size
     for left, right in zip(old, old[1:]):
         end_of[left:right] = [right] * (right - left)
-        # Intervals that begin before this old one, at `first` or later: the best where they stay on no node or an earlier one
-        # (`elsewhere`), and the best before them (`before`), to which comes what they have of this old interval.
-        first = starts[left + 1]
-        elsewhere, before, inner = [never] * (left - first + 1), [never] * (left - first + 1), 0
-        for t in range(left - 1, first - 1, -1):
+        begun, inner = [], 0
+        for t in range(left - 1, starts[left + 1] - 1, -1):  # intervals that begin before this old one
             if t == 0 or end_of[t] != end_of[t - 1]:
                 inner = max(inner, state[end_of[t]] - state[t])  # an old interval that lies wholly within the new one
-            own = max(best[t] + inner, free[t] + state[end_of[t]] - state[t])
-            elsewhere[t - first] = max(own, elsewhere[t - first + 1])
-            before[t - first] = max(best[t], before[t - first + 1])
-        within = [Highest() for _ in range(3)]
-        for x in range(left + 1, right + 1):
-            t = x - 1
-            for highest, value in zip(within, (free[t], best[t], free[t] - state[t])):
-                highest.add(t, value)
-            begin = starts[x]
-            if begin < x:
-                stays, leaves, served = (highest.since(max(begin, left)) for highest in within)
-                free[x], best[x] = stays, max(leaves, served + state[x])
-                if begin < left:
-                    free[x] = max(free[x], elsewhere[begin - first])
-                    best[x] = max(best[x], before[begin - first] + state[x] - state[left])
-                free[x], best[x] = free[x] - price, max(free[x], best[x]) - price
+            stays = max(best[t] + inner, free[t] + state[end_of[t]] - state[t])
+            begun.append((t, (stays, never, best[t] - state[left])))
+        lines = [deque() for _ in range(3)]
+        for at, values in reversed(begun):
+            for line, value in zip(lines, values):
+                highest(line, at, value, 0)
+        for t in range(left, right):
+            values = zip(lines, (free[t], best[t], free[t] - state[t]))
+            stays, other, takes = (highest(line, t, value, min(starts[t + 1], t)) for line, value in values)
+            if starts[t + 1] <= t:
+                free[t + 1], best[t + 1] = stays - price, max(stays, other, takes + state[t + 1]) - price
         free[right] = best[right]
     need(best[size] > never // 2, "no intervals keep the limit")
     return best[size]
 
 
-class Highest:
-    """The highest of the latest values, while the window only moves on."""
-
-    def __init__(self):
-        self.line = deque()
-
-    def add(self, at, value):
-        while self.line and self.line[-1][1] <= value:
-            self.line.pop()
-        self.line.append((at, value))
-
-    def since(self, first):
-        while self.line[0][0] < first:
-            self.line.popleft()
-        return self.line[0][1]
-
-
-class PolicyCase(IntervalsCase):
-    """The number of nodes follows a Markov chain; each migration is decided when it is known, and later ones count less."""
-
-    objective = "expected discounted state moved"
-
-    def __init__(self, given):
-        super().__init__({**given, "node_counts": [1], "single": False})
-        self.discount = positive(given["discount"], "discount")
-        need(self.discount < 1, "the discount must be below 1")
-        self.rows = {}
-        for n, row in listed(given["transitions"], "transitions"):
-            chances = {whole(after, "a number of nodes", 1, MOST): positive(p, "a chance") for after, p in row}
-            need(sum(chances.values()) == 1, f"the chances after {n} nodes do not sum to 1")
-            self.rows[whole(n, "a number of nodes", 1, MOST)] = chances
-        need(all(after in self.rows for row in self.rows.values() for after in row), "a row of transitions is missing")
-        self.counts = sorted(self.rows)
-        self.here, given_next = sum(self.kept), given["nodes_after"]
-        self.first = self.rows[self.here] if given_next is None else {whole(given_next, "nodes_after"): Fraction(1)}
-        self.places = self.nodes + max(self.counts)
-
-    def value(self, policy):
-        """The values that the certificate gives to the policy's states must not be below one step of the policy."""
-        table, values = listed(policy["table"], "the table"), listed(policy["values"], "the values")
-        values = [positive(value, "a value") for value in values]
-        need(len(table) == len(values) > 0, "every state needs a value")
-        states, number = [(self.here, self.current)], {}
-        for r, row in enumerate(table):
-            need(r < len(states), f"state {r} is met nowhere before its row")
-            nodes, before = states[r]
-            expected = Fraction(0)
-            for after, chance in (self.rows[nodes] if r else self.first).items():
-                decided = listed(row, "a row", len(self.counts))[self.counts.index(after)]
-                if r:
-                    wholes(decided, "a decision", self.size, max(nodes, after) - 1)
-                    self.check_intervals(decided, after)
-                else:
-                    new = max(0, after - self.here)
-                    wholes(decided, "a decision", self.size, self.nodes + new - 1)
-                    self.check_step(decided, after)
-                at = cuts(decided)
-                if (after, at) not in number:
-                    number[after, at] = len(states)
-                    states.append((after, [i for i, (a, b) in enumerate(zip(at, at[1:])) for _ in range(b - a)]))
-                to = number[after, at]
-                need(to < len(values), f"the decision of state {r} for {after} nodes leads to a state without a row")
-                moved = sum(s for s, q, i in zip(self.state, before, decided) if q != i) * self.unit
-                expected += chance * (moved + self.discount * values[to])
-            need(values[r] >= expected, f"the value of state {r} is below one step of the policy")
-        return values[0]
-
-    def check_intervals(self, decided, nodes):
-        kept, self.kept = self.kept, [True] * self.nodes  # after the first step nobody drains
-        try:
-            self.check_step(decided, nodes)
-        finally:
-            self.kept = kept
-
-    def reachable(self):
-        found, waiting = set(self.first), list(self.first)
-        while waiting:
-            new = set(self.rows[waiting.pop()]) - found
-            found |= new
-            waiting += new
-        return sorted(found)
-
-    def refute(self, target, proof):
-        counts = self.reachable()
-        if target is None:
-            need(any(not self.fits(n) for n in counts), "every number of nodes can carry the tasks")
-            return
-        if proof["kind"] == "prices":  # the first step alone
-            least = {n: self.least_moved(n, whole(price, "price")) for n, price in listed(proof["prices"], "prices")}
-            bound = sum(chance * max(0, least[n]) for n, chance in self.first.items())
-        else:
-            bound = self.swept({n: self.partitions(n) for n in counts}, proof["values"])
-        need(bound * self.unit >= target, "the values prove less")
-
-    def swept(self, partitions, given):
-        """One sweep over all pairs: values that no step improves on are below those of every policy."""
-        listed(given, "the values", len(partitions))
-        values = {
-            n: [positive(v, "a value") for v in listed(row, "values", len(partitions[n]))]
-            for n, row in zip(partitions, given)
-        }
-        pairs = sum(len(found) * len(partitions[after]) for n, found in partitions.items() for after in self.rows[n])
-        need(pairs <= MOST_LISTED, "there are too many pairs of partitions to try")
-        ahead = {n: [self.discount * v for v in row] for n, row in values.items()}
-        moves = self.sums_of_state[-1]
-
-        def step(old, row, keep):
-            """What one step from a partition costs at least, with what is ahead."""
-            return sum(
-                chance
-                * min(moves - kept_together(old, new, keep) + v for new, v in zip(partitions[after], ahead[after]))
-                for after, chance in row.items()
-            )
-
-        for n, found in partitions.items():
-            for i, old in enumerate(found):
-                least = step(old, self.rows[n], self.sums_of_state)
-                need(values[n][i] <= least, f"the value of partition {i} of {n} nodes is above one step")
-        return step(self.now, self.first, self.keep)
-
-
-# Key groups that talk to each other ----------------------------------------------------------------------------------
-
-
-class CollocationCase(AllocationCase):
-    """Least traffic between nodes, while nobody deviates from the mean by more than a limit."""
-
-    objective = "traffic between nodes"
-
-    def __init__(self, given):
-        super().__init__(given)
-        self.talk, self.unit_of_talk = amounts(given, "traffic")
-        ends = listed(given["pairs"], "pairs", len(self.talk))
-        self.pairs = [tuple(wholes(pair, "a pair", 2, self.size - 1)) for pair in ends]
-        need(all(k < l for k, l in self.pairs), "a pair is two key groups, the smaller number first")
-        distance = given["max_distance"]
-        self.most_off = (
-            None
-            if distance is None
-            else positive(distance, "max_distance") + positive(given["slack"], "slack") * self.mean
-        )
-
-    def value(self, assignment):
-        self.check_moves(assignment)
-        for load, capacity, kept in zip(self.sums(self.load, assignment), self.capacity, self.kept):
-            off = load * self.load_unit / capacity - self.mean
-            need(
-                self.most_off is None or (abs(off) if kept else off) <= self.most_off,
-                "a node deviates too far from the mean",
-            )
-        return sum(t for t, (k, l) in zip(self.talk, self.pairs) if assignment[k] != assignment[l]) * self.unit_of_talk
-
-    def refute(self, target, proof):
-        raise Refused("a bound on the traffic between nodes is not proven by this program")
-
-
-# Loads that vary together --------------------------------------------------------------------------------------------
-
-
-class BalanceCase(PlacedCase):
-    """Node loads vary least over all windows, while no more state moves than may."""
-
-    objective = "imbalance"
-
-    def __init__(self, given):
-        super().__init__(given)
-        units = [amounts({"load": row}, "load", self.size) for row in listed(given["load"], "load")]
-        need(units and len({unit for _, unit in units}) == 1, "all windows must have one unit")
-        self.load, self.load_unit = [numbers for numbers, _ in units], units[0][1]
-        budget = given["max_state_moved"]
-        slack = positive(given["slack"], "slack")
-        self.budget = None if budget is None else floor(positive(budget, "max_state_moved") * (1 + slack) / self.unit)
-        self.count = sum(self.kept)
-
-    def value(self, assignment):
-        self.read(assignment)
-        need(all(self.kept[i] for i in assignment), "a draining node keeps a key group")
-        need(self.budget is None or self.moved(assignment) <= self.budget, "more state moves than may")
-        squares = sum(load * load for row in self.load for load in self.sums(row, assignment))
-        means = Fraction(sum(sum(row) ** 2 for row in self.load), self.count)
-        return (squares - means) / self.count * self.load_unit**2
-
-    def refute(self, target, proof):
-        if target is None:
-            forced = sum(s for s, q in zip(self.state, self.current) if not self.kept[q])
-            need(self.budget is not None and forced > self.budget, "the draining nodes can be emptied")
-            return
-        least = self.semidefinite(proof) if proof["kind"] == "semidefinite" else self.by_windows()
-        need(least / self.count * self.load_unit**2 >= target, "the multipliers prove less")
-
-    def by_windows(self):
-        """Window by window: the fullest nodes cannot carry less than the largest key groups do, and the rest is levelled."""
-        n, total = self.count, Fraction(0)
-        for row in self.load:
-            large, left = sorted(row, reverse=True), Fraction(sum(row))
-            pigeons = max(sum(large[g * n - r] for r in range(g + 1)) for g in range((len(large) - 1) // n + 1))
-            top = sums((large + [0] * n)[:n])[1:]
-            top = [max(t, pigeons, left / n) for t in top]
-            mean, taken = left / n, Fraction(0)
-            for j in range(n):
-                load = max(max((top[i] - taken) / (i - j + 1) for i in range(j, n)), (left - taken) / (n - j))
-                taken, total = taken + load, total + (load - mean) ** 2
-        return total
-
-    def semidefinite(self, proof):
-        """A matrix without negative eigenvalues, below that of the loads.
-
-        Let X[k, l] = 1 - 1/n if k and l share a node, else -1/n, and C[k, l] the sum over the windows of load k times load
-        l. Then n times the imbalance is the sum of C[k, l] X[k, l]; and X has no negative eigenvalue. The proof gives a matrix
-        M, at most C off the diagonal, without negative eigenvalues: what C has more than M is worth (1 - 1/n) on the
-        diagonal and at least -1/n off it. Nodes that hold state have a row each at the end of M; they are all apart, and a
-        price for state says how much must stay with them.
-        """
-        n, p = self.count, self.size
-        nodes = listed(proof["anchors"], "anchors")
-        need(len(set(wholes(nodes, "anchors", None, self.nodes - 1))) == len(nodes), "anchors must differ")
-        need(all(self.kept[i] for i in nodes), "an anchor is on a draining node")
-        size, price = p + len(nodes), whole(proof["price"], "price")
-        need(not price or self.budget is not None, "state has a price, but no limit")
-        unit = positive(proof["unit"], "the unit of the matrix")
-        matrix = listed(proof["matrix"], "the matrix", size)
-        matrix = [wholes(row, "the matrix", k + 1, None, -(10**4000)) for k, row in enumerate(matrix)]
-        rows = list(zip(*self.load))
-        place = {i: p + a for a, i in enumerate(nodes)}
-        diagonal = off = Fraction(0)
-        held = 0
-        for k in range(size):
-            for l in range(k + 1):
-                entry = matrix[k][l]
-                if l < p <= k and place.get(self.current[l]) == k:
-                    held += self.state[l]
-                    entry += price * self.state[l]
-                more = (sum(x * y for x, y in zip(rows[k], rows[l])) if k < p else 0) - unit * entry
-                if k == l:
-                    diagonal += more
-                    continue
-                need(more >= 0 or l >= p, f"entry {k}, {l} of the matrix is too large")
-                off += more
-        bound = diagonal * (1 - Fraction(1, n)) - Fraction(2 * off, n)
-        if price:  # of the state on these nodes at least so much stays: all of it less the budget
-            free = self.budget - sum(s for s, q in zip(self.state, self.current) if not self.kept[q])
-            bound += 2 * price * unit * (held - free - Fraction(held, n))
-        need(positive_definite(matrix), "the matrix has a negative eigenvalue")
-        return bound
-
-
-def positive_definite(matrix):
-    """Gauss's elimination in whole numbers [Bareiss]: every pivot, a minor of the matrix, is above 0."""
-    before = 1
-    rows = [list(row) for row in matrix]  # the lower half is enough
-    for k in range(len(rows)):
-        pivot = rows[k][k]
-        if pivot <= 0:
-            return False
-        for i in range(k + 1, len(rows)):
-            for j in range(k + 1, i + 1):
-                rows[i][j] = (rows[i][j] * pivot - rows[i][k] * rows[j][k]) // before
-        before = pivot
-    return True
+def highest(line, at, value, first):
+    """The highest of the latest values since the first: those that a later one exceeds are not kept."""
+    while line and line[-1][1] <= value:
+        line.pop()
+    line.append((at, value))
+    while line[0][0] < first:
+        line.popleft()
+    return line[0][1]
 
 
 # The certificate as a whole ------------------------------------------------------------------------------------------
@@ -953,13 +786,13 @@ def positive_definite(matrix):
 CASES = {
     "key-splitting": SplittingCase,
     "key-placement": SplittingCase,
-    "mixed-routing": RoutingCase,
-    "movement-within-limits": MovementCase,
+    "mixed-routing": MovedCase,
+    "movement-within-limits": MovedCase,
     "key-group-allocation": AllocationCase,
     "collocated-allocation": CollocationCase,
     "interval-migration": IntervalsCase,
     "migration-sequence": IntervalsCase,
-    "migration-policy": PolicyCase,
+    "migration-policy": IntervalsCase,
     "mclb": BalanceCase,
 }
 
@@ -979,12 +812,12 @@ def verified(record):
         said.append(f"the assignment keeps every rule and its {case.objective} is {shown(value)}")
     if flag(claim["infeasible"], "infeasible"):
         need(value is None and bound is None, "what cannot be has no value")
-        refuted(case, None, proof)
+        refute(case, None, proof)
         said.append("no assignment keeps every rule")
     elif bound is not None:
         need(value is None or bound <= value, "the bound is above the value")
         if bound > 0:
-            refuted(case, bound, proof)
+            refute(case, bound, proof)
         less = "less" if bound == value else f"less than {shown(bound)}"
         close = f" (gap {float((value - bound) / value):.2g})" if value and bound < value else ""
         said.append(f"no assignment has {less}{close}")
@@ -992,12 +825,9 @@ def verified(record):
     return f"{record['problem']}: {', and '.join(said)}"
 
 
-def refuted(case, target, proof):
+def refute(case, target, proof):
     """Every assignment with a value below the target (None: every assignment at all) breaks a rule."""
-    if proof["kind"] == "all":
-        case.try_all(target)
-    else:
-        case.refute(target, proof)
+    (case.try_all(target) if proof["kind"] == "all" else case.refute(target, proof))
 
 
 def refuse_float(text):
@@ -1014,7 +844,7 @@ def check_file(path):
         said = str(error)
     except OSError as error:
         said = f"the file cannot be read ({error.strerror})"
-    except NOT_READABLE as error:
+    except DAMAGED as error:
         said = f"the certificate is damaged ({type(error).__name__}: {error!s:.60})"
     return False, f"not proven: {said}"
 

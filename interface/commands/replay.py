@@ -16,6 +16,27 @@ from keyshift.models.answer import Progress
 
 SHOWN = ("collocation_factor", "load_distance_percent", "load_index", "migrations", "oscillations")
 
+ForecastOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Plan on it, value on the window that came: last, mean:8, ewma:0.3, seasonal:24, seasonal:24:4, quantile:0.9:8."
+    ),
+]
+RegretOption = Annotated[bool, typer.Option(help="With a forecast: also solve the window that came.")]
+GainOption = Annotated[float, typer.Option(help="Carry a plan out only if each unit of state gains more than this.")]
+HorizonOption = Annotated[int, typer.Option(help="Windows over which a gain is summed.")]
+HysteresisOption = Annotated[
+    float, typer.Option(help="Least gain of a plan, as a share of what staying would make the measure.")
+]
+EveryOption = Annotated[int, typer.Option(help="Plan after every so many periods; MCLB looks at all of them.")]
+CapacityOption = Annotated[
+    list[str] | None,
+    typer.Option(help="What a node carries, as load=100 and memory=64: the bottleneck is balanced; may be repeated."),
+]
+ResourceOption = Annotated[str | None, typer.Option(help="Balance this one, whatever the bottleneck.")]
+CountsOption = Annotated[str | None, typer.Option(help="Nodes after each period, as 3,4,4, where they are known.")]
+AheadOption = Annotated[int, typer.Option(help="How many of these a plan may know.")]
+
 
 def replay(
     context: typer.Context,
@@ -34,6 +55,16 @@ def replay(
     ] = None,
     time_limit: common.TimeOption = None,
     seed: common.SeedOption = 0,
+    forecast: ForecastOption = None,
+    regret: RegretOption = True,
+    min_gain: GainOption = 0.0,
+    horizon: HorizonOption = 1,
+    hysteresis: HysteresisOption = 0.0,
+    every: EveryOption = 1,
+    capacity: CapacityOption = None,
+    resource: ResourceOption = None,
+    node_counts: CountsOption = None,
+    counts_ahead: AheadOption = 1,
     memory: Annotated[int, typer.Option(help="A move back within this many periods is an oscillation.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Folder for checkpoints, results.parquet and figures.")] = None,
     as_json: common.JsonOption = False,
@@ -44,15 +75,22 @@ def replay(
 
     chosen = method or ["albic"]
     posed = common.problem_options(problem, context.args)
-    length = count_periods(path)
-    with bar(len(chosen) * (length if periods is None else min(periods, length))) as watch:
+    with bar(len(chosen) * len(range(count_periods(path))[:periods])) as watch:
         result = run(
             read_periods(path, nodes),
             chosen,
             problem=problem,
             periods=periods,
             load_model=load_model(path, nodes, serialisation, deserialisation, remote_share),
-            scaling=None if node_load is None else utilisation(node_load),
+            scaling=scaling_rule(node_load, node_counts, counts_ahead),
+            forecast=forecast,
+            regret=regret,
+            min_gain=min_gain,
+            horizon=horizon,
+            hysteresis=hysteresis,
+            every=every,
+            resource=resource,
+            capacities=capacities(capacity),
             seed=seed,
             time_limit=time_limit,
             memory=memory,
@@ -60,6 +98,11 @@ def replay(
             watch=watch,
             **posed,
         )
+    show(result, out, as_json)
+
+
+def show(result: Any, out: Path | None, as_json: bool) -> None:
+    """Draw the figures, print the rows or their summary, and end the command."""
     if out is not None and not result.interrupted:
         result.plot(out / "figures")
     if as_json:
@@ -83,33 +126,54 @@ def load_model(path: Path, nodes: int | None, serialisation: float, deserialisat
     return LoadModel.for_share(next(read_periods(path, nodes)), share)
 
 
-def utilisation(node_load: float) -> Any:
-    """The default scaling rule."""
-    from keyshift.replays.scaling import TargetUtilisation
+def scaling_rule(node_load: float | None, counts: str | None, ahead: int) -> Any:
+    """The scaling rule of the options."""
+    from keyshift.replays.scaling import NodeCounts, TargetUtilisation
 
-    return TargetUtilisation(node_load)
+    if counts is None:
+        return None if node_load is None else TargetUtilisation(node_load)
+    if node_load is not None:
+        raise InputError("--node-counts and --node-load both say how many nodes there are: give one of them")
+    try:
+        return NodeCounts(tuple(map(int, counts.split(","))), ahead)
+    except ValueError:
+        raise InputError(f"--node-counts {counts:.60}: write it as 3,4,4") from None
+
+
+def capacities(given: list[str] | None) -> dict[str, float]:
+    """Capacities of the options, by resource."""
+    read: dict[str, float] = {}
+    for text in given or []:
+        name, sign, number = text.partition("=")
+        try:
+            read[name] = float(number)
+        except ValueError:
+            sign = ""
+        if not sign:
+            raise InputError(f"--capacity {text:.60}: write it as resource=number")
+    return read
 
 
 def summary(frame: Any) -> Table:
-    """For each method, the last period's figures and the sums of its moves."""
+    """For each method, the last period's figures and the sums of its moves; with a forecast, the means of what came of it."""
+    ahead = "planned_load_distance" in frame
     table = Table(title=f"after {frame['period'].nunique() if len(frame) else 0} periods")
     table.add_column("method")
-    for heading in (
-        "collocation",
-        "load distance %",
-        "load index %",
-        "migrations a period",
-        "straight back",
-        "fallbacks",
-    ):
+    headings = ("collocation", "load distance %", "load index %") if not ahead else ("planned %", "came %", "regret")
+    for heading in (*headings, "migrations a period", "straight back", "fallbacks"):
         table.add_column(heading, justify="right")
     for name, part in frame.groupby("method", sort=False) if len(frame) else ():
         last = part.iloc[-1]
-        collocation = f"{last['collocation_factor']:.3f}" if "collocation_factor" in part else "-"
+        figures = (
+            f"{last['collocation_factor']:.3f}" if "collocation_factor" in part else "-",
+            f"{last['load_distance_percent']:.2f}", f"{last['load_index']:.1f}",
+        ) if not ahead else (
+            f"{part['planned_load_distance_percent'].mean():.2f}", f"{part['load_distance_percent'].mean():.2f}",
+            f"{part['regret'].mean():.4g}" if "regret" in part else "-",
+        )  # fmt: skip
         table.add_row(
-            str(name), collocation, f"{last['load_distance_percent']:.2f}", f"{last['load_index']:.1f}",
-            f"{part['migrations'].mean():.1f}", str(int(part["oscillations"].sum())),
-            str(int((part["fallback"] != "").sum())),
+            str(name), *figures, f"{part['migrations'].mean():.1f}", str(int(part["oscillations"].sum())),
+            str(int((~part["fallback"].isin(["", "not due"])).sum())),
         )  # fmt: skip
     return table
 

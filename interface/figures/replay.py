@@ -25,6 +25,9 @@ LABELS = {
     "oscillations": "moves straight back per period",
     "remote_traffic": "remote traffic per period (tuples)",
     "state_moved": "state moved per period",
+    "theta": "theta (excess of the busiest node)",
+    "table_size": "entries of the routing table",
+    "regret": "regret (less the plan that knew)",
     "nodes": "nodes, draining ones included",
 }
 DEFAULT = ("collocation_factor", "load_distance_percent", "load_index", "migrations", "oscillations")

@@ -2,92 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from keyshift.heuristics.collocation.allocation_program import allocate
-from keyshift.models import Budget, InputError, Workload, metrics
+from keyshift.models import InputError, Workload
 from keyshift.models.answer import Progress
+from keyshift.models.bottleneck import OWN, Balanced
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.guards import real, whole
-from keyshift.models.workload import IntArray
-from keyshift.replays.checkpoint import Checkpoint
+from keyshift.replays.checkpoint import Checkpoint, fingerprints
+from keyshift.replays.forecasting import Forecast, LoadForecast
+from keyshift.replays.key_streams import KeyStreams, replay_keys, streams_of_keys
+from keyshift.replays.loop import Loop, Patience
 from keyshift.replays.planner import DEFAULT_PROBLEM, Planner
-from keyshift.replays.scaling import Planned, Scaling, ScalingRule
+from keyshift.replays.results import Replay
+from keyshift.replays.scaling import ScalingRule
 from keyshift.replays.state import Cluster
-from keyshift.solving import interruptible, solve
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-BALANCING_ROUNDS = 15
-"""How long key-group allocation may take where a method has no answer, in rounds of its search."""
-
-
-@dataclass(frozen=True)
-class Replay:
-    """The results of a replay: one row for each period and method.
-
-    Attributes
-    ----------
-    rows : tuple of dict
-        period, method, load_distance, load_distance_percent, collocation_factor, load_index, load_index_same_input,
-        total_load, remote_traffic, migrations, state_moved, oscillations, nodes, draining, objective, bound, fallback,
-        replanned.
-    seconds : tuple of dict
-        period, method, seconds: apart from the rows, because no two runs take the same time.
-    interrupted : bool
-        Whether Ctrl-C ended it early; the period under way is not counted.
-    """
-
-    rows: tuple[dict[str, Any], ...]
-    seconds: tuple[dict[str, Any], ...] = ()
-    interrupted: bool = False
-
-    def to_frame(self) -> pd.DataFrame:
-        """The rows as a table."""
-        import pandas as pd
-
-        return pd.DataFrame(list(self.rows))
-
-    def write(self, path: str | Path) -> Path:
-        """Write the rows as one Parquet file: the same rows give the same bytes.
-
-        Returns
-        -------
-        Path
-        """
-        from keyshift.replays.checkpoint import write_parquet
-
-        return write_parquet(self.to_frame(), Path(path))
-
-    def plot(self, folder: str | Path, metrics: Sequence[str] | None = None) -> list[Path]:
-        """Draw one figure for each metric over the periods, all methods in it; the paths written."""
-        from keyshift.figures.replay import metric_figures
-
-        return metric_figures(self.to_frame(), Path(folder), metrics)
-
-    def figure(self, metrics: Sequence[str] | None = None) -> Figure:
-        """All metrics in one figure, a panel each."""
-        from keyshift.figures.replay import panels
-
-        return panels(self.to_frame(), metrics)
 
 
 def replay(
-    workloads: Iterable[Workload],
+    workloads: Iterable[Workload] | Iterable[Any],
     methods: Sequence[str | Planner] = ("albic",),
     *,
     problem: str = DEFAULT_PROBLEM,
     periods: int | None = None,
+    forecast: str | LoadForecast | Forecast | None = None,
+    regret: bool = True,
+    min_gain: float = 0.0,
+    horizon: int = 1,
+    hysteresis: float = 0.0,
+    every: int = 1,
     load_model: LoadModel | None = None,
+    resource: str | None = None,
+    capacities: Mapping[str, float] | None = None,
     scaling: ScalingRule | None = None,
     seed: int = 0,
     time_limit: float | None = None,
@@ -98,25 +47,53 @@ def replay(
 ) -> Replay:
     """Run the adaptation loop over a stream of statistics, for several methods side by side.
 
-    Each period and method: (1-3) terminate the draining nodes that are empty; (4) plan on this period's statistics;
-    (5) decide on scaling by the plan; (6-7) if the cluster changes, plan anew; (8) apply the plan. The figures of a
-    period are those right after its plan is applied. Every method has a cluster of its own.
+    Each period and method: (1-3) terminate the draining nodes that are empty; (4) plan on this period's statistics, or
+    with a forecast on what the next window is expected to bring; (5) decide on scaling by the plan; (6-7) if the cluster
+    changes, plan anew; (8) apply the plan. The figures of a period are those right after its plan is applied: on the
+    statistics that it was made from, or with a forecast on the window that came. Every method has a cluster of its own.
 
     Parameters
     ----------
-    workloads : iterable of Workload
+    workloads : iterable of Workload, or of arrays of keys
         One for each period, with the same key groups. The last window's load is the processing load. The first one's
-        nodes and current assignment are where every method starts; the others' are ignored.
+        nodes and current assignment are where every method starts; the others' are ignored. `home` is the hash of the
+        first one's nodes: added ones take keys from all of them, and those of a draining one are hashed anew [Thaler1998].
+        For key splitting: the keys of each window, in the order in which they arrive.
     methods : sequence of str or Planner
         A str is a method of `problem` under `options`.
     problem, options
-        For the methods given by name.
+        For the methods given by name. Any problem about a workload; those of contiguous intervals get their node counts from
+        `scaling`, and a larger tau in a period whose loads have no partition within theirs. "key-splitting": the methods are
+        schemes of `Partitioner`, which remember what they sent where; regret is theta less that of the best split of the
+        window, found afterwards.
     periods : int, optional
         At most this many periods.
+    forecast : str, Forecast or callable, optional
+        "last", "mean", "ewma", "seasonal", "quantile" or a function: see `Forecast`. A period then plans when its window is over,
+        and is valued on the next one; the stream's last window is only valued on. None values each plan on the statistics
+        that it was made from.
+    regret : bool, default True
+        With a forecast: also solve, from the same start, the window that came, and say by how much the plan is behind.
+    min_gain : float, default 0
+        Carry a plan out only if it gains more than this for each unit of state that it moves. Gain: how far the measure
+        of the problem (load distance; remote traffic; theta, for routing and intervals; imbalance, for MCLB) falls,
+        summed over the next `horizon` windows as they are expected. What empties draining nodes, follows a change of the
+        number of nodes or mends a broken limit is carried out whatever it gains.
+    horizon : int, default 1
+    hysteresis : float, default 0
+        Carry a plan out only if it gains at least this share of what staying would make the measure.
+    every : int, default 1
+        For the methods given by name: plan only after every so many periods. MCLB then looks at all their windows.
     load_model : LoadModel, optional
         What remote traffic costs; by default nothing.
+    resource : str, optional
+        What to balance: "load", or a resource of the workloads. By default the bottleneck, where `capacities` are known: the
+        resource of which all key groups together use the greatest share ([Madsen2016], section 3), decided anew in each
+        period; else the load.
+    capacities : mapping of str to float, optional
+        What a node of capacity 1 carries of "load" and of each resource.
     scaling : callable, optional
-        From `Planned` to `Scaling`, such as `TargetUtilisation`; None keeps the nodes.
+        From `Planned` to `Scaling`, such as `TargetUtilisation` or `NodeCounts`; None keeps the nodes.
     seed : int, default 0
         Period t is planned with seed + t.
     time_limit : float, optional
@@ -139,38 +116,67 @@ def replay(
     InputError
         When key groups change between periods, or a checkpoint belongs to other arguments or another stream.
     """
-    planners = [m if isinstance(m, Planner) else Planner(m, problem=problem, options=options) for m in methods]
+    planners = [
+        m if isinstance(m, Planner) else Planner(m, problem=problem, options=options, every=every) for m in methods
+    ]
     names = [planner.name for planner in planners]
     if not planners or len(set(names)) < len(names):
         raise InputError(f"methods = {names}: give at least one, each with a label of its own")
     whole("periods", periods)
+    if streams_of_keys(planners):
+        if forecast is not None or scaling is not None or resource is not None or capacities or load_model is not None:
+            raise InputError(
+                "keys are split as they come: forecast, scaling, resources and load models are for workloads"
+            )
+        keys = KeyStreams(planners, bool(regret), real("time_limit", time_limit), watch)
+        return replay_keys(workloads, keys, periods, checkpoint)
     memory = whole("memory", memory, optional=False) or 0
     real("time_limit", time_limit)
-    loop = _Loop(
+    loop = Loop(
         planners,
         load_model or LoadModel(),
         scaling,
         whole("seed", seed, optional=False) or 0,
         time_limit,
         memory,
+        None if forecast is None else Forecast.read(forecast),
+        bool(regret),
+        Patience(
+            real("min_gain", min_gain, optional=False) or 0.0,
+            whole("horizon", horizon, least=1, optional=False) or 1,
+            real("hysteresis", hysteresis, optional=False) or 0.0,
+        ),
+        _balanced(resource, capacities, planners),
         watch,
     )
     store = None if checkpoint is None else Checkpoint(Path(checkpoint), loop.description())
     with nullcontext() if store is None else store.open():
-        return _run(loop, _first(workloads, periods), store)
+        return _run(loop, workloads, periods, store)
 
 
-def _run(loop: _Loop, workloads: Iterable[Workload], store: Checkpoint | None) -> Replay:
+def _balanced(resource: str | None, capacities: Mapping[str, float] | None, planners: Sequence[Planner]) -> Balanced:
+    """What is balanced; a limit on "load" would be one on whatever that is in a period."""
+    balanced = Balanced(resource, dict(capacities or {}))
+    for planner in planners:
+        limited = planner.options.get("resource_capacity") or {}
+        if (balanced.capacities or resource not in (None, OWN)) and OWN in limited:
+            raise InputError(
+                "resource_capacity names 'load', which another resource may stand in for: limit it as a resource"
+            )
+    return balanced
+
+
+def _run(loop: Loop, workloads: Iterable[Workload], periods: int | None, store: Checkpoint | None) -> Replay:
     """Period by period; what the checkpoint knows is not planned again."""
     rows: list[dict[str, Any]] = []
     seconds: list[dict[str, Any]] = []
     labels = [planner.name for planner in loop.planners]
-    for period, statistics in enumerate(workloads):
-        loop.expect(statistics)
-        done = None if store is None else store.read(period, statistics, labels)
+    for period, windows in enumerate(loop.periods(workloads, periods)):
+        stamp = "" if store is None else fingerprints(windows)
+        done = None if store is None else store.read(period, stamp, labels, windows[0].key_groups)
         if done is not None:
             loop.clusters = {name: Cluster(**state) for name, state in done["clusters"].items()}
-        made, timing = loop.one_period(period, statistics, done["rows"] if done else [], store)
+        made, timing = loop.one_period(period, windows, stamp, done["rows"] if done else [], store)
         seconds += timing
         if len(made) < len(labels):
             return Replay(tuple(rows), tuple(seconds), interrupted=True)
@@ -178,146 +184,3 @@ def _run(loop: _Loop, workloads: Iterable[Workload], store: Checkpoint | None) -
     if store is not None:
         store.finish(rows)
     return Replay(tuple(rows), tuple(seconds))
-
-
-def _first(workloads: Iterable[Workload], periods: int | None) -> Iterator[Workload]:
-    for period, workload in enumerate(workloads):
-        if periods is not None and period >= periods:
-            return
-        yield workload
-
-
-@dataclass
-class _Loop:
-    """The loop's fixed parts, and the clusters."""
-
-    planners: list[Planner]
-    load_model: LoadModel
-    scaling: ScalingRule | None
-    seed: int
-    time_limit: float | None
-    memory: int
-    watch: Callable[[Progress], None] | None
-    clusters: dict[str, Cluster] = field(default_factory=dict)
-    key_groups: int | None = None
-
-    def description(self) -> dict[str, Any]:
-        """What has to be the same for a run to go on from a checkpoint."""
-        return {
-            "planners": [repr(planner) for planner in self.planners],
-            "load_model": repr(self.load_model),
-            "scaling": repr(self.scaling),
-            "seed": self.seed,
-            "time_limit": self.time_limit,
-            "memory": self.memory,
-        }
-
-    def expect(self, statistics: Workload) -> None:
-        """Refuse a period with other key groups; make the clusters at the first."""
-        if self.key_groups is None:
-            self.key_groups = statistics.key_groups
-            self.clusters = {planner.name: Cluster.of(statistics) for planner in self.planners}
-        elif statistics.key_groups != self.key_groups:
-            raise InputError(f"a period has {statistics.key_groups} key groups, the first one had {self.key_groups}")
-
-    def one_period(
-        self, period: int, statistics: Workload, done: Sequence[dict[str, Any]], store: Checkpoint | None
-    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Every method's row, those that are `done` as they are; fewer when it was interrupted."""
-        rows, timing = list(done), []
-        for planner in self.planners[len(rows) :]:
-            began = perf_counter()
-            row = self._adapt(planner, self.clusters[planner.name], period, statistics)
-            if row is None:
-                break
-            rows.append(row)
-            timing.append({"period": period, "method": planner.name, "seconds": perf_counter() - began})
-            if store is not None:
-                store.write(period, statistics, rows, {name: c.to_dict() for name, c in self.clusters.items()})
-            if self.watch is not None:
-                self.watch(Progress(row["objective"], row["bound"], f"period {period}, {planner.name}"))
-        return rows, timing
-
-    def _adapt(self, planner: Planner, cluster: Cluster, period: int, statistics: Workload) -> dict[str, Any] | None:
-        """Algorithm 1, once."""
-        cluster.terminate_empty()
-        workload = cluster.workload(statistics)
-        if cluster.start_load is None:
-            cluster.start_load = self.load_model.total_load(workload, workload.current)
-        plan = self._plan(planner, workload, period)
-        if plan is None:
-            return None
-        replanned = False
-        if self.scaling is not None:
-            loads = self.load_model.node_loads(workload, plan.assignment)
-            decision: Scaling = self.scaling(Planned(workload, plan.assignment, loads))
-            if decision:
-                cluster.scale(decision)
-                workload, replanned = cluster.workload(statistics), True
-                plan = self._plan(planner, workload, period)
-                if plan is None:
-                    return None
-        back = cluster.apply(plan.assignment, period, self.memory)
-        return {
-            "period": period,
-            "method": planner.name,
-            **self._figures(workload, plan.assignment, cluster),
-            "oscillations": back,
-            "nodes": workload.nodes,
-            "draining": int(workload.draining.sum()),
-            "objective": plan.objective,
-            "bound": plan.bound,
-            "fallback": plan.fallback,
-            "replanned": replanned,
-        }
-
-    def _plan(self, planner: Planner, workload: Workload, period: int) -> _Plan | None:
-        """The method's plan; else that of key-group allocation; else to stay."""
-        seed = self.seed + period
-        posed = planner.pose(workload, self.load_model)
-        start = workload.current if planner.from_current and not posed.violations(workload.current) else None
-        found = solve(posed, planner.method, seed=seed, time_limit=self.time_limit, start=start, **planner.settings)
-        if found.termination == "interrupted":
-            return None
-        if found.assignment is not None:
-            return _Plan(found.assignment, found.objective, found.bound, "")
-        if not planner.balance_first:
-            return _Plan(workload.current, None, found.bound, "stay")
-        posed = planner.balancing(workload, self.load_model)
-        budget = Budget(self.time_limit)
-        with interruptible(budget.interrupt):
-            balanced = allocate(posed, budget, seed, BALANCING_ROUNDS, 1e-3 * posed.scale)
-        if budget.interrupted:
-            return None
-        if balanced is None or posed.violations(balanced):
-            return _Plan(workload.current, None, found.bound, "stay")
-        return _Plan(balanced, None, found.bound, "balance")
-
-    def _figures(self, workload: Workload, assignment: IntArray, cluster: Cluster) -> dict[str, float]:
-        loads = self.load_model.node_loads(workload, assignment)
-        mean = float(loads.sum() / workload.capacity[workload.kept].sum())
-        deviation = loads / workload.capacity - mean
-        distance = float(max(np.abs(deviation[workload.kept]).max(), deviation[workload.draining].max(initial=0.0)))
-        total = float(loads.sum())
-        unmoved = self.load_model.total_load(workload, np.array(cluster.first_place))
-        figures = {
-            "load_distance": distance,
-            "load_distance_percent": 100 * distance / mean if mean > 0 else 0.0,
-            "load_index": 100 * total / cluster.start_load if cluster.start_load else 100.0,
-            "load_index_same_input": 100 * total / unmoved if unmoved > 0 else 100.0,
-            "total_load": total,
-            "migrations": metrics.migrations(workload, assignment),
-            "state_moved": metrics.state_moved(workload, assignment),
-        }
-        if workload.traffic is not None:
-            figures["remote_traffic"] = metrics.remote_traffic(workload, assignment)
-            figures["collocation_factor"] = metrics.collocation_factor(workload, assignment)
-        return figures
-
-
-@dataclass(frozen=True)
-class _Plan:
-    assignment: IntArray
-    objective: float | None
-    bound: float | None
-    fallback: str

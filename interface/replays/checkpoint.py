@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +51,10 @@ class ReplayFile(FileFormat):
     seed: Whole
     time_limit: float | None
     memory: Whole
+    forecast: Annotated[str, Field(description="the forecast; none where it is empty")] = ""
+    regret: bool = False
+    patience: str = "Patience(min_gain=0.0, horizon=1, hysteresis=0.0)"
+    resource: Annotated[str, Field(description="what is balanced")] = "Balanced(name=None, capacities={})"
 
 
 class ClusterPart(FileModel):
@@ -71,26 +75,43 @@ Figure = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class RowPart(FileModel):
-    """The figures of one method in one period; see `keyshift.replays.adaptation.Replay`."""
+    """The figures of one method in one period; see `keyshift.replays.results.Replay`."""
 
     period: Whole
     method: str
     load_distance: Figure
     load_distance_percent: Figure
-    load_index: Figure
-    load_index_same_input: Figure
+    theta: Figure | None = None
+    imbalance: Figure | None = None
+    load_index: Figure | None = None
+    load_index_same_input: Figure | None = None
     total_load: Figure
-    migrations: Whole
-    state_moved: Figure
+    migrations: Whole | None = None
+    state_moved: Figure | None = None
     remote_traffic: Figure | None = None
     collocation_factor: Figure | None = None
-    oscillations: Whole
+    table_size: Whole | None = None
+    counters: Whole | None = None
+    keys: Whole | None = None
+    oscillations: Whole | None = None
     nodes: Whole
-    draining: Whole
+    draining: Whole | None = None
     objective: Figure | None
     bound: Figure | None
     fallback: str
     replanned: bool
+    resource: str | None = None
+    planned_load_distance: Figure | None = None
+    planned_load_distance_percent: Figure | None = None
+    planned_theta: Figure | None = None
+    planned_imbalance: Figure | None = None
+    planned_remote_traffic: Figure | None = None
+    knew_load_distance: Figure | None = None
+    knew_load_distance_percent: Figure | None = None
+    knew_theta: Figure | None = None
+    knew_imbalance: Figure | None = None
+    knew_remote_traffic: Figure | None = None
+    regret: Figure | None = None
 
 
 class PeriodFile(FileFormat):
@@ -102,7 +123,9 @@ class PeriodFile(FileFormat):
 
     format: str
     version: int
-    statistics: Annotated[str, Field(description="SHA-256 of the period's workload")]
+    statistics: Annotated[
+        str, Field(description="SHA-256 of the period's workload or keys, with a forecast of two periods' workloads")
+    ]
     rows: list[RowPart]
     clusters: dict[str, ClusterPart]
     digest: Annotated[str | None, Field(description="SHA-256 of rows and clusters; version 1 had none")] = None
@@ -154,8 +177,11 @@ class Checkpoint:
                     f"{self.folder} holds a replay with another {name}: {getattr(theirs, name)}, not {mine}"
                 )
 
-    def read(self, period: int, statistics: Workload, labels: list[str]) -> dict[str, Any] | None:
-        """What is known of a period: the rows of the methods that have planned, the clusters of all; or None."""
+    def read(self, period: int, stamp: str, labels: list[str], key_groups: int) -> dict[str, Any] | None:
+        """What is known of a period: the rows of the methods that have planned, the clusters of all; or None.
+
+        `stamp` is the hash of what the period was given; a stream of keys has no key groups, and no clusters.
+        """
         file = self._file(period)
         if not file.exists() and not file.is_symlink():
             return None
@@ -167,15 +193,15 @@ class Checkpoint:
             content.version == 1 and content.digest is None
         ):
             raise InputError(f"{file} is damaged: its rows or clusters are not those that its digest was made of")
-        if content.statistics != fingerprint(statistics):
+        if content.statistics != stamp:
             raise InputError(f"{file} belongs to other statistics than period {period} has now")
         planned = [row.method for row in content.rows]
-        if planned != labels[: len(planned)] or set(content.clusters) != set(labels):
+        if planned != labels[: len(planned)] or set(content.clusters) != set(labels if key_groups else []):
             raise InputError(f"{file} holds rows of other methods than {', '.join(labels)}")
         if any(row.period != period for row in content.rows):
             raise InputError(f"{file} holds rows of another period")
         for name, cluster in content.clusters.items():
-            _refuse_torn(cluster, statistics.key_groups, f"{file}: clusters.{name}")
+            _refuse_torn(cluster, key_groups, f"{file}: clusters.{name}")
         # In the order in which they were written: the same rows give the same bytes in the end.
         rows = [
             {name: getattr(part, name) for name in row} for part, row in zip(content.rows, held["rows"], strict=True)
@@ -183,10 +209,10 @@ class Checkpoint:
         return {"rows": rows, "clusters": {n: c.model_dump() for n, c in content.clusters.items()}}
 
     def write(
-        self, period: int, statistics: Workload, rows: list[dict[str, Any]], clusters: Mapping[str, Mapping[str, Any]]
+        self, period: int, stamp: str, rows: list[dict[str, Any]], clusters: Mapping[str, Mapping[str, Any]]
     ) -> None:
         """Write down what is known of a period: wholly or not at all."""
-        content = {"statistics": fingerprint(statistics), "rows": rows, "clusters": clusters}
+        content = {"statistics": stamp, "rows": rows, "clusters": clusters}
         content["digest"] = digest([rows, clusters])
         write_text(self._file(period), json.dumps({**PeriodFile.stamp(), **content}, allow_nan=False))
 
@@ -210,6 +236,12 @@ def _refuse_torn(cluster: ClusterPart, key_groups: int, of: str) -> None:
             raise InputError(f"{of}.{name} has {len(getattr(cluster, name))} entries, expected {length}")
     if max(cluster.place, default=-1) >= n:
         raise InputError(f"{of}.place names node {max(cluster.place)}; there are {n}")
+
+
+def fingerprints(windows: Sequence[Workload]) -> str:
+    """A hash of the window that was measured and of the one on which its plan is valued, where that is another."""
+    first, last = windows[0], windows[-1]
+    return fingerprint(first) if first is last else digest([fingerprint(first), fingerprint(last)])
 
 
 def fingerprint(workload: Workload) -> str:

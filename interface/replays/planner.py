@@ -10,6 +10,8 @@ from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Problem, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation.load_model import LoadModel
+from keyshift.models.guards import whole
+from keyshift.replays.formulations import Adapter, adapter_of
 
 DEFAULT_PROBLEM = "collocated-allocation"
 
@@ -38,6 +40,11 @@ class Planner:
     balance_first : bool, default True
         When the problem has no answer - say, the load distance cannot be met within the migration limit - plan by
         key-group allocation under the same migration limit, as ALBIC does in the end. Otherwise nothing moves.
+    every : int, default 1
+        Plan only after every so many periods; nothing moves in between.
+    windows : int, optional
+        How many of the last windows the problem counts, where it counts more than one: by default its option `windows`, for
+        MCLB `every`.
     """
 
     method: str
@@ -48,6 +55,33 @@ class Planner:
     integrated: bool = False
     from_current: bool = False
     balance_first: bool = True
+    every: int = 1
+    windows: int | None = None
+
+    def __post_init__(self) -> None:
+        whole("every", self.every, least=1, optional=False)
+        whole("windows", self.windows, least=1)
+
+    def __repr__(self) -> str:
+        # What is as usual is not said: a checkpoint of an earlier version stays one of the same planner.
+        said = ", ".join(
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in fields(self)
+            if f.name not in ("every", "windows") or getattr(self, f.name) != f.default
+        )
+        return f"Planner({said})"
+
+    @property
+    def rows(self) -> int:
+        """How many windows the problem counts."""
+        stated = self.options.get("windows")  # a word, for movement within limits
+        most = stated if isinstance(stated, int) else self.every if self.problem == "mclb" else 1
+        return self.windows or most
+
+    @property
+    def adapter(self) -> Adapter:
+        """How the loop deals with the problem."""
+        return adapter_of(self.problem)
 
     @property
     def name(self) -> str:
@@ -56,15 +90,17 @@ class Planner:
 
     def pose(self, workload: Workload, load_model: LoadModel) -> Problem:
         """The problem of one period; `workload` holds processing loads."""
-        cls = _problem_class(self.problem)
+        cls, options = _problem_class(self.problem), dict(self.options)
+        if isinstance(options.get("windows"), int):  # at first there are fewer
+            options["windows"] = min(options["windows"], workload.windows)
         if not self.integrated:
-            return cls(load_model.measured(workload), **self.options)  # type: ignore[call-arg]
+            return cls(load_model.measured(workload), **options)  # type: ignore[call-arg]
         costs = {"serialisation": load_model.serialisation, "deserialisation": load_model.deserialisation}
-        return cls(workload, **{**self.options, **costs})  # type: ignore[call-arg]
+        return cls(workload, **{**options, **costs})  # type: ignore[call-arg]
 
     def balancing(self, workload: Workload, load_model: LoadModel) -> KeyGroupAllocation:
         """Key-group allocation with those of the options that it knows."""
-        known = {f.name for f in fields(KeyGroupAllocation)} - {"priorities"}
+        known = {f.name for f in fields(KeyGroupAllocation)} - {"priorities", "windows", "over"}
         return KeyGroupAllocation(
             load_model.measured(workload), **{k: v for k, v in self.options.items() if k in known}
         )

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from keyshift.models import InputError, Workload
-from keyshift.models.guards import real
+from keyshift.models.guards import real, whole
 from keyshift.models.workload import FloatArray, IntArray
 
 
@@ -25,11 +25,14 @@ class Planned:
         The node of each key group under the plan.
     node_loads : ndarray
         The load of each node that the plan would bring.
+    period : int
+        The period of the replay.
     """
 
     workload: Workload
     assignment: IntArray
     node_loads: FloatArray
+    period: int = 0
 
 
 @dataclass(frozen=True)
@@ -102,3 +105,40 @@ class TargetUtilisation:
             capacity -= float(w.capacity[i])
             drained.append(i)
         return Scaling(drain=tuple(drained))
+
+
+@dataclass(frozen=True)
+class NodeCounts:
+    """A known sequence of node counts: what a schedule, or a forecast of the arrivals, says.
+
+    Nodes are added, or the least loaded drained, until the kept ones are as many as said; problems of contiguous
+    intervals take the counts as they are.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Nodes after the plan of each period, each >= 1; the last one stays.
+    ahead : int, default 1
+        How many counts a plan may know: a migration sequence looks at them all.
+    """
+
+    counts: tuple[int, ...]
+    ahead: int = 1
+
+    def __post_init__(self) -> None:
+        given = list(self.counts) if np.ndim(self.counts) == 1 else []
+        if not given:
+            raise InputError(f"counts = {self.counts!r} must be a sequence of at least one number of nodes")
+        read = tuple(whole(f"counts[{t}]", n, least=1, optional=False) or 1 for t, n in enumerate(given))
+        object.__setattr__(self, "counts", read)
+        whole("ahead", self.ahead, least=1, optional=False)
+
+    def known(self, period: int) -> tuple[int, ...]:
+        """The counts after this period and the next ones, as many as a plan may know."""
+        return self.counts[period : period + self.ahead] or self.counts[-1:]
+
+    def __call__(self, planned: Planned) -> Scaling:
+        w, wanted = planned.workload, self.known(planned.period)[0]
+        kept = np.flatnonzero(w.kept)
+        least = kept[np.argsort(planned.node_loads[kept], kind="stable")]
+        return Scaling(max(0, wanted - kept.size), tuple(least[: max(0, kept.size - wanted)].tolist()))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import Workload
+from keyshift.models.placement import rehashed
 from keyshift.models.workload import IntArray
 from keyshift.replays.scaling import Scaling
 
@@ -61,12 +62,12 @@ class Cluster:
         )
 
     def _home(self, statistics: Workload) -> IntArray | None:
-        """The nodes that the hash gives, at the positions they have now; None when one of them was removed."""
+        """The nodes that the hash gives, at the positions they have now: it knows added nodes, and draining ones no more."""
         if statistics.home is None:
             return None
         position = {name: at for at, name in enumerate(self.names)}
-        homes = [position.get(name) for name in statistics.home.tolist()]
-        return None if None in homes else np.array(homes)
+        kept = [name for name, drains in zip(self.names, self.draining, strict=True) if not drains]
+        return np.array([position[name] for name in rehashed(statistics.home, kept, statistics.nodes).tolist()])
 
     def terminate_empty(self) -> int:
         """Remove the draining nodes that hold nothing (Algorithm 1, lines 1-3); how many."""
@@ -89,6 +90,17 @@ class Cluster:
             self.capacity.append(1.0)
             self.draining.append(False)
             self.next_name += 1
+
+    def recut(self, assignment: IntArray, nodes_after: int, period: int, memory: int) -> int:
+        """Apply a plan that may name new nodes, and keep `nodes_after`: empty nodes go, those that drain and the newest first."""
+        self.scale(Scaling(add=max(0, int(assignment.max()) + 1 - len(self.names))))
+        back = self.apply(assignment, period, memory)
+        empty = sorted(set(range(len(self.names))) - set(self.place), key=lambda i: (self.draining[i], i))
+        for i in empty[max(0, len(empty) - max(0, len(self.names) - nodes_after)) :]:
+            self.draining[i] = True
+        self.terminate_empty()
+        self.scale(Scaling(add=max(0, nodes_after - len(self.names))))
+        return back
 
     def apply(self, assignment: IntArray, period: int, memory: int) -> int:
         """Move the key groups; how many of the moves go straight back to the node left at most `memory` periods ago."""

@@ -136,11 +136,11 @@ class AllocationPyomo(PyomoStages):
         # A row without variables would be a constant to Pyomo, not a constraint.
         return pyo.quicksum(terms) <= limit.most if terms else pyo.Constraint.Skip
 
-    def significant_load(self, i: int) -> tuple[pyo.Expression, float]:
-        """Load per unit of capacity of node i, and what negligible loads could add to it."""
+    def significant_load(self, i: int, mean: float | None = None) -> tuple[pyo.Expression, float]:
+        """Load per unit of capacity of node i, and what negligible loads - beside the mean - could add to it."""
         m, c = self.model, float(self.workload.capacity[i])
         loads = {k: y / c for k, y in enumerate(self.load) if y > 0 and (k, i) in m.x}
-        least = self.negligible * max([self.problem.mean_load, *loads.values()])
+        least = self.negligible * max([self.problem.mean_load if mean is None else mean, *loads.values()])
         lost = sum(y for y in loads.values() if y < least)
         return pyo.quicksum(y * m.x[k, i] for k, y in loads.items() if y >= least), lost
 

@@ -83,7 +83,10 @@ class LoadModel:
         """The workload as a running system reports it: loads that hold the cost of today's remote traffic."""
         if self.per_tuple == 0:
             return workload
-        return workload.replace(load=self.key_group_loads(workload, workload.current))
+        last = self.key_group_loads(workload, workload.current)
+        if workload.windows == 1:
+            return workload.replace(load=last)
+        return workload.replace(load=workload.load + (last - workload.last_load))
 
     @classmethod
     def for_share(cls, workload: Workload, share: float) -> LoadModel:

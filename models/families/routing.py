@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.placement import mixed_bits
 from keyshift.models.routing import MixedRouting
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
@@ -25,18 +26,10 @@ def consistent_hash(keys: ArrayLike, nodes: int, virtual: int = VIRTUAL_NODES) -
         Points of each node on the ring; more make its shares more even.
     """
     owner = np.repeat(np.arange(nodes), virtual)
-    points = _mix(np.arange(nodes * virtual, dtype=np.uint64) + np.uint64(2**40))
+    points = mixed_bits(np.arange(nodes * virtual, dtype=np.uint64) + np.uint64(2**40))
     order = np.argsort(points, kind="stable")
-    at = np.searchsorted(points[order], _mix(np.asarray(keys, dtype=np.uint64)))
+    at = np.searchsorted(points[order], mixed_bits(np.asarray(keys, dtype=np.uint64)))
     return owner[order][at % order.size]
-
-
-def _mix(values: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64 [Steele2014]: a bijection on 64 bits that looks random."""
-    x = values * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 class ZipfStream:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keyshift.models import Budget
+from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.workload import IntArray
 
@@ -64,3 +64,14 @@ class Incumbent:
         if bound > self.bound:
             self.bound = bound
             self.budget.report(bound=bound, note=note)
+
+    def hear(self, answer: Answer, note: str) -> None:
+        """Keep what a solver says of the statement, less a verdict that the best answer disproves or turns into a proof."""
+        if answer.termination == "infeasible" and self.best is None:
+            self.infeasible = answer.message
+        elif answer.termination == "infeasible":  # what is left after cuts is refused: nothing is better than the best
+            self.raise_bound(self.objective, note)
+        else:
+            self.offer(answer.assignment, note)
+            if answer.bound is not None:
+                self.raise_bound(answer.bound, note)

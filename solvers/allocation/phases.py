@@ -69,6 +69,8 @@ class Rounds:
         steps = min(settings.most_steps, max(settings.least_steps, pairs * settings.steps_for_each))
         endless = math.isfinite(self.found.budget.time_limit) and pairs > settings.endless_pairs
         turn = 1
+        early = settings.cycle.count("anneal") + settings.cycle.count("plan") if pairs <= settings.few_pairs else 0
+        early = early if self.most is None else 0
         for phase in islice(cycle(settings.cycle), 1, None):  # the first turn was taken before the counting
             if self.found.done or not (done < steps or endless) or (self.most is not None and turn >= self.most):
                 break
@@ -77,7 +79,20 @@ class Rounds:
             else:
                 done += self.phases[phase](turn)
                 turn += 1
+            if turn == early and not self.found.done:
+                self._ask_a_solver()
         return turn
+
+    def _ask_a_solver(self) -> None:
+        """CP-SAT for a moment, from the best answer."""
+        from keyshift.solvers.allocation.cpsat_statement import run_cpsat
+
+        found = self.found
+        answer = run_cpsat(
+            found.problem, found.budget, found.best, seed=self.seed, threads=1, known=found.bound,
+            max_deterministic_time=self.settings.early_effort,
+        )  # fmt: skip
+        found.hear(answer, "CP-SAT")
 
     def _anneal_next(self, turn: int) -> int:
         """One round of search; how many steps it took."""

@@ -16,6 +16,9 @@ class RoundSettings:
         are asked again as long as they help; where there is nothing to plan, annealing takes the turn.
     least_steps, most_steps, steps_for_each : int
         Steps of search before the rounds end: at least, at most, and for each (key group, node) pair.
+    few_pairs, early_effort : int, float
+        With no more pairs than this many, CP-SAT gets so many deterministic seconds after the first cycle: few key groups
+        with heavy tails are a matter of arithmetic, and a solver proves in a second what no search can.
     endless_pairs : int
         With more pairs than this many, rounds use up a time limit: no solver would use the time better.
     planned_at : tuple of float
@@ -41,6 +44,8 @@ class RoundSettings:
     least_steps: int = 6_000_000
     most_steps: int = 200_000_000
     steps_for_each: int = 15_000
+    few_pairs: int = 3_000
+    early_effort: float = 3.0
     endless_pairs: int = 5_000
     planned_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
     planned_steps: int = 150_000
@@ -66,6 +71,8 @@ class PortfolioSettings:
         The second stage is solved for this many (key group, node) pairs at most.
     second_stage_effort : float
         Deterministic seconds for it.
+    stated : int
+        Over several windows, statements are written for this many (key group, node, window) triples at most.
     rounds : RoundSettings
     """
 
@@ -73,4 +80,5 @@ class PortfolioSettings:
     cpsat_effort: float = 20.0
     second_stage_pairs: int = 3_000
     second_stage_effort: float = 5.0
+    stated: int = 20_000
     rounds: RoundSettings = field(default_factory=RoundSettings)

@@ -85,6 +85,7 @@ def arrays_of(problem: CollocatedAllocation) -> Arrays:
         ),
         shape=(w.key_groups, w.key_groups),
     )
+    graph.sort_indices()
     limit = problem.max_migration_cost
     cost = problem.allocation.migration_cost
     move_cost = np.zeros(w.key_groups) if limit is None else cost / limit if limit > 0 else np.where(cost > 0, 2.0, 0.0)

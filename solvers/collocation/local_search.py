@@ -10,7 +10,7 @@ from keyshift.models import Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
-from keyshift.solvers.collocation.local_search_kernels import Proposal, ShiftData, ShiftState, anneal
+from keyshift.solvers.collocation.local_search_kernels import Proposal, ShiftData, ShiftState, anneal, refresh
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class LocalSearchSettings:
     exchange : float
         How often a join sends somebody the other way.
     cool : float
-        Every other round begins at this share of the first one's temperature.
+        Every other round begins at this share of the temperature of the one before.
     fall : float
         The factor by which the temperature falls in a round.
     from_best : int
@@ -76,18 +76,19 @@ def improve(
             else problem.workload.current.copy()
         )
     chosen = settings or LocalSearchSettings()
-    typical = float(np.median(data.traffic)) if data.traffic.size else 1.0
     penalty = (
         4 * (float(data.traffic.max()) if data.traffic.size else 1.0) / max(float(np.median(data.remote_load)), 1e-9)
     )
     rng = np.array([np.random.SeedSequence([seed, 71]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
     base = data.current if best is None else best
     read, state, record = _data_of(data, chosen), _state_of(data, base), base.copy()
-    wanted = Proposal(np.empty(3, np.int64), np.empty(3, np.int64))
+    wanted = Proposal(*np.empty((2, 3), np.int64), *np.empty((2, 3)))
+    refresh(read, state)
+    heats = _heats(data, state, chosen)
     for round_ in range(max(1, steps // chosen.chunk)):
         if budget.expired:
             break
-        hot = typical * (1.0 if round_ % 2 == 0 else chosen.cool)
+        hot = heats[round_ % len(heats)]
         found, infeasible = anneal(
             rng, min(steps, chosen.chunk), hot, hot / chosen.fall, penalty, record, wanted, read, state
         )
@@ -99,6 +100,13 @@ def improve(
         if best is not None and round_ % chosen.from_best == chosen.from_best - 1:
             state.a[:] = best
     return best
+
+
+def _heats(data: Arrays, state: ShiftState, settings: LocalSearchSettings) -> tuple[float, ...]:
+    """The temperatures that rounds begin at, in turns: what a pair matters, or a key group's best node, and less."""
+    pair = float(np.median(data.traffic)) if data.traffic.size else 1.0
+    node = float(np.median(state.on_node.max(axis=1) - state.on_node.mean(axis=1)))
+    return pair, settings.cool * pair, max(pair, node), settings.cool * max(pair, node)
 
 
 def _data_of(data: Arrays, settings: LocalSearchSettings) -> ShiftData:

@@ -1,6 +1,7 @@
 """The compiled local search: its moves, its sums, and the annealing over them.
 
-A move writes the shifts it wants into a `Proposal` and returns how many they are: 0 when the draw leads nowhere.
+A move writes the shifts it wants into a `Proposal` and returns how many they are: 0 when the draw leads nowhere. Loads and
+sums follow a proposal at once, which takes no look at the neighbours; only an accepted one tells them.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ class Proposal(NamedTuple):
 
     who: IntArray
     where: IntArray
+    lost: FloatArray
+    """Traffic with the node that it leaves, and `won` with the one that it comes to, after the shifts before."""
+    won: FloatArray
 
 
 @njit(**LEAF)
@@ -92,26 +96,61 @@ def refresh(data, state):
 
 
 @njit(**LEAF)
-def shift(k, target, data, state):
-    """Put one key group on a node and bring every sum up to date."""
-    a, load, used, on_node, sums = state
-    source = a[k]
-    if source == target:
-        return
-    lost, won = on_node[k, source], on_node[k, target]
-    sums[0] += won - lost
-    load[source] -= data.remote_load[k] - data.cost * lost
-    load[target] += data.remote_load[k] - data.cost * won
+def between(k, other, data):
+    """Traffic between two key groups, both ways: neighbours are sorted."""
+    low, high = data.indptr[k], data.indptr[k + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if data.neighbour[middle] < other:
+            low = middle + 1
+        else:
+            high = middle
+    return data.weight[low] if low < data.indptr[k + 1] and data.neighbour[low] == other else 0.0
+
+
+@njit(**LEAF)
+def weigh(count, wanted, data, state):
+    """Bring all but the neighbours up to date with the shifts of a proposal, in O(shifts x log(degree))."""
+    for s in range(count):
+        k, source, target = wanted.who[s], state.a[wanted.who[s]], wanted.where[s]
+        wanted.lost[s], wanted.won[s] = state.on_node[k, source], state.on_node[k, target]
+        for e in range(s):  # neighbours that have moved just before
+            other = wanted.who[e]
+            left, came = state.a[other], wanted.where[e]
+            if left in (source, target) or came in (source, target):
+                traffic = between(k, other, data)
+                wanted.lost[s] += traffic * (int(came == source) - int(left == source))
+                wanted.won[s] += traffic * (int(came == target) - int(left == target))
+        add(s, 1.0, wanted, data, state)
+
+
+@njit(**LEAF)
+def add(s, sign, wanted, data, state):
+    """Add a shift to loads and sums (sign = 1), or take it back (-1)."""
+    _, load, used, _, sums = state
+    k, target = wanted.who[s], wanted.where[s]
+    source, lost, won = state.a[k], wanted.lost[s], wanted.won[s]
+    sums[0] += sign * (won - lost)
+    load[source] -= sign * (data.remote_load[k] - data.cost * lost)
+    load[target] += sign * (data.remote_load[k] - data.cost * won)
     for r in range(used.shape[0]):
-        used[r, source] -= data.use[r, k]
-        used[r, target] += data.use[r, k]
-    here = data.current[k]
-    sums[1] += int(target != here) - int(source != here)
-    sums[2] += data.move_cost[k] * (int(target != here) - int(source != here))
-    for j in range(data.indptr[k], data.indptr[k + 1]):
-        on_node[data.neighbour[j], source] -= data.weight[j]
-        on_node[data.neighbour[j], target] += data.weight[j]
-    a[k] = target
+        used[r, source] -= sign * data.use[r, k]
+        used[r, target] += sign * data.use[r, k]
+    away = sign * (int(target != data.current[k]) - int(source != data.current[k]))
+    sums[1] += away
+    sums[2] += away * data.move_cost[k]
+
+
+@njit(**LEAF)
+def tell(count, wanted, data, state):
+    """Carry out what was weighed: tell the neighbours."""
+    for s in range(count):
+        k, target = wanted.who[s], wanted.where[s]
+        source = state.a[k]
+        for j in range(data.indptr[k], data.indptr[k + 1]):
+            state.on_node[data.neighbour[j], source] -= data.weight[j]
+            state.on_node[data.neighbour[j], target] += data.weight[j]
+        state.a[k] = target
 
 
 @njit(**LEAF)
@@ -219,23 +258,6 @@ def propose(rng, wanted, data, state):
 
 
 @njit(**LEAF)
-def carry_out(count, wanted, data, state):
-    """Make the shifts of a proposal; `where` then says where each key group was."""
-    for s in range(count):
-        k = wanted.who[s]
-        source = state.a[k]
-        shift(k, wanted.where[s], data, state)
-        wanted.where[s] = source
-
-
-@njit(**LEAF)
-def take_back(count, wanted, data, state):
-    """Undo what `carry_out` did, the last shift first."""
-    for s in range(count - 1, -1, -1):
-        shift(wanted.who[s], wanted.where[s], data, state)
-
-
-@njit(**LEAF)
 def keep(best, a):
     """Note the assignment as the best."""
     for k in range(a.size):
@@ -262,14 +284,17 @@ def anneal(rng, steps, hot, cold, penalty, best, wanted, data, state):
         count = propose(rng, wanted, data, state)
         if count == 0:
             continue
-        carry_out(count, wanted, data, state)
+        weigh(count, wanted, data, state)
         accepted = few_moves(data, sums)
         if accepted:
             excess = violation(data, state)
             gain = (sums[0] - before) - penalty * (excess - excess_before)
             accepted = gain >= 0 or uniform(rng) < np.exp(gain / heat)
-        if not accepted:
-            take_back(count, wanted, data, state)
+        if accepted:
+            tell(count, wanted, data, state)
+        else:
+            for s in range(count):
+                add(s, -1.0, wanted, data, state)
             sums[0], excess = before, excess_before
         if excess > TOLERANCE:
             infeasible += 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
@@ -27,6 +28,8 @@ class CollocationSettings:
     ----------
     turns : int
         Turns of search and bound before the exact stage takes what is open, large or not.
+    late_steps : int
+        Steps of each search in the time that is left.
     most_columns, columns_per_second : int
         HiGHS gets no more variables than these, in all and for each second that is left: neither writing a model down
         nor solving its first relaxation can be cut short. Pairs beyond are bounded instead, the least talkative first.
@@ -35,6 +38,7 @@ class CollocationSettings:
     """
 
     turns: int = 6
+    late_steps: int = 5_000_000
     most_columns: int = 60_000
     columns_per_second: int = 1_000
     confirmed: int = 3_000
@@ -63,7 +67,7 @@ def solve_milp(
     3. Every node that the bound proves no better for a key group than the incumbent is closed to it.
        Stages 1 to 3 take a few turns while what is open is too large for stage 4.
     4. HiGHS on what is left open, from the incumbent. Where even that is too large, the weakest pairs are bounded
-       rather than modelled, and the answer keeps a gap.
+       rather than modelled, and the answer keeps a gap. Time that is left goes to stage 1 again.
 
     Parameters
     ----------
@@ -81,6 +85,35 @@ def solve_milp(
         Go on to stage 4. Without it the method is a fast heuristic with a bound.
     """
     data = arrays_of(problem)
+    answer = _staged(problem, data, budget, seed, start, threads, (search_steps, bound_steps), finish)
+    searchable = data.max_moves > 0 and data.nodes > 1 and data.key_groups > 1
+    if answer.termination == "gap" and finish and searchable and np.isfinite(budget.remaining):
+        return _searched_on(problem, data, answer, budget, seed)
+    return answer
+
+
+def _searched_on(problem: CollocatedAllocation, data: Arrays, answer: Answer, budget: Budget, seed: int) -> Answer:
+    """The answer, improved by local search for as long as there is time."""
+    bound, turns = answer.bound or 0.0, count(DEFAULTS.turns)
+    found = answer
+    while found.termination != "optimal" and not budget.expired:
+        best = improve(problem, found.assignment, budget, seed + next(turns), DEFAULTS.late_steps, data)
+        found = _answer(problem, best, bound, budget.why)
+    return replace(found, details=answer.details, message=answer.message)
+
+
+def _staged(
+    problem: CollocatedAllocation,
+    data: Arrays,
+    budget: Budget,
+    seed: int,
+    start: np.ndarray | None,
+    threads: int,
+    steps: tuple[int | None, int | None],
+    finish: bool,
+) -> Answer:
+    """Stages 1 to 4."""
+    search_steps, bound_steps = steps
     size = data.key_groups * data.nodes
     search_steps = min(400_000, 500 * size) if search_steps is None else search_steps
     bound_steps = min(1500, 50 + 5 * data.key_groups) if bound_steps is None else bound_steps

@@ -157,13 +157,15 @@ class _Annealing:
             self.typical = 2.0 * float(np.diag(self.moment).mean())
             self.floor = window_bound(core.load.T, core.nodes)
             self.values, self.vectors = np.linalg.eigh(self.moment)
+        most_moved = max(min(core.budget, float(core.state.sum())), float(core.state.mean())) or 1.0
+        self.price = max(0.0, core.squares(np.maximum(core.current, 0)) - self.floor) / most_moved
         self.steps = min(settings.steps_for_each * load.shape[0], settings.longest_run)
 
     def run(self, start: IntArray, moment: FloatArray, hot: float, cold: float, share: float = 1.0) -> IntArray:
         """Cool from one heat to another."""
         core = self.core
         found, _ = kernels.anneal(
-            moment, start, core.nodes, core.state, core.current, core.budget, hot, min(cold, hot / 2),
+            moment, start, core.nodes, core.state, core.current, core.budget, self.price, hot, min(cold, hot / 2),
             max(1, int(self.steps * share)), self.rng,
         )  # fmt: skip
         return found

@@ -101,11 +101,13 @@ def pair_change(moment: F, rows: F, chosen: Z, k: int, b: int, q: int, d: int) -
 @njit(cache=True, nogil=True)
 def anneal(
     moment: F, chosen: Z, nodes: int, state: F, current: Z, budget: float,
-    hot: float, cold: float, steps: int, rng: np.random.Generator,
+    price: float, hot: float, cold: float, steps: int, rng: np.random.Generator,
 ) -> tuple[Z, float]:  # fmt: skip
     """Simulated annealing by moves and swaps on the uncentred second-moment matrix; the best placement seen.
 
-    A candidate costs O(1), an accepted one O(p). Returns the placement and its change of the sum of squares
+    State beyond the budget may be moved on the way, at a price for each unit that rises from a tenth to ten times
+    `price`: to exchange one large key group for several smaller ones takes more than one step. A candidate costs O(1), an
+    accepted one O(p). Returns the best placement within the budget and its change of the sum of squares
     against the start (<= 0).
     """
     p = chosen.size
@@ -119,19 +121,20 @@ def anneal(
     limited = budget < total
     best, gained, least = chosen.copy(), 0.0, 0.0
     factor = (cold / hot) ** (1.0 / max(steps, 1))
-    heat = hot
+    heat, paid = hot, 0.1 * price
+    dearer = 100.0 ** (1.0 / max(steps, 1))
     for _ in range(steps):
         heat *= factor
+        paid *= dearer
         k, b, q, d = _propose(chosen, current, nodes, limited, rng)
         if q == k or b < 0 or (q >= 0 and d < 0) or (b == chosen[k] and (q < 0 or d == chosen[q])):
             continue
         cost = state[k] * (1.0 * (b != current[k]) - 1.0 * (chosen[k] != current[k]))
         if q >= 0:
             cost += state[q] * (1.0 * (d != current[q]) - 1.0 * (chosen[q] != current[q]))
-        if cost > 0 and spent + cost > budget:
-            continue
         change = pair_change(moment, rows, chosen, k, b, q, d)
-        if change > 0 and rng.random() >= np.exp(-change / heat):
+        rise = change + paid * (max(spent + cost - budget, 0.0) - max(spent - budget, 0.0))
+        if rise > 0 and rng.random() >= np.exp(-rise / heat):
             continue
         if b != chosen[k]:
             _shift(moment, rows, chosen, k, b)
@@ -139,7 +142,7 @@ def anneal(
             _shift(moment, rows, chosen, q, d)
         spent += cost
         gained += change
-        if gained < least - 1e-12 * abs(least):
+        if gained < least - 1e-12 * abs(least) and spent <= budget:
             least = gained
             best[:] = chosen
     return best, least

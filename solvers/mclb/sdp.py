@@ -117,10 +117,10 @@ def semidefinite_squares(
 
 
 def semidefinite_multipliers(core: Core, budget: Budget, reference: float) -> SemidefiniteDual:
-    """The dual where plain Frieze-Jerrum, without triangles, ends: its multipliers and its matrix prove a bound."""
+    """The dual where it ends: its multipliers, its triangles and its matrix prove a bound."""
     with one_blas_thread():
         dual = SemidefiniteDual(core, reference)
-        _climb(dual, budget, False, math.inf)
+        _climb(dual, budget, True, math.inf)
         return dual
 
 

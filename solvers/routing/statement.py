@@ -17,6 +17,7 @@ from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import compact
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import within
+from keyshift.solvers.routing.fewest_entries import fewest_entries
 from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise, on_grid
 
 TIGHT = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
@@ -33,12 +34,15 @@ class RestrictedSettings:
         Pairs in the restricted programs that look for a better assignment, smallest first.
     core_nodes : int
         Branch-and-bound nodes for each of them.
+    widest : int
+        Pairs in such a program at most, where time is left and too many pairs stay open.
     smaller : float
         States are capped anew where an optimum is smaller than this share of what was known: its last digits count then.
     """
 
     cores: tuple[int, ...] = (3_000, 12_000)
     core_nodes: int = 2_000
+    widest: int = 200_000
     smaller: float = 1 / 8
 
 
@@ -150,6 +154,9 @@ class _OpenKeys:
                 termination="infeasible",
                 message="no assignment meets all limits, not even with divisible keys",
             )
+        if (needed := self._entries_needed()) > self.problem.table_limit:
+            said = f"no table of {self.problem.table_limit} entries keeps the load limits: they need {needed} at least"
+            return Answer(None, termination="infeasible", message=said, details=self.details)
         bound = on_grid(self.problem, dual.bound)
         for pairs in self.tuned.cores:
             if self._proven(bound) or self.budget.expired:
@@ -160,6 +167,12 @@ class _OpenKeys:
         if self.budget.expired:
             return self._answer(bound, self.budget.why)
         return self._finish(dual, bound)
+
+    def _entries_needed(self) -> int:
+        """Entries that any answer needs, where no answer is known and the table may be too small for one; else 0."""
+        if self.best is not None or self.problem.table_limit >= self.problem.workload.key_groups:
+            return 0
+        return fewest_entries(self.problem, self.budget.part(0.5), self.seed, self.problem.table_limit)
 
     def _offer(self, assignment: IntArray | None) -> bool:
         """Keep an assignment if it is feasible and better; whether it is feasible."""
@@ -194,6 +207,8 @@ class _OpenKeys:
         left = self.relaxation.count_open(dual.prices, allowance)
         self.details["open_pairs"] = left
         if left > self.largest:
+            if math.isfinite(self.budget.remaining) and self._wider(dual, bound):
+                return self._finish(dual, bound)
             said = (
                 f"{left} (key class, node) pairs stay open, more than largest = {self.largest}: "
                 "the bound is the Lagrangian one"
@@ -220,6 +235,16 @@ class _OpenKeys:
                 self.solver = _cpsat
                 return self._finish(dual, bound)
         return self._answer(bound, outcome.termination)
+
+    def _wider(self, dual: Dual, bound: float) -> bool:
+        """Larger restricted programs, twice as large each time; whether one found something better."""
+        before, pairs = self.value, 2 * self.tuned.cores[-1]
+        while not (self._proven(bound) or self.budget.expired) and pairs <= self.tuned.widest:
+            self._improve(dual, pairs)
+            if self.value < before:
+                return True
+            pairs *= 2
+        return False
 
     def _answer(self, bound: float, termination: Termination, message: str = "") -> Answer:
         return Answer(self.best, min(bound, self.value), termination, message, self.details)

@@ -184,9 +184,9 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
 
 
 def test_an_interrupted_period_does_not_count(tmp_path, monkeypatch):
-    from keyshift.replays import adaptation
+    from keyshift.replays import loop
 
-    real = adaptation.solve
+    real = loop.solve
 
     def stopped(problem, method, **arguments):
         solution = real(problem, method, **arguments)
@@ -194,7 +194,7 @@ def test_an_interrupted_period_does_not_count(tmp_path, monkeypatch):
             object.__setattr__(solution, "termination", "interrupted")
         return solution
 
-    monkeypatch.setattr(adaptation, "solve", stopped)
+    monkeypatch.setattr(loop, "solve", stopped)
     result = ks.replay(stream(3), ["flux"], checkpoint=tmp_path / "c", **LIMITS)
     assert result.interrupted
     assert [row["period"] for row in result.rows] == [0]
@@ -288,4 +288,4 @@ def test_homes_follow_the_nodes():
     cluster = Cluster.of(w)
     assert cluster.terminate_empty() == 1
     assert cluster.workload(w).home.tolist() == [0, 1, 0]  # node 2 has moved up
-    assert cluster.workload(w.replace(home=[0, 1, 0])).home is None  # the hash's node is gone
+    assert set(cluster.workload(w.replace(home=[0, 1, 0])).home.tolist()) <= {0, 1}  # node 1 is gone: hashed anew

@@ -110,6 +110,32 @@ def test_local_search_is_feasible_and_never_loses_its_start(seed):
         assert problem.objective(found) <= problem.objective(start) + problem.tolerance
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_sums_stay_those_of_the_assignment(seed):
+    rng = np.random.default_rng(seed)
+    data = arrays_of(random_problem(rng, 9, 3))
+    state = local_search._state_of(data, data.current)
+    read = local_search._data_of(data, local_search.LocalSearchSettings())
+    search_kernel.refresh(read, state)
+    wanted = search_kernel.Proposal(*np.empty((2, 3), np.int64), *np.empty((2, 3)))
+    for _ in range(50):
+        count = int(rng.integers(1, 4))
+        wanted.who[:count] = rng.choice(9, count, replace=False)
+        wanted.where[:count] = rng.integers(0, 3, count)
+        count = count if (state.a[wanted.who[:count]] != wanted.where[:count]).all() else 0
+        before = [array.copy() for array in state]
+        search_kernel.weigh(count, wanted, read, state)
+        if rng.random() < 0.5:
+            search_kernel.tell(count, wanted, read, state)
+            before = [array.copy() for array in state]
+            search_kernel.refresh(read, state)
+        else:
+            for s in range(count):
+                search_kernel.add(s, -1.0, wanted, read, state)
+        for array, other in zip(state, before, strict=True):
+            np.testing.assert_allclose(array, other, atol=1e-12)
+
+
 def cluster(load, edges, nodes, current=None, **options):
     p = len(load)
     traffic = np.zeros((p, p))

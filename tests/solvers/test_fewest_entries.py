@@ -42,6 +42,7 @@ def hold(seeds: range) -> tuple[int, int]:
             continue
         bound = fewest_entries(problem, Budget(20))
         assert bound <= least, seed
+        assert all(fewest_entries(problem, Budget(20), most=most) <= least for most in (0, least)), seed
         met, tight = met + 1, tight + (bound == least)
     return met, tight
 
@@ -71,3 +72,15 @@ def test_large_keys_that_stay_cost_many_entries():
     w = ks.Workload(load=load, state=load, current=home, nodes=3, home=home)
     problem = ks.MixedRouting(w, 0.05)
     assert fewest_entries(problem, Budget(20)) == 60  # 200 on node 0, the limit is 140
+
+
+def test_a_table_too_small_is_proven_where_divisible_keys_would_fit():
+    """Wherever the giant runs, hundreds of others must leave; a fraction of it could go at the price of one entry."""
+    load, home = np.r_[400.0, np.ones(4_800)], np.r_[0, np.arange(4_800) % 12]
+    w = ks.Workload(load=load, state=load, current=home, home=home, nodes=12)
+    solution = ks.solve(ks.MixedRouting(w, 0.02, max_table_size=200), time_limit=30)
+    assert solution.status == "infeasible"
+    needed = int(solution.message.split("they need ")[1].split()[0])
+    fits = ks.solve(ks.MixedRouting(w, 0.02, max_table_size=needed + 5), time_limit=30)
+    assert fits.status in ("feasible", "optimal")
+    assert needed <= fits.metrics["table_size"] <= needed + 5

@@ -105,7 +105,7 @@ def test_annealing_says_what_it_gained(small):
     moment = small.load @ small.load.T
     for anneal in (kernels.anneal, kernels.anneal.py_func):
         found, gained = anneal(
-            moment, small.current, 3, small.state, small.current, small.budget, 100.0, 0.1, 400,
+            moment, small.current, 3, small.state, small.current, small.budget, 50.0, 100.0, 0.1, 400,
             np.random.default_rng(4),
         )  # fmt: skip
         assert small.squares(found) - small.squares(small.current) == pytest.approx(gained)

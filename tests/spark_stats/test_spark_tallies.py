@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keyshift.models.routing.hlhe_kernel import discretise_counts
-from keyshift.spark_stats import tallies
+from keyshift.spark_stats import tables, tallies
 from keyshift.spark_stats.tallies import ARRIVED, LATE, REFUSED, TallyPlan, group_sum
 
 PLAN = TallyPlan(operators=2, edges=((0, 1),), sums=(("cost",), ("cost", "state"), ()))
@@ -110,3 +111,35 @@ def test_the_papers_example_ends_with_deviation_0():
     value, keys = np.array([8, 6, 3, 2, 1.0]), np.array([1, 1, 1, 2, 5])
     low, high, upper = discretise_counts(value, keys, 4)
     assert (low * (keys - upper) + high * upper).sum() == (value * keys).sum()
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100_000])
+def test_tables_hold_what_the_tallies_say(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr(tables, "PIECE", piece)
+    frame = tuples(np.random.default_rng(4), 300)
+    batch = pa.RecordBatch.from_pandas(frame, preserve_index=False)
+    packed = list(tallies.merge(tallies.count([batch], PLAN), pack=3))
+    starts = {w: 3_600_000_000 * w for w in range(3)}
+    plan = tables.TablePlan(str(tmp_path), starts, PLAN.edges, loads=((3,), (3,)), states=((2,), (3, 4)), sizes=((),))
+    assert sum(part.num_rows for part in tables.write(iter(packed), plan)) == 0
+    truth = expected_of(frame)
+    for window in range(3):
+        own = truth[truth["window"] == window]
+        files = {name: tmp_path / name / f"window={window}" for name in ("load", "arrivals", "traffic")}
+        assert all([file.name for file in folder.iterdir()] == [tables.FILE] for folder in files.values())
+        found = {name: pq.read_table(folder / tables.FILE).to_pandas() for name, folder in files.items()}
+        assert {t.timestamp() for part in found.values() for t in part["window_start"]} == {3600 * window}
+        assert found["arrivals"]["tuples"].tolist() == own.loc[own["kind"] == ARRIVED, "tuples"].tolist()
+        load, rows = found["load"], own[own["kind"].isin([0, 1])]
+        for name, column in {"operator": "kind", "key_group": "a", "tuples": "tuples", "load": "sum_0"}.items():
+            assert load[name].tolist() == rows[column].tolist()
+        first = (load["operator"] == 0).to_numpy()
+        assert load["state_whole"].tolist() == np.where(first, rows["tuples"], 0).tolist()
+        for name, column in {"state_high": "sum_0", "state_low": "sum_1"}.items():
+            assert load[name].tolist() == np.where(first, 0, rows[column]).tolist()
+        pairs, rows = found["traffic"], own[own["kind"] == 2]
+        names = {"src_key_group": "a", "dst_key_group": "b", "tuples": "tuples"}
+        assert all(pairs[name].tolist() == rows[column].tolist() for name, column in names.items())
+        assert pairs["bytes"].isna().all()
+        assert (pairs["src_operator"] == 0).all()
+        assert (pairs["dst_operator"] == 1).all()

@@ -1,0 +1,302 @@
+"""The loop's body: one period of one method, whatever the formulation; and whether a plan is worth its state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from itertools import islice
+from time import perf_counter
+from typing import Any
+
+from keyshift.heuristics.collocation.allocation_program import allocate
+from keyshift.models import Budget, InputError, Workload, metrics
+from keyshift.models.answer import Progress
+from keyshift.models.bottleneck import Balanced
+from keyshift.models.collocation.load_model import LoadModel
+from keyshift.models.workload import IntArray
+from keyshift.replays.checkpoint import Checkpoint
+from keyshift.replays.forecasting import Forecast, Past
+from keyshift.replays.formulations import figures_of
+from keyshift.replays.planner import Planner
+from keyshift.replays.scaling import NodeCounts, Planned, Scaling, ScalingRule
+from keyshift.replays.state import Cluster
+from keyshift.solving import interruptible, solve
+
+BALANCING_ROUNDS = 15
+"""How long key-group allocation may take where a method has no answer, in rounds of its search."""
+PROMISED = ("load_distance", "load_distance_percent", "theta", "imbalance", "remote_traffic")
+"""The figures that are also told of the forecast and of the plan that knew."""
+
+Windows = tuple[Workload, Workload]
+"""What has been measured, and the window on which the plan is valued."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """When a plan is worth its state.
+
+    It is carried out where the measure of its problem, summed over the next `horizon` windows as they are expected, falls by
+    more than `min_gain` for each unit of state that moves, and by at least the share `hysteresis` of what staying
+    would make it.
+    """
+
+    min_gain: float = 0.0
+    horizon: int = 1
+    hysteresis: float = 0.0
+
+    def __bool__(self) -> bool:
+        return self.min_gain > 0 or self.hysteresis > 0
+
+    def waits(self, staying: float, going: float, state_moved: float) -> bool:
+        """Whether nothing is to be done, by the sums of the measure over the horizon."""
+        gain = staying - going
+        return gain <= self.min_gain * state_moved or gain < self.hysteresis * staying
+
+
+@dataclass(frozen=True)
+class _Plan:
+    assignment: IntArray
+    objective: float | None
+    bound: float | None
+    fallback: str
+    counts: tuple[int, ...]
+
+
+@dataclass
+class Loop:
+    """The fixed parts of a replay, what it has seen, and every method's cluster."""
+
+    planners: list[Planner]
+    load_model: LoadModel
+    scaling: ScalingRule | None
+    seed: int
+    time_limit: float | None
+    memory: int
+    forecast: Forecast | None = None
+    regret: bool = True
+    patience: Patience = field(default_factory=Patience)
+    balanced: Balanced = field(default_factory=Balanced)
+    watch: Callable[[Progress], None] | None = None
+    clusters: dict[str, Cluster] = field(default_factory=dict)
+    key_groups: int | None = None
+
+    def __post_init__(self) -> None:
+        rows = max(planner.rows for planner in self.planners)
+        self.past = Past(self.forecast or Forecast(), rows)
+
+    def description(self) -> dict[str, Any]:
+        """What has to be the same for a run to go on from a checkpoint."""
+        return {
+            "planners": [repr(planner) for planner in self.planners],
+            "load_model": repr(self.load_model),
+            "scaling": repr(self.scaling),
+            "seed": self.seed,
+            "time_limit": self.time_limit,
+            "memory": self.memory,
+            "forecast": "" if self.forecast is None else str(self.forecast),
+            "regret": self.forecast is not None and self.regret,
+            "patience": repr(self.patience),
+            "resource": repr(self.balanced),
+        }
+
+    def periods(self, workloads: Iterable[Workload], most: int | None) -> Iterator[Windows]:
+        """What each period has seen last, and what it is valued on: the same window, or with a forecast the next one."""
+        if self.forecast is None:
+            stream = islice(workloads, most)
+        else:
+            stream = islice(workloads, None if most is None else most + 1)
+        before: Workload | None = None
+        for window in stream:
+            self._expect(window)
+            if self.forecast is None:
+                self.past.add(window)
+                yield window, window
+            elif before is not None:
+                self.past.add(before)
+                yield before, window
+            before = window
+
+    def _expect(self, window: Workload) -> None:
+        """Refuse a period with other key groups; make the clusters at the first."""
+        if self.key_groups is None:
+            self.key_groups = window.key_groups
+            self.clusters = {planner.name: Cluster.of(window) for planner in self.planners}
+        elif window.key_groups != self.key_groups:
+            raise InputError(f"a period has {window.key_groups} key groups, the first one had {self.key_groups}")
+
+    def one_period(
+        self, period: int, windows: Windows, stamp: str, done: Sequence[dict[str, Any]], store: Checkpoint | None
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Every method's row, those that are `done` as they are; fewer when it was interrupted."""
+        rows, timing = list(done), []
+        for planner in self.planners[len(rows) :]:
+            began = perf_counter()
+            row = self._adapt(planner, self.clusters[planner.name], period, windows)
+            if row is None:
+                break
+            rows.append(row)
+            timing.append({"period": period, "method": planner.name, "seconds": perf_counter() - began})
+            if store is not None:
+                store.write(period, stamp, rows, {name: c.to_dict() for name, c in self.clusters.items()})
+            if self.watch is not None:
+                self.watch(Progress(row["objective"], row["bound"], f"period {period}, {planner.name}"))
+        return rows, timing
+
+    # One period of one method -----------------------------------------------------------------------------------
+
+    def _adapt(self, planner: Planner, cluster: Cluster, period: int, windows: Windows) -> dict[str, Any] | None:
+        """Algorithm 1, once: plan on what is expected, apply, value on the window that came."""
+        measured, came = windows
+        cluster.terminate_empty()
+        expected = measured if self.forecast is None else self.past.expected()
+        resource = self.balanced.resource(expected)
+        if cluster.start_load is None:
+            at_start = cluster.workload(self.balanced.on(measured, resource))
+            cluster.start_load = self.load_model.total_load(at_start, at_start.current)
+        expected = self.balanced.on(expected, resource)
+        plan, replanned = self._decided(planner, cluster, period, expected, self._seen(planner, expected, resource))
+        if plan is None:
+            return None
+        workload = cluster.workload(expected)
+        if not replanned and self._waits(planner, workload, plan, resource):
+            plan = _Plan(workload.current, None, None, "held", plan.counts)
+        came = self.balanced.on(came, resource).replace(state=measured.state)
+        knew: dict[str, float] = {}
+        if self.forecast is not None and self.regret and plan.fallback != "not due":
+            best = self._plan(planner, cluster.workload(came), period, plan.counts)
+            if best is None:
+                return None
+            knew = self._valued(self._after(planner, deepcopy(cluster), best, period)[0], came)
+        cluster, back = self._after(planner, cluster, plan, period)
+        after, figures = cluster.workload(came), self._valued(cluster, came)
+        row = {
+            "period": period,
+            "method": planner.name,
+            **figures,
+            **_moved(workload, plan.assignment),
+            "oscillations": back,
+            "nodes": after.nodes,
+            "draining": int(after.draining.sum()),
+            "objective": plan.objective,
+            "bound": plan.bound,
+            "fallback": plan.fallback,
+            "replanned": replanned,
+        }
+        if measured.resources:
+            row["resource"] = resource
+        if self.forecast is not None:
+            row |= _prefixed("planned", self._valued(cluster, expected)) | _prefixed("knew", knew)
+        if knew:
+            row["regret"] = figures[planner.adapter.measure] - knew[planner.adapter.measure]
+        return row
+
+    def _seen(self, planner: Planner, expected: Workload, resource: str) -> Workload:
+        """What the method is shown: what is expected, or the windows themselves where its problem counts several."""
+        if planner.rows == 1:
+            return expected
+        return expected.replace(load=[self.balanced.on(w, resource).last_load for w in self.past.sample(planner.rows)])
+
+    def _decided(
+        self, planner: Planner, cluster: Cluster, period: int, expected: Workload, seen: Workload
+    ) -> tuple[_Plan | None, bool]:
+        """The plan, made anew where the scaling rule changes the cluster; and whether it was."""
+        workload = cluster.workload(seen)
+        kept, recuts = int(workload.kept.sum()), planner.adapter.recuts
+        if (period + 1) % planner.every:
+            return _Plan(workload.current, None, None, "not due", (kept,)), False
+        known = self.scaling.known(period) if recuts and isinstance(self.scaling, NodeCounts) else ()
+        plan = self._plan(planner, workload, period, known or (kept,))
+        if plan is None or self.scaling is None or known:
+            return plan, bool(known) and known[0] != kept
+        then, place = cluster.workload(expected), plan.assignment
+        if recuts:  # the plan may name new nodes
+            then = self._after(planner, deepcopy(cluster), plan, period)[0].workload(expected)
+            place = then.current
+        decision: Scaling = self.scaling(Planned(then, place, self.load_model.node_loads(then, place), period))
+        if not decision:
+            return plan, False
+        if not recuts:
+            cluster.scale(decision)
+        counts = (max(1, kept + decision.add - len(decision.drain)),)
+        return self._plan(planner, cluster.workload(seen), period, counts), True
+
+    def _plan(self, planner: Planner, workload: Workload, period: int, counts: tuple[int, ...]) -> _Plan | None:
+        """The method's plan; else what the formulation falls back on; None when it was interrupted."""
+        seed, adapter = self.seed + period, planner.adapter
+        posed, note = adapter.pose(planner, workload, self.load_model, counts)
+        if adapter.recuts:
+            counts = (adapter.nodes_after(posed, counts), *counts[1:])
+        stays = planner.from_current and not adapter.recuts and not posed.violations(workload.current)
+        start = workload.current if stays else None
+        found = solve(posed, planner.method, seed=seed, time_limit=self.time_limit, start=start, **planner.settings)
+        if found.termination == "interrupted":
+            return None
+        if found.assignment is not None:
+            read = adapter.read(posed, found.assignment, counts)
+            return _Plan(read, found.objective, found.bound, note, counts)
+        if adapter.rescue == "offered" and found.offered is not None:
+            return _Plan(found.offered, None, found.bound, "offered", counts)
+        if adapter.rescue != "balance" or not planner.balance_first:
+            return _Plan(workload.current, None, found.bound, "stay", counts)
+        return self._rebalanced(planner, workload, seed, _Plan(workload.current, None, found.bound, "stay", counts))
+
+    def _rebalanced(self, planner: Planner, workload: Workload, seed: int, stay: _Plan) -> _Plan | None:
+        """Key-group allocation's plan; else to stay; None when it was interrupted."""
+        posed = planner.balancing(workload, self.load_model)
+        budget = Budget(self.time_limit)
+        with interruptible(budget.interrupt):
+            balanced = allocate(posed, budget, seed, BALANCING_ROUNDS, 1e-3 * posed.scale)
+        if budget.interrupted:
+            return None
+        if balanced is None or posed.violations(balanced):
+            return stay
+        return _Plan(balanced, None, stay.bound, "balance", stay.counts)
+
+    def _after(self, planner: Planner, cluster: Cluster, plan: _Plan, period: int) -> tuple[Cluster, int]:
+        """The cluster when a plan is applied, and how many of its moves go straight back."""
+        if planner.adapter.recuts and plan.fallback not in ("not due", "held", "stay"):
+            return cluster, cluster.recut(plan.assignment, plan.counts[0], period, self.memory)
+        return cluster, cluster.apply(plan.assignment, period, self.memory)
+
+    def _valued(self, cluster: Cluster, window: Workload) -> dict[str, float]:
+        """What the cluster's assignment is worth on a window."""
+        return figures_of(self.load_model, cluster.workload(window), cluster.start_load, cluster.first_place)
+
+    def _waits(self, planner: Planner, workload: Workload, plan: _Plan, resource: str) -> bool:
+        """Whether a plan is not worth its state: see `Patience`. What drains, or mends a broken limit, is always worth it."""
+        moved = metrics.moved(workload, plan.assignment)
+        adapter = planner.adapter
+        if not self.patience or not moved.any() or workload.draining[workload.current[moved]].any():
+            return False
+        if plan.assignment.max() >= workload.nodes:
+            return False
+        if adapter.limits_first:
+            posed, _ = adapter.pose(planner, workload, self.load_model, plan.counts)
+            if posed.violations(workload.current):
+                return False
+        staying = going = 0.0
+        for ahead in range(1, self.patience.horizon + 1):
+            window = workload if self.forecast is None else self._ahead(workload, resource, ahead)
+            staying += self._measure(planner, window)
+            going += self._measure(planner, window.replace(current=plan.assignment))
+        return self.patience.waits(staying, going, float(workload.state[moved].sum()))
+
+    def _ahead(self, workload: Workload, resource: str, ahead: int) -> Workload:
+        """The workload with what is expected so many windows ahead."""
+        window = self.balanced.on(self.past.expected(ahead), resource)
+        return workload.replace(load=window.last_load, traffic=window.traffic)
+
+    def _measure(self, planner: Planner, workload: Workload) -> float:
+        return figures_of(self.load_model, workload, None, workload.current)[planner.adapter.measure]
+
+
+def _moved(workload: Workload, assignment: IntArray) -> dict[str, float]:
+    return {
+        "migrations": metrics.migrations(workload, assignment),
+        "state_moved": metrics.state_moved(workload, assignment),
+    }
+
+
+def _prefixed(prefix: str, figures: dict[str, float]) -> dict[str, float]:
+    return {f"{prefix}_{name}": figures[name] for name in PROMISED if name in figures}

@@ -1,0 +1,35 @@
+"""Runs that outlive their limit: who waits for them, and with what the process ends."""
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import ctypes, sys
+from keyshift.models import Budget
+from keyshift.models.answer import LimitReached
+from keyshift.solvers import threads
+
+threads.LAST_SECONDS = 0.2
+try:
+    threads.until_limit(Budget(0.05), ctypes.CDLL(None).sleep, 60, grace=0.05)
+except LimitReached:
+    print("left")
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "code"), [("", 0), ("raise ValueError", 1), ("threads.exit_code = 3; sys.exit(3)", 3)]
+)
+def test_a_run_that_never_comes_back_does_not_keep_the_process(last, code):
+    ended = subprocess.run([sys.executable, "-c", SCRIPT + last], capture_output=True, text=True, timeout=50)
+    assert (ended.returncode, ended.stdout) == (code, "left\n")
+    assert ended.stderr.count("ValueError") == int(code == 1)
+
+
+def test_a_run_that_comes_back_is_waited_for():
+    script = SCRIPT.replace("threads.LAST_SECONDS = 0.2", "sleep = ctypes.CDLL(None).sleep")
+    script = script.replace("ctypes.CDLL(None).sleep, 60", 'lambda: (sleep(1), print("back"))')
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50)
+    assert (ended.returncode, ended.stdout) == (0, "left\nback\n")
