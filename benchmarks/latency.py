@@ -148,25 +148,25 @@ def nasir(page: Page) -> None:
     for scheme in schemes:
         for delay in (0.1, 0.2, 0.4, 0.6, 0.8, 1.0):
             full, calm = deployed(scheme, 12_500, delay, queue=100), deployed(scheme, 0.9e3 / delay / hottest, delay)
-            rows.append({"scheme": scheme, "delay, ms": delay, "throughput": full.throughput, **ms(calm)})
+            rows.append({"scheme": scheme, "delay": delay, "throughput": full.throughput, **ms(calm)})
     frame = pd.DataFrame(rows)
     page.keep(frame, "nasir")
-    page.say(f"Hashing's hottest worker has {100 * hottest:.1f} % of the messages. Throughput, messages a second, by delay; then mean latency, ms:")  # fmt: skip
+    page.say(f"Hashing's hottest worker has {100 * hottest:.1f} % of the messages. Throughput, messages a second, by delay in ms; then mean latency, ms:")  # fmt: skip
     for values in ("throughput", "mean, ms"):
-        page.table(frame.pivot(index="scheme", columns="delay, ms", values=values))
+        page.table(frame.pivot(index="scheme", columns="delay", values=values))
     rows = []
     for scheme in schemes:
         for period in (10, 30, 60):
             second = None if scheme == "hash" else ks.Aggregation(period, flush=1e-4, merge=5e-5, nodes=2)
             found = deployed(scheme, 25_000, 0.4, queue=100, aggregation=second)
-            rows.append({"scheme": scheme, "period, s": period, "throughput": found.throughput,
+            rows.append({"scheme": scheme, "period": period, "throughput": found.throughput,
                          "counters a period": found.counters / np.ceil(found.drained / period)})  # fmt: skip
     second = page.table(rows, "nasir_aggregation")
     page.draw("nasir", "As Figure 10 of [Nasir2015], simulated.",
-              {"frame": frame, "x": "delay, ms", "y": "throughput", "by": "scheme", "title": "(a) the delay", "ylim": (0, None)},
-              {"frame": second, "x": "period, s", "y": "throughput", "by": "scheme", "title": "(b) the aggregation period", "ylim": (0, None)},
-              {"frame": frame[frame["delay, ms"] == 1.0].reset_index(), "x": "scheme", "y": "mean, ms", "title": "Table III: 90 % of hashing's capacity",
-               "style": {"linestyle": ""}, "ylim": (0, None)}, size=(4.2, 3.4))  # fmt: skip
+              {"frame": frame, "x": "delay", "xlabel": "delay, ms", "y": "throughput", "by": "scheme", "title": "(a) the delay", "ylim": (0, None)},
+              {"frame": second, "x": "period", "xlabel": "period, s", "y": "throughput", "by": "scheme", "title": "(b) the aggregation period", "ylim": (0, None)},
+              {"frame": frame, "x": "delay", "xlabel": "delay, ms", "y": "mean, ms", "by": "scheme", "title": "Table III: 90 % of hashing's capacity", "ylim": (0, None)},
+              size=(4.2, 3.4))  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -71,7 +71,6 @@ def fluctuation(page: Page) -> pd.DataFrame:
                         "merged, ms": 1e3 * calm.merged_mean,
                     }
                 )
-    page.keep(rows, "fang_f_streams")
     return page.table(pd.DataFrame(rows).groupby(["f", "method"], sort=False).mean(), "fang_f")
 
 
@@ -91,12 +90,12 @@ def fang(page: Page) -> None:
         made = followed("mixed", stream := ZipfStream(nodes=NODES, seed=1), count, 0.08, after, INTERVAL)
         rows.append(
             {
-                "reaction, s": after,
+                "reaction": after,
                 "throughput": routed("mixed", stream, made).throughput,
                 **ms(routed("mixed", stream, made, 0.8, None)),
             }
         )
-    page.say("Mixed at f = 1, one stream, by how long the controller takes to react:")
+    page.say("Mixed at f = 1, one stream, by how long the controller takes to react, in seconds:")
     page.table(rows, "fang_reaction")
     try:
         words = np.sort(read_counts(data_file("count_1w.txt"))[1])[::-1][2_000:182_000]
