@@ -2,9 +2,10 @@
 
     python benchmarks/latency.py [--quick] [--only PART ...] --out DIR
 
-All of this page is a simulation (`ks.simulate`), and none of it a measurement: it knows queues, held key groups and transfers of state, and
-nothing of a cluster's network, threads or garbage collector. Tuples come at random (Poisson) and take their time exactly, unless said
-otherwise. Nodes serve 1,000 tuples a second. What the papers do not give is called ours.
+All of this page is a simulation (`ks.simulate`), and none of it a measurement: it knows queues, held key groups and transfers
+of state, and nothing of a cluster's network, threads or garbage collector. Tuples come at random (Poisson) and take their
+time exactly, unless said otherwise. Nodes serve 1,000 tuples a second. What the papers do not give is called ours. What they
+print beside it, and why the two differ, is in [The papers, figure by figure](../papers.md).
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ METHODS = ("elb", "clb-moment", "uhlb", "pkg", BEST, "clb")
 def theory(page: Page) -> None:
     """What queueing theory says, and how fast the simulator is.
 
-    One node, Poisson arrivals: the mean time in the system, in service times, over four runs of ten million tuples each, and its standard
-    error. *s*: of processor time, the least of the runs, compiled, drawing the tuples included, on one core of a machine shared with other work. Then a server that
-    stands still for two seconds (D), even arrivals.
+    One node, Poisson arrivals: the mean time in the system, in service times, over four runs of ten million tuples each,
+    and its standard error. *s*: of processor time, the least of the runs, compiled, drawing the tuples included, on one core of
+    a machine shared with other work. Then a server that stands still for two seconds (D), even arrivals.
     """
     rows, tuples = [], 1e6 if page.quick else 1e7
     for rho, (queue, service, factor) in product(
@@ -64,9 +65,10 @@ def theory(page: Page) -> None:
 def guo(page: Page) -> None:
     """[Guo2018], Table 2, Figures 5 and 6: rebalancing every minute.
 
-    Words, one node more at a time; every node that sends or receives state stands still until it has, and tuples are buffered. CLB
-    and the best found rebalance every third window, the others in each. Figure 5: the mean latency on one node over that on n; 80 % of what the nodes can serve
-    comes. Figure 6: 100 % comes, the source stops where 1,000 tuples are at a node. The state is a tenth of a window's tuples, as in the paper.
+    Words, one node more at a time; every node that sends or receives state stands still until it has, and tuples are
+    buffered. CLB and the best found rebalance every third window, the others in each. Figure 5: the mean latency on one node
+    over that on n; 80 % of what the nodes can serve comes (CLB as printed is not drawn: its queues grow without end). Figure
+    6: 100 % comes, the source stops where 1,000 tuples are at a node. The state is a tenth of a window's tuples, as in the paper.
     """
     rows, windows = [], 4 if page.quick else 10
     for nodes in (1, 4) if page.quick else (1, 2, 3, 4, 6, 8, 10, 12, 15):
@@ -100,8 +102,9 @@ def guo(page: Page) -> None:
 def madsen(page: Page) -> None:
     """[Madsen2016], Figure 9: what migrations cost in latency.
 
-    Real Job 1 on Wikipedia's edits, 20 nodes at 70 % of their capacity in the mean, periods of five minutes, 2.5 s a key group as in the paper; as a fluid. The
-    program sees a period and places the next one. *paused*: seconds that key groups were held, summed, a period.
+    Real Job 1 on Wikipedia's edits, 20 nodes at 70 % of their capacity in the mean, periods of five minutes, 2.5 s a key
+    group as in the paper; as a fluid. The program sees a period and places the next one. *paused*: seconds that key groups were
+    held, summed, a period.
     """
     periods, rows, over_time = 4 if page.quick else 12, [], []
     try:
@@ -131,9 +134,10 @@ def madsen(page: Page) -> None:
 def nasir(page: Page) -> None:
     """[Nasir2015], Figure 10 and Table III: hashing, PKG and shuffling.
 
-    A Zipf stream with WP's first key (9.32 %), 8 sources; 10 workers for hashing, 8 and 2 aggregators for the others, as in the paper. A message takes the worker the
-    delay. Ours: the sources send 12,500 messages a second and stop where 100 are at a worker. Table III: 90 % of what hashing can
-    serve, endless queues. Aggregation: delay 0.4 ms, sources without limit; a counter takes a worker 0.1 ms and an aggregator 0.05 ms.
+    A Zipf stream with WP's first key (9.32 %), 8 sources; 10 workers for hashing, 8 and 2 aggregators for the others, as in
+    the paper. A message takes the worker the delay. Ours: the sources send 12,500 messages a second and stop where 100 are at
+    a worker. Table III: 90 % of what hashing can serve, endless queues. Aggregation: delay 0.4 ms, sources without limit; a
+    counter takes a worker 0.1 ms and an aggregator 0.05 ms.
     """
     keys = with_head(np.random.default_rng(10), 200_000 if page.quick else 4_000_000, HEADS["WP"])
     schemes = {"hash": 10, "pkg": 8, "shuffle": 8}

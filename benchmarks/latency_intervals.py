@@ -20,8 +20,9 @@ from keyshift.solvers.intervals.schedule import schedule
 def ding(page: Page) -> None:
     """[Ding2015], Figure 11: ten workers become eight in the seventh minute.
 
-    64 tasks of words; SSM moves tasks live, at once or in phases of at most one task a link; Storm stops all workers, writes all state to a file server
-    and reads it again. Eight workers are at 80 % of their capacity; ours: state worth 120 s of tuples, 10,000 tuples of it a second and node.
+    64 tasks of words; SSM moves tasks live, at once or in phases of at most one task a link; Storm stops all workers, writes
+    all state to a file server and reads it again. Eight workers are at 80 % of their capacity; ours: state worth 120 s of
+    tuples, 10,000 tuples of it a second and node.
     """
     load, state = intervals.balanced(64)
     w, rows, table = intervals.workload(load, state, 10), [], []
@@ -57,8 +58,9 @@ def ding(page: Page) -> None:
 def ding_windows(page: Page) -> None:
     """[Ding2015], Figure 16: response time in the two minutes after a migration, by window size.
 
-    The real changes of flights, 8 to 16 workers, loads of words (see *Interval migration*), tau = 0.2; at n workers as much comes as n can serve to 80 %. The
-    state is what comes in a window, moved live and at once; 10,000 tuples of it a second and node. Fluid: what waits, waits for state.
+    The hundred real changes of flights in December, 8 to 16 workers, loads of words (see *Interval migration*), tau = 0.2; at
+    n workers as much comes as n can serve to 80 %. The state is what comes in a window, moved live and at once; 10,000 tuples
+    of it a second and node. Fluid: what waits, waits for state, or for a worker that gets more than it can serve. Milliseconds.
     """
     first, counts = intervals.start(page)
     counts, load = counts[: 5 if page.quick else 100], first.last_load
