@@ -528,7 +528,21 @@ class BalanceCase(PlacedCase):
     def refute(self, target, proof):
         if target is None:
             return need(self.free < 0, "the draining nodes can be emptied")
-        need(self.semidefinite(proof) / self.left * self.units[0] ** 2 >= target, "the factor proves less")
+        bound = self.by_windows() if proof["kind"] == "windows" else self.semidefinite(proof)
+        need(bound / self.left * self.units[0] ** 2 >= target, "the proof is of less")
+
+    def by_windows(self):
+        """Window by window: the fullest nodes cannot carry less than the largest key groups do, and the rest is levelled."""
+        n, total = self.left, Fraction(0)
+        for row in self.loads:
+            large, left = sorted(row, reverse=True), Fraction(sum(row))
+            pigeons = max(sum(large[g * n - r] for r in range(g + 1)) for g in range((len(large) - 1) // n + 1))
+            top = [max(t, pigeons, left / n) for t in sums((large + [0] * n)[:n])[1:]]
+            mean, taken = left / n, Fraction(0)
+            for j in range(n):
+                load = max(max((top[i] - taken) / (i - j + 1) for i in range(j, n)), (left - taken) / (n - j))
+                taken, total = taken + load, total + (load - mean) ** 2
+        return total
 
     def semidefinite(self, proof):
         """Let X[k, l] be 1 - 1/n if k and l share a node, else -1/n: a matrix without negative eigenvalues.
@@ -554,7 +568,7 @@ class BalanceCase(PlacedCase):
             for a, b, sign in ((i, j, 1), (i, k, 1), (j, k, -1)):
                 rest[max(a, b)][min(a, b)] += sign * price * unit / 2
             bound -= price * unit * shared
-        price, held = whole(proof["price"], "price") * unit, 0
+        price, held = number(proof["price"], "price") * unit, 0
         for k, (s, q) in enumerate(zip(self.state, self.current)):
             if q in place:
                 rest[place[q]][k] -= price * s / 2
