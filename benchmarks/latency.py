@@ -156,8 +156,8 @@ def nasir(page: Page) -> None:
     frame = pd.DataFrame(rows)
     page.keep(frame, "nasir")
     page.say(f"Hashing's hottest worker has {100 * hottest:.1f} % of the messages. Throughput, messages a second, by delay in ms; then mean latency, ms:")  # fmt: skip
-    for values in ("throughput", "mean, ms"):
-        page.table(frame.pivot(index="scheme", columns="delay", values=values))
+    for values, digits in (("throughput", 0), ("mean, ms", 2)):
+        page.table(frame.pivot(index="scheme", columns="delay", values=values).map(f"{{:.{digits}f}}".format))
     rows = []
     for scheme in schemes:
         for period in (10, 30, 60):
