@@ -124,7 +124,7 @@ def madsen(page: Page) -> None:
                             migration=ks.Migration(seconds=2.5))  # fmt: skip
         label = "none" if most == 0 else str(most or "all")
         over_time += [{"limit": label, "period": t + 1, "paused, s": 2.5 * count} for t, count in enumerate(moved)]
-        rows.append({"migrations a period": label, "moved": np.mean(moved), "paused, s a period": found.paused / (periods - 1),
+        rows.append({"limit": label, "moved a period": np.mean(moved), "paused, s a period": found.paused / (periods - 1),
                      "share of their time, %": 100 * found.paused / (periods - 1) / load.shape[1] / 300, **ms(found)})  # fmt: skip
     page.table(rows, "madsen")
     page.draw("madsen", "As Figure 9 of [Madsen2016], simulated: time that key groups are held, summed.",
