@@ -80,7 +80,7 @@ def solve_milp(
         For HiGHS. More than one may return another of several optima from run to run.
     search_steps, bound_steps : int, optional
         How long stages 1 and 2 may take, in steps: a number of steps repeats itself, a number of seconds does not.
-        None grows with the instance, to 400,000 and 1,500.
+        None grows with the instance, to 1,500,000 and 1,500.
     finish : bool, default True
         Go on to stage 4. Without it the method is a fast heuristic with a bound.
     """
@@ -115,7 +115,7 @@ def _staged(
     """Stages 1 to 4."""
     search_steps, bound_steps = steps
     size = data.key_groups * data.nodes
-    search_steps = min(400_000, 500 * size) if search_steps is None else search_steps
+    search_steps = min(1_500_000, 1_000 * size) if search_steps is None else search_steps
     bound_steps = min(1500, 50 + 5 * data.key_groups) if bound_steps is None else bound_steps
     lagrangian = LagrangianBound(data)
     best, bound = start, _objective_bound(problem, most_by_structure(data, budget))
