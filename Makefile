@@ -7,9 +7,9 @@ READY := $(VENV)/.ready
 COUNT ?= 1000
 SEED ?= 0
 
-BENCHMARKS ?= albic_step_four allocation collocation collocation_priorities intervals key_splitting key_splitting_speed limits mclb mixed_routing papers plans prices spark_keys spark_stats
+BENCHMARKS ?= albic_step_four allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
-.PHONY: setup demo test slow hostile lint docs notebooks bench best-known flink surface clean java
+.PHONY: setup demo test slow hostile lint docs notebooks bench best-known verify certificates flink surface clean java
 
 setup: $(READY) java
 
@@ -61,6 +61,14 @@ bench: setup
 # Draw every instance of the table of best known answers, check every answer, hold every bound against it.
 best-known: setup
 	$(BIN)/python benchmarks/best_known.py --check
+
+# Check the certificates of the best known answers by verify.py alone.
+verify: setup
+	$(BIN)/python benchmarks/best_known_certificates.py --check
+
+# verify.py against brute force on a thousand tiny instances of every problem, and under every Python from 3.11 that is there.
+certificates: setup
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "slow or not slow" tests/interface/test_certificates.py -k "brute_force or every_python"
 
 # A real Flink, in an environment of its own: keys, records, delays, state. Some 20 minutes; it needs a JDK, for javac.
 FLINK := benchmarks/flink/.venv

@@ -31,6 +31,7 @@ OF_THE_MEAN = "albic, as printed, limits in percent of the mean"
 PLANNERS = {
     "albic": {"integrated": True}, PRINTED: {"settings": {"anticipate": False}},
     SELECTIVE: {"settings": {"score_factor": 20.0}, "integrated": True}, OF_THE_MEAN: {"settings": {"anticipate": False}},
+    "local-search": {"integrated": True},
     "exact": {"settings": FAST, "integrated": True, "from_current": True},
 }  # fmt: skip
 SHOWN = ["collocation_factor", "load_distance", "load_index", "load_index_same_input", "migrations", "oscillations"]
@@ -97,12 +98,12 @@ def job2(page: Page) -> None:
 
     A period for each day of the last seven days' flights; 20 nodes, 200 key groups, 10 migrations; nothing is collocated at the start.
     """
-    real_job(page, 2, 150, ("albic", PRINTED, "cola", "exact"))
+    real_job(page, 2, 150, ("albic", PRINTED, "cola", "local-search", "exact"))
 
 
 def job3(page: Page) -> None:
     """Real Job 3 (figure 13)."""
-    real_job(page, 3, 150, ("albic", SELECTIVE, PRINTED, "cola"))
+    real_job(page, 3, 150, ("albic", SELECTIVE, PRINTED, "cola", "local-search"))
 
 
 def job4(page: Page) -> None:
@@ -116,7 +117,7 @@ def job4(page: Page) -> None:
         after = ks.CollocatedAllocation(model.measured(first.replace(current=chosen))).metrics(chosen)
         rows.append({"method": f"cola, random start {seed + 1}", "periods": 1, "collocation_end": after["collocation_factor"],
                      "load_distance_mean": after["load_distance"], "migrations": int((chosen != place).sum())})  # fmt: skip
-    real_job(page, 4, 350, ("albic", SELECTIVE), pd.DataFrame(rows))
+    real_job(page, 4, 350, ("albic", SELECTIVE, "local-search"), pd.DataFrame(rows))
 
 
 def busy(page: Page) -> None:

@@ -25,6 +25,12 @@ MOST_SEED = 2**31 - 1
 """The largest seed that all solvers take."""
 
 
+WORD = "solver's word"
+"""What `details["proof"]` says of a bound that nothing vouches for but the code that found it; see `ks.certify`."""
+LIMITS = "limits that conflict"
+"""What it says where the arithmetic of the limits alone shows that nothing is feasible."""
+
+
 def solve(
     problem: Problem,
     method: str | None = None,
@@ -79,11 +85,15 @@ def answered(
     problem: Problem, method: Method, budget: Budget, seed: int, start: np.ndarray | None, options: dict[str, Any]
 ) -> Solution:
     """Run a method within a budget that has just begun, and check its answer."""
-    if conflicts := problem.conflicts():
+    conflicts = problem.conflicts()
+    if conflicts:
         answer = Answer(None, termination="infeasible", message="; ".join(conflicts[:3]))
     else:
         answer = _run(problem, method, budget, seed, start, options)
-    return Solution.of(problem, method.name, answer, budget.elapsed)
+    solution = Solution.of(problem, method.name, answer, budget.elapsed)
+    if solution.bound or solution.status == "infeasible":
+        solution.details["proof"] = LIMITS if conflicts else WORD
+    return solution
 
 
 def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> None:

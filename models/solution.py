@@ -139,7 +139,7 @@ class Solution:
                 problem, method, "none", answer.termination, None, None, answer.bound, seconds,
                 message=answer.message, details=answer.details,
             )  # fmt: skip
-        assignment = problem.canonical(answer.assignment)
+        assignment = frozen(problem.canonical(answer.assignment))
         report = problem.check(assignment)
         if not report.feasible and start is not None:
             assignment, report = start, problem.check(start)

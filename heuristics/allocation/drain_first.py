@@ -32,11 +32,11 @@ def drain_first(
     Source: [Madsen2016], section 5.1, "a non-integrated approach, which first performs scale-in as an independent process
     and then tries to move the key groups from the to-be-removed nodes to the other nodes evenly".
     """
-    w, state = problem.workload, Moves(problem)
+    w, state = problem.workload, Moves(problem.averaged())
     kept = np.flatnonzero(w.kept)
     leaving = np.flatnonzero(w.draining[w.current])
     drained = 0
-    for k in leaving[np.lexsort((leaving, -w.last_load[leaving]))]:
+    for k in leaving[np.lexsort((leaving, -state.workload.last_load[leaving]))]:
         for target in kept[np.argsort(state.relative[kept], kind="stable")]:
             if state.allowed(int(k), int(target)):
                 state.move(int(k), int(target))

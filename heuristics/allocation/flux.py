@@ -39,9 +39,10 @@ def flux(
     Notes
     -----
     Source: [Madsen2016], section 2.2, after [Shah2003]. Departures: a draining node may only give; a
-    move that would break the migration limit or a capacity is passed over for the next smaller key group.
+    move that would break the migration limit or a capacity is passed over for the next smaller key group. Over several
+    windows it balances their mean load.
     """
-    state = Moves(problem)
+    state = Moves(problem.averaged())
     done = 0
     while (rounds is None or done < rounds) and not budget.expired and _one_round(state):
         done += 1

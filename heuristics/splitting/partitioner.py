@@ -15,7 +15,7 @@ from keyshift.models.guards import non_negative, whole
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.key_index import KeyIndex, sealed
 from keyshift.models.splitting.outcome import grown
-from keyshift.models.splitting.problem import read_speeds
+from keyshift.models.splitting.speeds import read_speeds
 from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import FloatArray, IntArray
 

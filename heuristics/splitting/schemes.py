@@ -9,7 +9,7 @@ import numpy as np
 from keyshift.heuristics.splitting.partitioner import Estimate, Partitioner, Scheme
 from keyshift.heuristics.splitting.scheme_kernels import offline_order
 from keyshift.models import Answer, Budget
-from keyshift.models.guards import whole
+from keyshift.models.guards import frozen, whole
 from keyshift.models.ranges import Count, NonNegative, Positive
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.hashing import candidates
@@ -225,7 +225,15 @@ def _partitioned(
             return Answer(None, termination=budget.why, message=why)
         by = None if problem.source_keys is None else problem.source_keys[where]
         partitioner.feed(keys, weights, by, out=assignment[where])
+    if not problem.one_place and _keeps_to(problem, scheme, choices):
+        return Answer(frozen(assignment))
     return _kept_or_relaxed(problem, assignment)
+
+
+def _keeps_to(problem: KeySplitting, scheme: Scheme, choices: int | None) -> bool:
+    """Whether a scheme cannot but keep to the candidates, so that one look at every message is saved."""
+    used = {"hash": 1, "pkg": 2, "greedy-d": choices}.get(scheme)
+    return used is not None and (problem.choices is None or used <= problem.choices)
 
 
 def _offline(problem: KeySplitting, budget: Budget, within: bool) -> Answer:

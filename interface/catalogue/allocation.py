@@ -13,14 +13,14 @@ FORMULATION = Formulation(
         Statement(
             kind="pyomo",
             language="pyomo",
-            code="keyshift.models.allocation.pyomo_model:AllocationPyomo",
+            code="keyshift.models.allocation.windows_pyomo:AllocationWindowsPyomo",
             summary="x[k,n]: key group k runs on node n; d, the load distance.",
             source="KeyGroupAllocation, (1)-(7); [Madsen2016], sec. 4.3.1",
         ),
         Statement(
             kind="cp-sat",
             language="cp-sat",
-            code="keyshift.models.allocation.cpsat_model:AllocationCpSat",
+            code="keyshift.models.allocation.windows_cpsat:AllocationWindowsCpSat",
             summary="The same in whole numbers, widened where they round.",
             source="KeyGroupAllocation, (1)-(7); [Madsen2016], sec. 4.3.1",
         ),

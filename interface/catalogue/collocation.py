@@ -83,6 +83,15 @@ FORMULATION = Formulation(
             warm_up="keyshift.solvers.collocation.warm_up:compile_kernels",
         ),
         Method(
+            name="local-search",
+            kind="heuristic",
+            source="keyshift: joins, moves, swaps and returns, annealed from ALBIC's answer",
+            guarantee="none",
+            code="keyshift.solvers.collocation.local_search:local_search",
+            warm_up="keyshift.solvers.collocation.warm_up:compile_kernels",
+            warm_start=("albic",),
+        ),
+        Method(
             name="albic",
             kind="heuristic",
             source="[Madsen2016], Algorithm 2",

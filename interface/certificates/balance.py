@@ -15,7 +15,7 @@ from keyshift.models import Budget, Solution
 from keyshift.models.mclb import MCLB
 from keyshift.models.mclb.problem import Core
 from keyshift.models.workload import FloatArray
-from keyshift.solvers.mclb.sdp import semidefinite_multipliers
+from keyshift.solvers.mclb.sdp import SemidefiniteDual, semidefinite_multipliers
 
 BITS = 30
 """Entries of the factor are rounded to so many bits of the largest."""
@@ -26,27 +26,31 @@ LEAST = 1e-9
 
 
 def prove_balance(problem: MCLB, case: Any, solution: Solution, value: Fraction | None, deadline: float) -> Proven:
-    """The semidefinite bound, rounded."""
+    """The better of the bound by windows and the semidefinite one, rounded."""
     if value is None:
         return Proven(None, {"kind": "forced"})
-    core = problem.core
-    if core.nodes == 1 or core.load.shape[0] + core.nodes > LARGEST:
-        return Proven(Fraction(0), {"kind": "none"})
-    proof = _factored(core, case, value, deadline)
-    bound = case.semidefinite(proof) / case.left * case.units[0] ** 2
-    return Proven(max(Fraction(0), min(value, bound)), proof)
-
-
-def _factored(core: Core, case: Any, value: Fraction, deadline: float) -> dict[str, Any]:
-    """The positive part of the dual matrix as a product of a lower triangle with itself, in whole numbers."""
+    core, unit = problem.core, case.units[0] ** 2 / case.left
+    best = Proven(min(value, case.by_windows() * unit), {"kind": "windows"})
+    if core.nodes == 1 or core.load.shape[0] + core.nodes > LARGEST or best.bound == value:
+        return best
     seconds = max(2.0, deadline - time.monotonic())
     dual = semidefinite_multipliers(core, Budget(seconds), reference=float(value) * core.nodes)
+    for shifted in (True, False):
+        proof = _factored(core, case, dual, shifted)
+        bound = case.semidefinite(proof) * unit
+        if bound > (best.bound or 0):
+            best = Proven(min(value, bound), proof)
+    return best
+
+
+def _factored(core: Core, case: Any, dual: SemidefiniteDual, shifted: bool) -> dict[str, Any]:
+    """The dual matrix without its negative eigenvalues as a product of a lower triangle with itself, in whole numbers."""
     scale = dual.unit / float(case.units[0]) ** 2  # to whole units of load, squared
-    factor = _lower_factor(dual.matrix(dual.v) * scale)
+    factor = _lower_factor(dual.matrix(dual.v) * scale, shifted)
     step = 2.0 ** (math.frexp(float(np.abs(factor).max()) or 1.0)[1] - BITS)
     per = scale / step**2
     _, _, of_budget, of_triangle = dual.split(dual.v)
-    price = max(0, round(float(of_budget) * per * float(case.unit) / _mean_state(core))) if dual.held.size else 0
+    price = max(0.0, float(of_budget) * per * float(case.unit) / _mean_state(core)) if dual.held.size else 0.0
     triangles = [
         [int(i), int(j), int(k), x]
         for (i, j, k), y in zip(dual.triangles, of_triangle, strict=True)
@@ -54,14 +58,18 @@ def _factored(core: Core, case: Any, value: Fraction, deadline: float) -> dict[s
     ]
     rows = [[round(float(x) / step) for x in row[: k + 1]] for k, row in enumerate(factor)]
     return {
-        "kind": "semidefinite", "anchors": [int(core.names[a]) for a in dual.anchors], "price": price, "triangles": triangles,
-        "unit": text(Fraction(step) ** 2), "factor": rows,
+        "kind": "semidefinite", "anchors": [int(core.names[a]) for a in dual.anchors], "price": text(price),
+        "triangles": triangles, "unit": text(Fraction(step) ** 2), "factor": rows,
     }  # fmt: skip
 
 
-def _lower_factor(matrix: FloatArray) -> FloatArray:
-    """A lower triangle whose product with its transpose is the matrix, its negative eigenvalues put up to 0."""
+def _lower_factor(matrix: FloatArray, shifted: bool) -> FloatArray:
+    """A lower triangle; its product with itself is the matrix, all eigenvalues raised alike, or the negative ones put to 0.
+
+    What is added is worth little on the diagonal, while anywhere else it counts at its worst.
+    """
     values, vectors = np.linalg.eigh(matrix)
+    values = values - min(values[0], 0.0) if shifted else np.maximum(values, 0.0)
     upper = np.linalg.qr((vectors * np.sqrt(np.maximum(values, 0.0))).T)[1]
     return np.asarray(upper).T
 

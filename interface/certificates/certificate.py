@@ -18,9 +18,8 @@ from keyshift.models import InputError, Solution
 from keyshift.models.files.writing import write_text
 from keyshift.models.guards import real
 from keyshift.models.priorities import Prioritised
-
-WORD = "solver's word"
-"""What is said of a bound that rests on a solver's log alone."""
+from keyshift.models.windows import OverWindows
+from keyshift.solving import WORD
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,8 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
     """Put a solution's instance, assignment, claim and proof into one file that `verify.py` checks without keyshift.
 
     The proof is looked for anew from what is claimed: prices and branches, a price on intervals, tables of values, a matrix
-    without negative eigenvalues. What is found within `seconds` is checked here by `verify.py` itself.
+    without negative eigenvalues. What is found within `seconds` is checked here by `verify.py` itself, and
+    ``solution.details["proof"]`` says from then on what proves the bound.
 
     Parameters
     ----------
@@ -98,6 +98,8 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
         raise InputError(f"there is nothing to certify: {solution!r}")
     if isinstance(problem, Prioritised) and problem.stages[0] != problem.own_measure:
         raise InputError(f"certificates are about {problem.own_measure}, this problem puts {problem.stages[0]} first")
+    if isinstance(problem, OverWindows) and problem.several:
+        raise InputError("certificates are about one window of loads, this problem is about several")
     instance = instance_of(problem)
     case: Any = verify.CASES[problem.name](instance)
     assignment = None if solution.assignment is None else assignment_of(problem, solution.assignment)
@@ -136,6 +138,8 @@ def _checked(
     elif value is not None and not complete(solution, value, found.bound):
         word = f"{WORD}: no assignment has less than {solution.bound:.9g}"
     record["solvers_word"] = word
+    kind = f"certificate ({found.proof['kind']})" if found.proof else ""
+    solution.details["proof"] = kind if word is None else f"{kind}; {word}" if found.bound else word
     if value is None and found.proof is None:
         return _saved(Certificate(record, "nothing", None, None, None, False), path)
     said = verify.verified(record)

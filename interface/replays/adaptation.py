@@ -13,7 +13,7 @@ from keyshift.models.bottleneck import OWN, Balanced
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.guards import real, whole
 from keyshift.replays.checkpoint import Checkpoint, fingerprints
-from keyshift.replays.forecasting import Forecast, LoadForecast
+from keyshift.replays.forecasting import MOST_WINDOWS, Forecast, LoadForecast
 from keyshift.replays.key_streams import KeyStreams, replay_keys, streams_of_keys
 from keyshift.replays.loop import Loop, Patience
 from keyshift.replays.planner import DEFAULT_PROBLEM, Planner
@@ -122,7 +122,7 @@ def replay(
     names = [planner.name for planner in planners]
     if not planners or len(set(names)) < len(names):
         raise InputError(f"methods = {names}: give at least one, each with a label of its own")
-    whole("periods", periods)
+    whole("periods", periods, most=2**62)
     if streams_of_keys(planners):
         if forecast is not None or scaling is not None or resource is not None or capacities or load_model is not None:
             raise InputError(
@@ -143,7 +143,7 @@ def replay(
         bool(regret),
         Patience(
             real("min_gain", min_gain, optional=False) or 0.0,
-            whole("horizon", horizon, least=1, optional=False) or 1,
+            whole("horizon", horizon, least=1, most=MOST_WINDOWS, optional=False) or 1,
             real("hysteresis", hysteresis, optional=False) or 0.0,
         ),
         _balanced(resource, capacities, planners),

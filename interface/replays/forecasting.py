@@ -16,6 +16,8 @@ from keyshift.models.workload import FloatArray
 RULES = ("last", "mean", "ewma", "seasonal", "quantile")
 FUNCTION_SEES = 100
 """Windows that a function of the user's gets, at most, unless it asks for another number."""
+MOST_WINDOWS = 100_000
+"""More windows than anybody looks back on: a larger number is a slip."""
 _NUMBERS = {
     "mean": ("windows",),
     "ewma": ("weight",),
@@ -74,9 +76,9 @@ class Forecast:
         if not callable(self.rule) and self.rule not in RULES:
             raise InputError(f"forecast = {self.rule!r}: choose one of {', '.join(RULES)}, or give a function")
         usual = FUNCTION_SEES if callable(self.rule) else {"mean": 4, "quantile": 4}.get(self.rule, 1)
-        given = whole("forecast windows", self.windows, least=1)
+        given = whole("forecast windows", self.windows, least=1, most=MOST_WINDOWS)
         object.__setattr__(self, "windows", usual if given is None else given)
-        whole("forecast season", self.season, least=1, optional=False)
+        whole("forecast season", self.season, least=1, most=MOST_WINDOWS, optional=False)
         for name in ("weight", "level"):
             share = real(f"forecast {name}", getattr(self, name), optional=False, above=name == "weight")
             if share is not None and share > 1:

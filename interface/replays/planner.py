@@ -11,6 +11,7 @@ from keyshift.models import InputError, Problem, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.guards import whole
+from keyshift.replays.forecasting import MOST_WINDOWS
 from keyshift.replays.formulations import Adapter, adapter_of
 
 DEFAULT_PROBLEM = "collocated-allocation"
@@ -59,8 +60,8 @@ class Planner:
     windows: int | None = None
 
     def __post_init__(self) -> None:
-        whole("every", self.every, least=1, optional=False)
-        whole("windows", self.windows, least=1)
+        whole("every", self.every, least=1, most=MOST_WINDOWS, optional=False)
+        whole("windows", self.windows, least=1, most=MOST_WINDOWS)
 
     def __repr__(self) -> str:
         # What is as usual is not said: a checkpoint of an earlier version stays one of the same planner.

@@ -46,7 +46,7 @@ class AllocationCpSat(CpSatStages):
     ) -> None:
         self.problem = problem
         self.workload = problem.workload
-        self.distances = WholeDistances.of(problem)
+        self.distances = self.whole_distances()
         self.model = cp_model.CpModel()
         self.variables()
         self.sides(max_distance)
@@ -57,6 +57,10 @@ class AllocationCpSat(CpSatStages):
         self.distance_floor()
         self.resource_capacities()
         self.model.minimize(self.d if objective == "distance" else self.upper + self.lower)
+
+    def whole_distances(self) -> WholeDistances:
+        """Loads and the mean in whole numbers."""
+        return WholeDistances.of(self.problem)
 
     def variables(self) -> None:
         """X for the pairs that (6), or (2) or (7) by themselves, allow, and the integer distance d."""
@@ -179,6 +183,10 @@ class AllocationCpSat(CpSatStages):
             if value(x):
                 chosen[k] = i
         return chosen
+
+    def load_distance(self, integer_objective: float) -> float:
+        """What a value of the integer objective is in load per unit of capacity."""
+        return integer_objective / float(self.distances.unit)
 
     def bound(self, integer_bound: float) -> float:
         """Turn a proven bound on the integer d into a safe one on the load distance."""

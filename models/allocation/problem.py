@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics
+from keyshift.models.allocation.limits import SLACK, Limits
 from keyshift.models.errors import InputError
-from keyshift.models.knapsack import Knapsack
-from keyshift.models.priorities import Prioritised
 from keyshift.models.problem import Violation, read_assignment
-from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
+from keyshift.models.windows import Over
+from keyshift.models.workload import FloatArray, Workload
 
-SLACK = 1e-9
-"""Relative rounding allowed when a sum of floats is held against a limit."""
+__all__ = ["EPSILON", "SLACK", "KeyGroupAllocation"]
+
 EPSILON = 2.0**-52
 LARGEST = 1e150
 """The sum of loads, per unit of the smallest capacity, must be smaller: searches square it."""
 
 
 @dataclass(frozen=True, eq=False)
-class KeyGroupAllocation(Prioritised):
+class KeyGroupAllocation(Limits):
     r"""Move key groups so that the most deviating node deviates least, within a migration limit.
 
     Sets and data: key groups k, nodes i, of which A are kept and B drain; load :math:`y_k` (last window), state
@@ -50,13 +49,19 @@ class KeyGroupAllocation(Prioritised):
         (6) \quad & x_{bk} \le q_{bk} && \text{for } b \in B, \text{unless } into\_draining \\
         (7) \quad & \sum_k x_{ik} r_{k} \le R_{i} && \text{for every node and resource}
 
+    With several windows or scenarios s, each has loads :math:`y_{ks}`, a mean of its own, and (3), (4) and (5) with a
+    distance :math:`d_s` of its own; the objective is
+
+    .. math:: (8) \quad \max_s d_s, \qquad \sum_s q_s d_s \qquad \text{or} \qquad
+              \min_t \; t + \tfrac{1}{1 - level} \sum_s q_s \max(d_s - t, 0) \quad (\mathrm{CVaR}).
+
     `objective` is d, in load units, unless `priorities` puts another measure first. The program above is
     ``priorities=("load_distance", "deviation_sum")``.
 
     Parameters
     ----------
     workload : Workload
-        p key groups on n nodes; only the last window of `load` counts.
+        p key groups on n nodes; only the last window of `load` counts, unless `windows` or `scenarios` says otherwise.
     max_migrations : int, optional
         At most this many key groups move ([Madsen2016], section 5).
     max_migration_cost : float, optional
@@ -74,7 +79,18 @@ class KeyGroupAllocation(Prioritised):
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "load_distance", "deviation_sum", "draining_load" (load left on draining nodes), "migrations", "state_moved".
-        By default the load distance alone.
+        By default the load distance alone. Over several windows there are no "deviation_sum" and "draining_load".
+    windows : int, default 1
+        Plan for the last so many windows at once. (7) is about the last one.
+    over : {"max", "mean", "cvar"}, default "max"
+        What (8) makes of their load distances: the worst, the mean, or the mean over the worst share 1 - `level`.
+    level : float, default 0.9
+        0 <= level < 1, for "cvar": 0 is the mean.
+    scenarios : array_like, shape (k, p), optional
+        Plan for these loads instead of the workload's: samples of a forecast, say. On the shell, a file: .csv, a row a
+        scenario; .json, a list of lists; or .npy.
+    probabilities : array_like, shape (k,), optional
+        Of the scenarios, or of the windows, the oldest first; equal by default. What has probability 0 is left out.
 
     Raises
     ------
@@ -106,9 +122,15 @@ class KeyGroupAllocation(Prioritised):
     distance_floor: bool = False
     resource_capacity: Mapping[str, ArrayLike] | None = None
     priorities: str | tuple[str, ...] = ()
+    windows: int = 1
+    over: Over = "max"
+    level: float = 0.9
+    scenarios: ArrayLike | None = None
+    probabilities: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         self._require_workload()
+        self._read_windows()
         self._put("max_migrations", guards.whole("max_migrations", self.max_migrations))
         self._put("max_migration_cost", guards.real("max_migration_cost", self.max_migration_cost))
         self._put("alpha", guards.real("alpha", self.alpha, optional=False))
@@ -116,6 +138,7 @@ class KeyGroupAllocation(Prioritised):
             raise InputError(f"mean = {self.mean!r} must be 'exact' or 'ceiling'")
         self._put("resource_capacity", self._read_capacities(self.resource_capacity or {}))
         self._read_priorities()
+        self._refuse_priorities_of_one_window("deviation_sum", "draining_load")
         self._refuse_what_no_float_holds()
 
     def _refuse_what_no_float_holds(self) -> None:
@@ -123,94 +146,61 @@ class KeyGroupAllocation(Prioritised):
         with np.errstate(over="ignore"):
             sums = {
                 "load": w.last_load.sum() / w.capacity.min() * (w.capacity.sum() / w.capacity.max()),
+                **self._sums_of_windows(),
                 "alpha * state": self.migration_cost.sum(),
                 **{name: self.usage(name).sum() for name in self.resource_capacity or {}},
             }
         for name, total in sums.items():
-            if not total < (LARGEST if name == "load" else math.inf):
+            if not total < (math.inf if name in ("alpha * state", *(self.resource_capacity or {})) else LARGEST):
                 raise InputError(f"{name}: its sum is too large to calculate with")
 
-    def _read_capacities(self, given: Mapping[str, ArrayLike]) -> Mapping[str, FloatArray]:
-        known = {**self.workload.resources, "load": self.workload.last_load}
-        limits = {}
-        for name, limit in given.items():
-            if name not in known:
-                raise InputError(f"resource_capacity names {name!r}; the workload has {', '.join(sorted(known))}")
-            full = np.full(self.workload.nodes, limit) if np.ndim(limit) == 0 else limit
-            limits[name] = guards.non_negative(
-                f"resource_capacity[{name!r}]", full, length=self.workload.nodes, of="nodes"
-            )
-        return MappingProxyType(limits)
+    def _sums_of_windows(self) -> dict[str, float]:
+        w = self.workload
+        if not self.several:
+            return {}
+        spread = w.capacity.min() * w.capacity.max() / w.capacity.sum()
+        return {
+            "load of a window" if self.scenarios is None else "scenarios": self.planned.load.sum(axis=1).max() / spread
+        }
 
     # Data of the formulation ------------------------------------------------------------------------------------
 
     @property
     def mean_load(self) -> float:
-        """The mean of (3) and (4), load per unit of kept capacity."""
+        """The mean of (3) and (4), load per unit of kept capacity; over several windows, what (8) makes of theirs."""
+        if self.several:
+            return self.planned.combined(self.means)
         exact = metrics.mean_load(self.workload)
         return float(math.ceil(exact)) if self.mean == "ceiling" else exact
+
+    @cached_property
+    def means(self) -> FloatArray:
+        """The mean of (3) and (4) in each window, shape (k,)."""
+        exact = self.planned.means(self.workload)
+        return np.ceil(exact) if self.mean == "ceiling" else exact
+
+    def distances(self, assignment: np.ndarray) -> FloatArray:
+        """The load distance in each window, shape (k,)."""
+        deviation = self.deviations(assignment)
+        return np.asarray(np.where(self.workload.kept, np.abs(deviation), np.maximum(deviation, 0.0)).max(axis=1))
+
+    def deviations(self, assignment: np.ndarray) -> FloatArray:
+        """Load per unit of capacity less the mean, for every node in each window, shape (k, n)."""
+        loads = self.planned.node_loads(assignment, self.workload.nodes)
+        return loads / self.workload.capacity - self.means[:, None]
 
     @property
     def rounding(self) -> float:
         """A bound on the rounding error of a load distance; 0 where loads are small whole numbers."""
         w = self.workload
+        if self.several:
+            largest = float(self.planned.load.sum(axis=1).max() / w.capacity.min() + self.means.max())
+            return 4 * EPSILON * (w.key_groups + self.planned.count + 8) * largest
         total, mean = float(w.last_load.sum()), self.mean_load
         whole = bool((w.last_load == np.floor(w.last_load)).all()) and bool((w.capacity == 1).all())
         if whole and total < 2.0**50 and 2 * mean == math.floor(2 * mean):
             return 0.0
         return 4 * EPSILON * (w.key_groups + 8) * (total / float(w.capacity.min()) + mean)
-
-    @property
-    def migration_cost(self) -> FloatArray:
-        """mc_k = alpha * state, shape (p,)."""
-        return self.alpha * self.workload.state
-
-    @property
-    def allowed(self) -> BoolArray:
-        """Which key group may run on which node under (6), shape (p, n)."""
-        w = self.workload
-        open_to_all = np.broadcast_to(w.kept | self.into_draining, (w.key_groups, w.nodes)).copy()
-        open_to_all[np.arange(w.key_groups), w.current] = True
-        return open_to_all
-
-    @cached_property
-    def cost_limit(self) -> Knapsack | None:
-        """The limit of (2) on the cost of the key groups that move; None without one."""
-        limit = self.max_migration_cost
-        return None if limit is None else Knapsack(self.migration_cost, limit * (1 + SLACK))
-
-    def rooms(self, resource: str) -> list[Knapsack]:
-        """The limit of (7) on the use of a resource, node by node."""
-        limits = np.asarray((self.resource_capacity or {})[resource])
-        return [Knapsack(self.usage(resource), float(limit) * (1 + SLACK)) for limit in limits]
-
-    @cached_property
-    def open_pairs(self) -> BoolArray:
-        """Which key group may run on which node as far as (2), (6) and (7) say of it alone, shape (p, n)."""
-        w, may = self.workload, self.allowed
-        if self.cost_limit is not None:
-            may[~self.cost_limit.fits] = False
-            may[np.arange(w.key_groups), w.current] = True
-        for name in self.resource_capacity or {}:
-            may &= np.array([room.fits for room in self.rooms(name)]).T
-        return guards.frozen(may)
-
-    def covers(self, assignment: np.ndarray) -> Iterator[tuple[IntArray, int | None]]:
-        """For each limit of (2) on cost and of (7) that an assignment breaks: the key groups that break it together.
-
-        Not all of them can leave their nodes (None), or run on the node given.
-        """
-        if self.cost_limit is not None and self._costs_too_much(assignment):
-            yield self.cost_limit.cover(np.flatnonzero(metrics.moved(self.workload, assignment))), None
-        for name in self.resource_capacity or {}:
-            for i, room in enumerate(self.rooms(name)):
-                here = np.flatnonzero(assignment == i)
-                if self.usage(name)[here].sum() > room.limit:
-                    yield room.cover(here), i
-
-    def usage(self, resource: str) -> FloatArray:
-        """Use of a limited resource by each key group, shape (p,)."""
-        return self.workload.last_load if resource == "load" else self.workload.resources[resource]
 
     # What every problem answers ---------------------------------------------------------------------------------
 
@@ -245,10 +235,14 @@ class KeyGroupAllocation(Prioritised):
 
     def objective(self, assignment: np.ndarray) -> float:
         if self.stages[0] == self.own_measure:
+            if self.several:
+                return self.planned.combined(self.distances(assignment))
             return metrics.load_distance(self.workload, assignment, self.mean_load)
         return self.measured(self.stages[0], assignment)
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
+        if self.several:
+            return self._over_windows(assignment)
         deviation = metrics.deviations(self.workload, assignment, self.mean_load)
         upper, lower = float(deviation.max()), float(-deviation[self.workload.kept].min())
         return {
@@ -259,6 +253,21 @@ class KeyGroupAllocation(Prioritised):
             "deviation_sum": upper + lower,
             "migration_cost": self._cost(assignment),
             **self._left_to_drain(assignment),
+        }
+
+    def _over_windows(self, assignment: np.ndarray) -> dict[str, float]:
+        """With the deviations of the window that deviates most either way."""
+        deviation, distances = self.deviations(assignment), self.distances(assignment)
+        upper, lower = float(deviation.max()), float(-deviation[:, self.workload.kept].min())
+        return {
+            **metrics.summary(self.workload, assignment),
+            "load_distance": self.planned.combined(distances),
+            "worst_distance": float(distances.max()),
+            "mean_distance": float(self.planned.share @ distances),
+            "upper_deviation": upper,
+            "lower_deviation": lower,
+            "deviation_sum": upper + lower,
+            "migration_cost": self._cost(assignment),
         }
 
     def _left_to_drain(self, assignment: np.ndarray) -> dict[str, float]:
@@ -279,68 +288,16 @@ class KeyGroupAllocation(Prioritised):
             *self._broken_capacities(assignment),
         ]
 
-    def _broken_migration_limits(self, assignment: np.ndarray) -> list[Violation]:  # (2)
-        broken = []
-        count = metrics.migrations(self.workload, assignment)
-        if self.max_migrations is not None and count > self.max_migrations:
-            said = f"{count} key groups move, the limit is {self.max_migrations}"
-            broken.append(Violation("max_migrations", said, amount=count - self.max_migrations))
-        if self.max_migration_cost is not None and self._costs_too_much(assignment):
-            cost = self._cost(assignment)
-            said = f"the moves cost {cost:g}, the limit is {self.max_migration_cost:g}"
-            broken.append(Violation("max_migration_cost", said, amount=cost - self.max_migration_cost))
-        return broken
-
-    def _cost(self, assignment: np.ndarray) -> float:
-        return float(self.migration_cost[metrics.moved(self.workload, assignment)].sum())
-
-    def _costs_too_much(self, assignment: np.ndarray) -> bool:
-        return self.cost_limit is not None and self._cost(assignment) > self.cost_limit.limit
-
     def _broken_distance_floor(self, assignment: np.ndarray) -> list[Violation]:  # (5)
         if not self.distance_floor:
             return []
-        excess = metrics.load_distance(self.workload, assignment, self.mean_load) - self.mean_load
-        if excess <= SLACK * (self.mean_load or 1.0):
+        if self.several:
+            over = self.distances(assignment) - self.means
+            s = int(np.argmax(over - SLACK * np.where(self.means > 0, self.means, 1.0)))
+            excess, mean = float(over[s]), float(self.means[s])
+        else:
+            mean = self.mean_load
+            excess = metrics.load_distance(self.workload, assignment, mean) - mean
+        if excess <= SLACK * (mean or 1.0):
             return []
         return [Violation("distance_floor", f"the load distance exceeds the mean by {excess:g}", amount=excess)]
-
-    def _moves_into_draining(self, assignment: np.ndarray) -> list[Violation]:  # (6)
-        if self.into_draining:
-            return []
-        wrong = self.workload.draining[assignment] & metrics.moved(self.workload, assignment)
-        return [
-            Violation("into_draining", f"key group {k} moves to node {assignment[k]}, which is draining", int(k))
-            for k in np.flatnonzero(wrong)
-        ]
-
-    def _broken_capacities(self, assignment: np.ndarray) -> list[Violation]:  # (7)
-        broken = []
-        for name, limit in (self.resource_capacity or {}).items():
-            used = np.bincount(assignment, weights=self.usage(name), minlength=self.workload.nodes)
-            for i in np.flatnonzero(used > np.asarray(limit) * (1 + SLACK)):
-                excess = float(used[i] - np.asarray(limit)[i])
-                said = f"node {i} uses {used[i]:g} of {name}, its capacity is {np.asarray(limit)[i]:g}"
-                broken.append(Violation("resource_capacity", said, int(i), excess))
-        return broken
-
-    def conflicts(self) -> list[str]:
-        """Capacities that no assignment can meet: in total, for one key group, or with nothing allowed to move."""
-        found = []
-        for name, limit in (self.resource_capacity or {}).items():
-            limit, use = np.asarray(limit), self.usage(name)
-            if use.sum() > limit.sum() * (1 + SLACK):
-                found.append(f"all key groups use {use.sum():g} of {name}, all nodes together offer {limit.sum():g}")
-            roomiest = np.where(self.allowed, limit, -np.inf).max(axis=1)
-            found += [
-                f"key group {k} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}"
-                for k in np.flatnonzero(use > roomiest * (1 + SLACK))
-            ]
-        if not found:
-            found = [
-                f"key group {k} has no node: it may not stay where it is, nor can it move within the limits"
-                for k in np.flatnonzero(~self.open_pairs.any(axis=1))
-            ]
-        if self.max_migrations == 0 or (self.max_migration_cost == 0 and (self.migration_cost > 0).all()):
-            found += [f"{v.message}, and nothing may move" for v in self._broken_capacities(self.workload.current)]
-        return found

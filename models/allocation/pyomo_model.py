@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyomo.environ as pyo
@@ -38,7 +39,7 @@ class AllocationPyomo(PyomoStages):
         Variables ``x[k, i]`` for the pairs that (6) allows, ``d``, ``d_u``, ``d_l``.
     """
 
-    letters: ClassVar[dict[str, str]] = {
+    letters: Mapping[str, str] = {
         "x": "kn",
         "one_node": "k",
         "upper_load": "n",
@@ -136,11 +137,11 @@ class AllocationPyomo(PyomoStages):
         # A row without variables would be a constant to Pyomo, not a constraint.
         return pyo.quicksum(terms) <= limit.most if terms else pyo.Constraint.Skip
 
-    def significant_load(self, i: int) -> tuple[pyo.Expression, float]:
-        """Load per unit of capacity of node i, and what negligible loads could add to it."""
+    def significant_load(self, i: int, mean: float | None = None) -> tuple[pyo.Expression, float]:
+        """Load per unit of capacity of node i, and what negligible loads - beside the mean - could add to it."""
         m, c = self.model, float(self.workload.capacity[i])
         loads = {k: y / c for k, y in enumerate(self.load) if y > 0 and (k, i) in m.x}
-        least = self.negligible * max([self.problem.mean_load, *loads.values()])
+        least = self.negligible * max([self.problem.mean_load if mean is None else mean, *loads.values()])
         lost = sum(y for y in loads.values() if y < least)
         return pyo.quicksum(y * m.x[k, i] for k, y in loads.items() if y >= least), lost
 

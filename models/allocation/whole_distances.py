@@ -9,7 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 from keyshift.models.allocation.problem import KeyGroupAllocation
-from keyshift.models.integers import scaled
+from keyshift.models.integers import BITS, scaled
+from keyshift.models.workload import FloatArray
 
 PRECISION = 1e-7
 """Where rounding cannot be avoided, it changes no load distance by more than this share of the mean, if bits allow."""
@@ -70,18 +71,47 @@ class WholeDistances:
         """In a small unit, loads rounded down in (3) and up in (4)."""
         w = problem.workload
         most = float(w.last_load.sum() / w.capacity.min()) + problem.mean_load
-        wanted = (w.key_groups + 2) / (PRECISION * problem.scale)
-        bits = min(math.ceil(math.log2(wanted)), MOST_BITS - math.ceil(math.log2(most or 1.0)))
-        unit = Fraction(2) ** bits
+        return cls._in_unit(problem, cls._small_unit(problem, most), w.last_load, problem.mean_load)
+
+    @staticmethod
+    def _small_unit(problem: KeyGroupAllocation, most: float) -> Fraction:
+        """Units in one load per unit of capacity, of which there are `most` at most."""
+        wanted = (problem.workload.key_groups + 2) / (PRECISION * problem.scale)
+        return Fraction(2) ** min(math.ceil(math.log2(wanted)), MOST_BITS - math.ceil(math.log2(most or 1.0)))
+
+    @classmethod
+    def _in_unit(
+        cls, problem: KeyGroupAllocation, unit: Fraction, load: FloatArray, mean_load: float
+    ) -> WholeDistances:
+        w = problem.workload
         by_capacity: dict[float, tuple[list[int], list[int]]] = {}
-        loads = [Fraction(y) for y in w.last_load.tolist()]
+        loads = [Fraction(y) for y in load.tolist()]
         for c in np.unique(w.capacity).tolist():
             factor = unit / Fraction(c)
             exact = [y * factor for y in loads]
             by_capacity[c] = [math.floor(y) for y in exact], [math.ceil(y) for y in exact]
-        mean = Fraction(problem.mean_load) * unit
+        mean = Fraction(mean_load) * unit
         high, low = zip(*(by_capacity[c] for c in w.capacity.tolist()), strict=True)
         return cls(unit, list(high), list(low), math.ceil(mean), math.floor(mean), problem.rounding)
+
+    @classmethod
+    def of_windows(cls, problem: KeyGroupAllocation) -> list[WholeDistances]:
+        """Whole numbers for each window of a problem, all in the same unit."""
+        w, it = problem.workload, problem.planned
+        capacity = w.capacity
+        if problem.mean == "exact" and bool((capacity == capacity[0]).all()):
+            kept = int(w.kept.sum())
+            made = scaled(it.load.ravel(), BITS + it.count.bit_length())
+            unit = made.scale * kept * Fraction(float(capacity[0]))
+            doubt = 2 * made.error * w.key_groups / float(capacity[0]) + problem.rounding
+            found = []
+            for row in made.values.reshape(it.load.shape).tolist():
+                loads, total = [kept * y for y in row], sum(row)
+                found.append(cls(unit, [loads] * w.nodes, [loads] * w.nodes, total, total, doubt))
+            return found
+        most = float((it.load.sum(axis=1) / capacity.min() + problem.means).max())
+        unit = cls._small_unit(problem, most)
+        return [cls._in_unit(problem, unit, y, float(mean)) for y, mean in zip(it.load, problem.means, strict=True)]
 
     @property
     def most(self) -> int:

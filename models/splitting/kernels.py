@@ -46,6 +46,16 @@ def first_stranger(keys, assignment, seed, workers, choices):
 
 
 @njit(cache=True)
+def meet(keys, assignment, met):
+    """met[key, worker] for every message up to the first whose key is no row; which one that is."""
+    for i in range(keys.size):
+        if keys[i] < 0 or keys[i] >= met.shape[0]:
+            return i
+        met[keys[i], assignment[i]] = True
+    return keys.size
+
+
+@njit(cache=True)
 def count_flushes(pairs, last, period, begun):
     """Count the (key, worker) pairs that are new in their aggregation period; `last` remembers each pair's period."""
     count = 0

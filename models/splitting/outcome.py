@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from keyshift.models.splitting import kernels
 from keyshift.models.splitting.histogram import Histogram
 from keyshift.models.splitting.key_index import KeyIndex, sealed
+from keyshift.models.splitting.pairs import KeyWorkerPairs
 from keyshift.models.workload import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Outcome:
         Different keys.
     aggregator_messages : int or None
         Counters sent to the aggregator: (key, worker) pairs summed over the aggregation periods.
+    pairs : KeyWorkerPairs
+        Which key met which worker.
     """
 
     loads: FloatArray
@@ -81,6 +84,7 @@ class Outcome:
     counters: IntArray
     keys: int
     aggregator_messages: int | None
+    pairs: KeyWorkerPairs = field(repr=False)
 
     @classmethod
     def of(cls, problem: KeySplitting, assignment: np.ndarray, points: int = 1000) -> Outcome:
@@ -101,9 +105,10 @@ class Outcome:
             imbalance=series,
             final_imbalance=float((peak - load / float(problem.speeds.sum())) / (load or 1.0)),
             average_imbalance=float(total / problem.messages / (load or 1.0)),
-            counters=memory.counters,
-            keys=memory.keys,
+            counters=memory.pairs.counters,
+            keys=memory.pairs.keys,
             aggregator_messages=memory.flushed,
+            pairs=memory.pairs,
         )
 
     @property
@@ -124,29 +129,41 @@ class Outcome:
 
 
 class _Counters:
-    """The (key, worker) pairs met so far, and in this aggregation period."""
+    """The (key, worker) pairs met so far, and how many are new in their aggregation period."""
 
     def __init__(self, problem: KeySplitting) -> None:
-        self._workers, self._period = problem.workers, problem.aggregation_period
-        self._known = problem.index if problem.counted else None  # else one pass over the stream less
-        self._keys, self._pairs = KeyIndex(), KeyIndex()
+        self._period = problem.aggregation_period
+        self.pairs = pairs_for(problem, numbered=self._period is not None)
         self._last = np.zeros(0, dtype=np.int64)
         self.flushed = None if self._period is None else 0
 
     def add(self, keys: IntArray, sent: np.ndarray, begun: int) -> None:
-        numbers = self._keys.number(keys) if self._known is None else self._known.find(keys)
-        pairs = self._pairs.number(numbers * self._workers + sent)
-        if self._period is not None and self.flushed is not None:
-            self._last = grown(self._last, self._pairs.count, fill=-1)
-            self.flushed += kernels.count_flushes(pairs, self._last, self._period, begun)
+        numbers = self.pairs.add(keys, sent)
+        if self._period is not None and self.flushed is not None and numbers is not None:
+            self._last = grown(self._last, self.pairs.count, fill=-1)
+            self.flushed += kernels.count_flushes(numbers, self._last, self._period, begun)
 
-    @property
-    def keys(self) -> int:
-        return (self._known or self._keys).count
 
-    @property
-    def counters(self) -> IntArray:
-        return np.bincount(self._pairs.keys % self._workers, minlength=self._workers)
+def pairs_for(problem: KeySplitting, numbered: bool = False) -> KeyWorkerPairs:
+    """Nothing met yet; what the problem knows of its keys saves a look at each."""
+    return KeyWorkerPairs(problem.workers, problem.index if problem.counted else None, numbered)
+
+
+def pairs_of(problem: KeySplitting, assignment: np.ndarray) -> KeyWorkerPairs:
+    """Which key meets which worker."""
+    met = pairs_for(problem)
+    for where, keys, _ in parts(problem):
+        met.add(keys, sealed(assignment[where]))
+    return met
+
+
+def strangers(problem: KeySplitting, met: KeyWorkerPairs) -> bool:
+    """Whether a worker meets a key whose candidate it is not."""
+    keys, workers = met.listed()
+    seed = np.uint64(problem.hash_seed)
+    return (
+        kernels.first_stranger(sealed(keys), sealed(workers), seed, np.uint64(problem.workers), problem.choices)[0] > 0
+    )
 
 
 def first_stranger(problem: KeySplitting, assignment: np.ndarray) -> tuple[int, int]:

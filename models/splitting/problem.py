@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.problem import Problem, Violation
+from keyshift.models.problem import CheckReport, Problem, Violation
 from keyshift.models.splitting.histogram import Histogram
-from keyshift.models.splitting.stream import CHUNK, Stream, as_keys, room_for_assignment
+from keyshift.models.splitting.speeds import read_speeds
+from keyshift.models.splitting.stream import CHUNK, Stream, as_keys, lines_of, room_for_assignment
 from keyshift.models.workload import FloatArray
 
 if TYPE_CHECKING:
     from keyshift.models.splitting.key_index import KeyIndex
     from keyshift.models.splitting.outcome import Outcome
+    from keyshift.models.splitting.pairs import KeyWorkerPairs
 
 MOST_CHOICES = 1 << 10
 
@@ -142,7 +141,7 @@ class KeySplitting(Problem):
             return cls(source, **parameters)
         if not source.is_file():
             raise InputError(f"stream = {str(path)!r}: there is no such file")
-        return cls(lambda: _lines(source), **parameters)
+        return cls(lambda: lines_of(source), **parameters)
 
     # Data of the formulation ------------------------------------------------------------------------------------
 
@@ -217,6 +216,14 @@ class KeySplitting(Problem):
             self._refuse_unknown_workers(assignment)
             return assignment.view()  # on disk already: no second copy
         given = np.asarray(assignment)
+        if (
+            given.dtype == np.int32
+            and given.shape == (self.messages,)
+            and given.base is None
+            and not given.flags.writeable
+        ):
+            self._refuse_unknown_workers(given)
+            return given  # nobody can change it
         if given.shape != (self.messages,):
             raise InputError(f"assignment has shape {given.shape}, expected ({self.messages},): one worker a message")
         if given.dtype.kind not in "iuf":
@@ -267,17 +274,28 @@ class KeySplitting(Problem):
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         return self.outcome(assignment, points=1).metrics
 
+    def check(self, assignment: Any) -> CheckReport:
+        from keyshift.models.splitting.outcome import Outcome
+
+        sent = self.canonical(assignment)
+        outcome = Outcome.of(self, sent, points=1)
+        broken = tuple(self._broken(sent, outcome.pairs))
+        return CheckReport(not broken, broken, self.objective(sent), outcome.metrics)
+
     def violations(self, assignment: np.ndarray) -> list[Violation]:
-        return self._strangers(assignment)
+        from keyshift.models.splitting.outcome import pairs_of
 
-    def _strangers(self, assignment: np.ndarray) -> list[Violation]:  # (2)
-        if self.choices is None:
+        return self._broken(assignment, pairs_of(self, assignment))
+
+    def _broken(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:
+        return self._strangers(assignment, met)
+
+    def _strangers(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:  # (2)
+        from keyshift.models.splitting.outcome import first_stranger, strangers
+
+        if self.choices is None or not strangers(self, met):
             return []
-        from keyshift.models.splitting.outcome import first_stranger
-
         count, first = first_stranger(self, assignment)
-        if count == 0:
-            return []
         said = f"{count} messages go to no candidate of their key, first message {first} to worker {assignment[first]}"
         return [Violation("candidates", said, first, float(count))]
 
@@ -302,15 +320,15 @@ class KeyPlacement(KeySplitting):
     name: ClassVar[str] = "key-placement"
     one_place: ClassVar[bool] = True
 
-    def violations(self, assignment: np.ndarray) -> list[Violation]:
-        return [*self._strangers(assignment), *self._split_keys(assignment)]
+    def _broken(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:
+        return [*self._strangers(assignment, met), *self._split_keys(assignment, met)]
 
-    def _split_keys(self, assignment: np.ndarray) -> list[Violation]:  # (4)
+    def _split_keys(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:  # (4)
         from keyshift.models.splitting.outcome import first_split
 
-        count, first = first_split(self, assignment)
-        if count == 0:
+        if met.count == met.keys:
             return []
+        count, first = first_split(self, assignment)
         said = f"{count} messages leave their key's worker, first message {first} to worker {assignment[first]}"
         return [Violation("one_place", said, first, float(count))]
 
@@ -321,24 +339,3 @@ class KeyPlacement(KeySplitting):
             return less
         given = {f.name: getattr(less, f.name) for f in dataclasses.fields(less) if f.init}
         return KeySplitting(**{**given, "workers": self.speeds})
-
-
-def _lines(path: Path) -> Iterator[list[str]]:
-    """The lines of a text file, without their ends, a chunk at a time."""
-    try:
-        with path.open(encoding="utf-8") as file:
-            while chunk := [line.rstrip("\n") for line in itertools.islice(file, CHUNK)]:
-                yield chunk
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not text: byte {error.start} of a piece is not UTF-8") from None
-
-
-def read_speeds(workers: int | ArrayLike) -> FloatArray:
-    """Speeds from a number of workers (all 1) or from an array of speeds (all > 0)."""
-    if np.ndim(workers) == 0:
-        number = guards.whole("workers", workers, least=1, optional=False) or 1
-        return guards.frozen(np.ones(number))
-    speeds = guards.non_negative("workers", workers)
-    if (speeds == 0).any():
-        raise InputError(f"workers[{int(np.argmin(speeds))}] = 0: a speed must be above 0")
-    return speeds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -223,6 +224,16 @@ def _chunks_of_file(file: BinaryIO, messages: int) -> Iterator[IntArray]:
     for begin in range(0, messages, CHUNK):
         file.seek(8 * begin)  # every time: another reader may have moved on
         yield frozen(np.frombuffer(file.read(8 * min(CHUNK, messages - begin)), dtype=np.int64))
+
+
+def lines_of(path: Path) -> Iterator[list[str]]:
+    """The lines of a text file, without their ends, a chunk at a time."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            while chunk := [line.rstrip("\n") for line in itertools.islice(file, CHUNK)]:
+                yield chunk
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not text: byte {error.start} of a piece is not UTF-8") from None
 
 
 def room_for_assignment(stream: Stream) -> np.ndarray:

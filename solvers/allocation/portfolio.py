@@ -39,6 +39,9 @@ def solve_milp(
     Every phase ends early when objective and bound meet. A Pyomo model is built only
     for HiGHS, when CP-SAT has not proven the answer.
 
+    Over several windows annealing values every window (`keyshift.solvers.allocation.windows`), the joint linear relaxation
+    bounds it, and only small instances are stated for a solver; there is no second stage.
+
     Parameters
     ----------
     threads : int, default 1
@@ -74,21 +77,31 @@ class Portfolio(Incumbent):
     def run(self, threads: int = 1, second_stage: bool = True, rounds: int | None = None) -> Answer:
         """All phases, as far as they are needed."""
         self.offer(self.problem.workload.current)
-        large = self.problem.allowed.sum() > self.settings.small
+        several = self.problem.several
+        large = self.problem.allowed.sum() * self.problem.planned.count > self.settings.small
         if large and not self.budget.expired:
             self.search(rounds)
-        limited = rounds is not None and large
+        limited = large and (rounds is not None or (several and self.too_large()))
         if not self.done and not limited:
             self.declared(threads)
-        if second_stage and not limited and (self.proven or self.stopped) and not self.budget.expired:
+        if second_stage and not several and not limited and (self.proven or self.stopped) and not self.budget.expired:
             self.second_stage()
-        self.settle()
+        if not several:
+            self.settle()
         return self.answer()
+
+    def too_large(self) -> bool:
+        """Whether a statement over several windows would take longer to write down than it is worth."""
+        return bool(self.problem.allowed.sum() * self.problem.planned.count > self.settings.stated)
 
     def search(self, rounds: int | None) -> None:
         """Phases 1 and 2."""
         from keyshift.solvers.allocation.phases import Rounds
+        from keyshift.solvers.allocation.windows.rounds import WindowRounds
 
+        if self.problem.several:
+            self.details |= WindowRounds(self, self.seed, rounds).run()
+            return
         self.details |= Rounds(self, self.seed, rounds, self.settings.rounds).run()
 
     def declared(self, threads: int) -> None:

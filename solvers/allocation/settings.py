@@ -71,6 +71,8 @@ class PortfolioSettings:
         The second stage is solved for this many (key group, node) pairs at most.
     second_stage_effort : float
         Deterministic seconds for it.
+    stated : int
+        Over several windows, statements are written for this many (key group, node, window) triples at most.
     rounds : RoundSettings
     """
 
@@ -78,4 +80,5 @@ class PortfolioSettings:
     cpsat_effort: float = 20.0
     second_stage_pairs: int = 3_000
     second_stage_effort: float = 5.0
+    stated: int = 20_000
     rounds: RoundSettings = field(default_factory=RoundSettings)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.models import Answer, Budget
+from keyshift.models import Answer, Budget, InputError
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.ranges import NonNegative, Threads
 from keyshift.solvers import highs
@@ -40,6 +40,8 @@ def solve_highs(
     -----
     The bound is HiGHS's dual bound less what its tolerances amount to (`AllocationPyomo.bound`).
     """
+    if problem.several and weights:
+        raise InputError("weights are of the two one-sided deviations, which only a problem about one window has")
     settings: dict[str, Any] = {"seed": seed, "threads": threads}
     first = _by_highs(
         problem, budget, start, weights or "distance",
@@ -51,7 +53,13 @@ def solve_highs(
         return _second_opinion(problem, budget, seed, threads, first)
     if weights and first.termination == "optimal" and not _met(problem, first):
         first.termination = "completed"  # by another objective
-    if not second_stage or weights is not None or first.termination != "optimal" or first.assignment is None:
+    if (
+        problem.several
+        or not second_stage
+        or weights is not None
+        or first.termination != "optimal"
+        or first.assignment is None
+    ):
         return first
     least = problem.objective(first.assignment)
     # Its bound, on the sum of deviations, says nothing of the distance: only its assignment is of use.
@@ -77,8 +85,14 @@ def _by_highs(
 ) -> Answer:
     """HiGHS on the statement of an objective, as often as the check refuses what its tolerances let in."""
     from keyshift.models.allocation.pyomo_model import NEGLIGIBLE, AllocationPyomo
+    from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
 
-    statement = within(budget, lambda: AllocationPyomo(problem, objective, max_distance, NEGLIGIBLE))
+    def write() -> AllocationPyomo:
+        if problem.several:
+            return AllocationWindowsPyomo.of(problem)
+        return AllocationPyomo(problem, objective, max_distance, NEGLIGIBLE)
+
+    statement = within(budget, write)
     if statement is None:
         return Answer(start, 0.0, budget.why)
 
@@ -114,9 +128,9 @@ def _second_opinion(problem: KeyGroupAllocation, budget: Budget, seed: int, thre
 
 def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The linear relaxation's value, made safe: a bound, no assignment."""
-    from keyshift.models.allocation.pyomo_model import AllocationPyomo
+    from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
 
-    compiled = within(budget, lambda: highs.compile_model(AllocationPyomo.of(problem).model))
+    compiled = within(budget, lambda: highs.compile_model(AllocationWindowsPyomo.of(problem).model))
     if compiled is None:
         return Answer(None, 0.0, budget.why)
     bound, termination = highs.relaxation_bound(compiled[0], budget, seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.pricing.tree import price_bound
+from keyshift.solvers.allocation.windows.arrays import WindowInstance
+from keyshift.solvers.allocation.windows.search import WindowSearch
 from keyshift.solvers.warm_up import rehearse
 
 
@@ -39,7 +42,16 @@ def compile_kernels(method: Callable[..., Answer]) -> None:
     search = Search(instance, seed=0)
     search.begin(instance.current, 0)
     search.run(10, 1.0, 0.1, math.inf)
+    compile_windows(problem)
     method(problem, budget=Budget(0.1))
+
+
+def compile_windows(problem: KeyGroupAllocation) -> None:
+    """The search over several windows."""
+    instance = WindowInstance(replace(problem, scenarios=problem.workload.load))
+    windows = WindowSearch(instance, seed=0)
+    windows.begin(instance.current, 0)
+    windows.improve(windows.turn(0)._replace(steps=10), math.inf, 0.0)
 
 
 def _small(nodes: int = 4, key_groups: int = 100, max_migrations: int | None = 6) -> KeyGroupAllocation:

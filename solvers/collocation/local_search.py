@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keyshift.models import Budget
+from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.ranges import Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.local_search_kernels import Proposal, ShiftData, ShiftState, anneal, refresh
@@ -46,6 +47,26 @@ class LocalSearchSettings:
     def shares(self) -> FloatArray:
         """Cumulative shares of joining, relocating and swapping, then the share of joins that exchange."""
         return np.append(np.round(np.cumsum((self.join, self.relocate, self.swap)), 9), self.exchange)
+
+
+def local_search(
+    problem: CollocatedAllocation,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: IntArray | None = None,
+    steps: Whole = 1_500_000,
+) -> Answer:
+    """ALBIC's answer, or where everything runs now, improved by annealing: `improve`. No guarantee.
+
+    Parameters
+    ----------
+    steps : int, default 1,500,000
+        About a second for a thousand key groups.
+    """
+    return Answer(
+        improve(problem, start, budget, seed, steps), termination=budget.why if budget.expired else "completed"
+    )
 
 
 def improve(

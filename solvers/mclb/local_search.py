@@ -48,6 +48,8 @@ class PlacementSearchSettings:
     reheats: tuple[float, ...] = (10.0, 3.0, 30.0)
 
 
+PROHIBITIVE = 1e100
+"""A price for state beyond the budget that nothing is worth."""
 DEFAULTS = PlacementSearchSettings()
 """The settings of every search that is not handed others."""
 
@@ -132,6 +134,7 @@ def _annealed(core: Core, chosen: IntArray, budget: Budget, annealing: _Annealin
         rest = max(value - annealing.floor, 1e-9 * value) / chosen.size
         if rest == 0.0 or budget.expired:
             break
+        annealing.price = PROHIBITIVE if number % 2 else annealing.fair_price
         if kind == "cool":
             found = annealing.run(best, annealing.moment, 2.0 * annealing.typical, 0.1 * rest)
         elif kind == "reheat":
@@ -158,7 +161,8 @@ class _Annealing:
             self.floor = window_bound(core.load.T, core.nodes)
             self.values, self.vectors = np.linalg.eigh(self.moment)
         most_moved = max(min(core.budget, float(core.state.sum())), float(core.state.mean())) or 1.0
-        self.price = max(0.0, core.squares(np.maximum(core.current, 0)) - self.floor) / most_moved
+        gained = core.squares(np.maximum(core.current, 0)) - self.floor
+        self.price = self.fair_price = max(0.0, gained) / most_moved
         self.steps = min(settings.steps_for_each * load.shape[0], settings.longest_run)
 
     def run(self, start: IntArray, moment: FloatArray, hot: float, cold: float, share: float = 1.0) -> IntArray:

@@ -117,9 +117,9 @@ def _whole_statement(stage: Stage) -> Any:
         finer = "load_distance" in (stage.measure, *stage.kept)
         return CollocationCpSat(problem, DISTANCE_BITS if finer else LOAD_BITS)
     if isinstance(problem, KeyGroupAllocation):
-        from keyshift.models.allocation.cpsat_model import AllocationCpSat
+        from keyshift.models.allocation.windows_cpsat import AllocationWindowsCpSat
 
-        return AllocationCpSat(problem)
+        return AllocationWindowsCpSat.of(problem)
     from keyshift.models.routing.cpsat_model import RoutingCpSat
 
     assert isinstance(problem, MixedRouting)
@@ -132,9 +132,9 @@ def _pyomo_statement(problem: Prioritised) -> Any:
 
         return CollocationPyomo(problem)
     if isinstance(problem, KeyGroupAllocation):
-        from keyshift.models.allocation.pyomo_model import AllocationPyomo
+        from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
 
-        return AllocationPyomo(problem, negligible=1e-8)
+        return AllocationWindowsPyomo.of(problem)
     from keyshift.models.routing.pyomo_model import RoutingPyomo
 
     assert isinstance(problem, MixedRouting)

@@ -220,7 +220,28 @@ def replays() -> Iterator[Case]:
     for name, texts in {"periods": whole, "memory": whole, "nodes": [*whole, "0", "3"]}.items():
         for text in texts:
             yield case("replay", f"{name} {text}", [*start, f"--{name}", text])
-    for name in ("serialisation", "deserialisation", "remote-share", "node-load"):
+    for name in ("horizon", "every", "counts-ahead"):
+        for text in (*whole, "0"):
+            yield case("replay", f"{name} {text}", [*start, f"--{name}", text, "--node-counts", "2"])
+    for name, texts in {
+        "forecast": [
+            "abc",
+            "mean:0",
+            "mean:" + "1" * 30,
+            "ewma:nan",
+            "ewma:0",
+            "seasonal:-1",
+            "quantile:2",
+            "last:1",
+            "mean:1:1",
+        ],
+        "capacity": ["load", "load=abc", "load=nan", "disk=1", "load=0"],
+        "node-counts": ["abc", "0", "1,,2", "-1", ""],
+        "resource": ["abc", ""],
+    }.items():
+        for text in texts:
+            yield case("replay", f"{name} {text}", [*start, f"--{name}={text}"])
+    for name in ("serialisation", "deserialisation", "remote-share", "node-load", "min-gain", "hysteresis"):
         for text in real:
             yield case("replay", f"{name} {text}", [*start, f"--{name}", text])
     yield case("replay", "method twice", [*start, "-m", "flux"])

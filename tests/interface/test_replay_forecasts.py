@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import keyshift as ks
+from keyshift.cli import main
 from keyshift.models import metrics
 from keyshift.models.bottleneck import bottleneck
 from keyshift.replays.forecasting import Past
@@ -243,3 +246,27 @@ def test_the_bottleneck_is_what_the_cluster_uses_most_of():
 def test_bad_requests_are_one_sentence(options, said):
     with pytest.raises(ks.InputError, match=said):
         ks.replay(windows(3), ["flux"], **{**LIMITS, **options})
+
+
+def test_the_shell(tmp_path, capsys):
+    load = [w.last_load for w in windows(6)]
+    ks.write_workload(next(windows(1)).replace(load=load), tmp_path / "w")
+    line = ["replay", str(tmp_path / "w"), "-p", "key-group-allocation", "-m", "flux", "--max-migrations", "3"]
+    assert main([*line, "--forecast", "mean:2", "--min-gain", "0.1", "--horizon", "2", "--hysteresis", "0.05"]) == 0
+    shown = capsys.readouterr().out
+    assert "planned %" in shown
+    assert "regret" in shown
+    assert main([*line, "--forecast", "last", "--no-regret", "--every", "2", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["fallback"] for row in rows] == ["not due", "", "not due", "", "not due"]
+    assert main([*line, "--capacity", "load=9", "--capacity", "memory=1", "--json"]) == 0
+    assert {row["resource"] for row in json.loads(capsys.readouterr().out)["rows"]} == {"memory"}
+    assert main([*line, "--resource", "memory", "--json"]) == 0
+    assert main([*line, "--node-counts", "3,4", "--json"]) == 0
+    capsys.readouterr()
+    for wrong, said in (
+        (["--forecast", "tomorrow"], "choose one of"), (["--capacity", "load"], "resource=number"),
+        (["--node-counts", "3,x"], "3,4,4"), (["--node-counts", "3", "--node-load", "9"], "give one of them"),
+    ):  # fmt: skip
+        assert main([*line, *wrong]) == 2
+        assert said in capsys.readouterr().err

@@ -141,3 +141,21 @@ def test_words_are_balanced_as_their_head_share_says():
     assert balanced.metrics["average_imbalance"] < 1e-3
     assert ks.solve(crowded, "pkg").metrics["final_imbalance"] > 1e-2
     assert ks.solve(crowded).objective >= p[0] / 2.1 * words.size
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+@pytest.mark.parametrize("most", [4, 50, 10**9, -1])
+def test_pairs_are_met_however_keys_look(most, numbered):
+    from keyshift.models.splitting.pairs import KeyWorkerPairs
+
+    rng = np.random.default_rng(abs(most))
+    met, pairs = set(), KeyWorkerPairs(7, numbered=numbered)
+    for _ in range(6):
+        keys = rng.integers(min(most, 0), max(1, most), 30) if rng.random() < 0.7 else rng.integers(0, 3, 5)
+        sent = rng.integers(0, 7, keys.size).astype(np.int32)
+        met |= set(zip(keys.tolist(), sent.tolist(), strict=True))
+        numbers = pairs.add(keys, sent)
+        assert (numbers is not None) or not numbered
+        assert set(zip(*(part.tolist() for part in pairs.listed()), strict=True)) == met
+    assert (pairs.count, pairs.keys) == (len(met), len({key for key, _ in met}))
+    assert pairs.counters.tolist() == [sum(worker == w for _, worker in met) for w in range(7)]

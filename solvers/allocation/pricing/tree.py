@@ -21,6 +21,7 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.master import Use
+from keyshift.solvers.allocation.windows.bound import window_bound
 
 
 @dataclass
@@ -142,6 +143,8 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
     -----
     Source: keyshift; see `keyshift.solvers.allocation.pricing.bound`.
     """
+    if problem.several:
+        return window_bound(problem, budget)
     instance = Instance(problem)
     low = CountBound(instance).bound()
     if np.isinf(low):

@@ -1,0 +1,152 @@
+"""What an allocation may do: the limits (2), (6) and (7) of key-group allocation, for it and for collocation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keyshift.models import guards, metrics
+from keyshift.models.errors import InputError
+from keyshift.models.knapsack import Knapsack
+from keyshift.models.problem import Violation
+from keyshift.models.windows import OverWindows
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+
+SLACK = 1e-9
+"""Relative rounding allowed when a sum of floats is held against a limit."""
+
+
+class Limits(OverWindows):
+    """(2), (6) and (7) of `KeyGroupAllocation`; the fields are its own."""
+
+    max_migrations: int | None
+    max_migration_cost: float | None
+    alpha: float
+    into_draining: bool
+    resource_capacity: Mapping[str, ArrayLike] | None
+
+    def _read_capacities(self, given: Mapping[str, ArrayLike]) -> Mapping[str, FloatArray]:
+        known = {**self.workload.resources, "load": self.workload.last_load}
+        limits = {}
+        for name, limit in given.items():
+            if name not in known:
+                raise InputError(f"resource_capacity names {name!r}; the workload has {', '.join(sorted(known))}")
+            full = np.full(self.workload.nodes, limit) if np.ndim(limit) == 0 else limit
+            limits[name] = guards.non_negative(
+                f"resource_capacity[{name!r}]", full, length=self.workload.nodes, of="nodes"
+            )
+        return MappingProxyType(limits)
+
+    @property
+    def migration_cost(self) -> FloatArray:
+        """mc_k = alpha * state, shape (p,)."""
+        return self.alpha * self.workload.state
+
+    @property
+    def allowed(self) -> BoolArray:
+        """Which key group may run on which node under (6), shape (p, n)."""
+        w = self.workload
+        open_to_all = np.broadcast_to(w.kept | self.into_draining, (w.key_groups, w.nodes)).copy()
+        open_to_all[np.arange(w.key_groups), w.current] = True
+        return open_to_all
+
+    @cached_property
+    def cost_limit(self) -> Knapsack | None:
+        """The limit of (2) on the cost of the key groups that move; None without one."""
+        limit = self.max_migration_cost
+        return None if limit is None else Knapsack(self.migration_cost, limit * (1 + SLACK))
+
+    def rooms(self, resource: str) -> list[Knapsack]:
+        """The limit of (7) on the use of a resource, node by node."""
+        limits = np.asarray((self.resource_capacity or {})[resource])
+        return [Knapsack(self.usage(resource), float(limit) * (1 + SLACK)) for limit in limits]
+
+    @cached_property
+    def open_pairs(self) -> BoolArray:
+        """Which key group may run on which node as far as (2), (6) and (7) say of it alone, shape (p, n)."""
+        w, may = self.workload, self.allowed
+        if self.cost_limit is not None:
+            may[~self.cost_limit.fits] = False
+            may[np.arange(w.key_groups), w.current] = True
+        for name in self.resource_capacity or {}:
+            may &= np.array([room.fits for room in self.rooms(name)]).T
+        return guards.frozen(may)
+
+    def covers(self, assignment: np.ndarray) -> Iterator[tuple[IntArray, int | None]]:
+        """For each limit of (2) on cost and of (7) that an assignment breaks: the key groups that break it together.
+
+        Not all of them can leave their nodes (None), or run on the node given.
+        """
+        if self.cost_limit is not None and self._costs_too_much(assignment):
+            yield self.cost_limit.cover(np.flatnonzero(metrics.moved(self.workload, assignment))), None
+        for name in self.resource_capacity or {}:
+            for i, room in enumerate(self.rooms(name)):
+                here = np.flatnonzero(assignment == i)
+                if self.usage(name)[here].sum() > room.limit:
+                    yield room.cover(here), i
+
+    def usage(self, resource: str) -> FloatArray:
+        """Use of a limited resource by each key group, shape (p,)."""
+        return self.workload.last_load if resource == "load" else self.workload.resources[resource]
+
+    def _broken_migration_limits(self, assignment: np.ndarray) -> list[Violation]:  # (2)
+        broken = []
+        count = metrics.migrations(self.workload, assignment)
+        if self.max_migrations is not None and count > self.max_migrations:
+            said = f"{count} key groups move, the limit is {self.max_migrations}"
+            broken.append(Violation("max_migrations", said, amount=count - self.max_migrations))
+        if self.max_migration_cost is not None and self._costs_too_much(assignment):
+            cost = self._cost(assignment)
+            said = f"the moves cost {cost:g}, the limit is {self.max_migration_cost:g}"
+            broken.append(Violation("max_migration_cost", said, amount=cost - self.max_migration_cost))
+        return broken
+
+    def _cost(self, assignment: np.ndarray) -> float:
+        return float(self.migration_cost[metrics.moved(self.workload, assignment)].sum())
+
+    def _costs_too_much(self, assignment: np.ndarray) -> bool:
+        return self.cost_limit is not None and self._cost(assignment) > self.cost_limit.limit
+
+    def _moves_into_draining(self, assignment: np.ndarray) -> list[Violation]:  # (6)
+        if self.into_draining:
+            return []
+        wrong = self.workload.draining[assignment] & metrics.moved(self.workload, assignment)
+        return [
+            Violation("into_draining", f"key group {k} moves to node {assignment[k]}, which is draining", int(k))
+            for k in np.flatnonzero(wrong)
+        ]
+
+    def _broken_capacities(self, assignment: np.ndarray) -> list[Violation]:  # (7)
+        broken = []
+        for name, limit in (self.resource_capacity or {}).items():
+            used = np.bincount(assignment, weights=self.usage(name), minlength=self.workload.nodes)
+            for i in np.flatnonzero(used > np.asarray(limit) * (1 + SLACK)):
+                excess = float(used[i] - np.asarray(limit)[i])
+                said = f"node {i} uses {used[i]:g} of {name}, its capacity is {np.asarray(limit)[i]:g}"
+                broken.append(Violation("resource_capacity", said, int(i), excess))
+        return broken
+
+    def conflicts(self) -> list[str]:
+        """Capacities that no assignment can meet: in total, for one key group, or with nothing allowed to move."""
+        found = []
+        for name, limit in (self.resource_capacity or {}).items():
+            limit, use = np.asarray(limit), self.usage(name)
+            if use.sum() > limit.sum() * (1 + SLACK):
+                found.append(f"all key groups use {use.sum():g} of {name}, all nodes together offer {limit.sum():g}")
+            roomiest = np.where(self.allowed, limit, -np.inf).max(axis=1)
+            found += [
+                f"key group {k} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}"
+                for k in np.flatnonzero(use > roomiest * (1 + SLACK))
+            ]
+        if not found:
+            found = [
+                f"key group {k} has no node: it may not stay where it is, nor can it move within the limits"
+                for k in np.flatnonzero(~self.open_pairs.any(axis=1))
+            ]
+        if self.max_migrations == 0 or (self.max_migration_cost == 0 and (self.migration_cost > 0).all()):
+            found += [f"{v.message}, and nothing may move" for v in self._broken_capacities(self.workload.current)]
+        return found

@@ -1,0 +1,176 @@
+r"""Several windows at once: which loads a problem plans for, and how their values become one number.
+
+For windows or scenarios s with probabilities :math:`q_s` and values :math:`v_s`, all three rules are one:
+
+.. math:: \max \Bigl\{ \sum_s w_s v_s : \; 0 \le w_s \le \bar w_s, \; \sum_s w_s = 1 \Bigr\}
+          = \min_t \; t + \sum_s \bar w_s \max(v_s - t, 0)
+
+with :math:`\bar w_s = 1` for the worst ("max"), :math:`q_s` for the mean, and :math:`q_s / (1 - level)` for CVaR, the mean
+of the worst share 1 - level [Rockafellar2000].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from keyshift.models import guards
+from keyshift.models.errors import InputError
+from keyshift.models.priorities import Prioritised
+from keyshift.models.workload import FloatArray, Workload
+
+Over = Literal["max", "mean", "cvar"]
+RULES = ("max", "mean", "cvar")
+SUM_SLACK = 1e-6
+"""How far from 1 given probabilities may sum."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedWindows:
+    """Loads in several windows, and the rule that makes one number of one for each.
+
+    Attributes
+    ----------
+    load : ndarray, shape (k, p)
+    share : ndarray, shape (k,)
+        Probabilities; they sum to 1.
+    over : {"max", "mean", "cvar"}
+    level : float
+        Of CVaR.
+    """
+
+    load: FloatArray
+    share: FloatArray
+    over: Over
+    level: float
+
+    @property
+    def count(self) -> int:
+        """How many there are, k."""
+        return int(self.share.size)
+
+    @cached_property
+    def most(self) -> FloatArray:
+        """The largest weight that the rule gives to a window, shape (k,)."""
+        if self.over == "max":
+            return np.ones(self.count)
+        return self.share if self.over == "mean" else np.minimum(self.share / (1.0 - self.level), 1.0)
+
+    def weights(self, values: FloatArray) -> FloatArray:
+        """The weights under which values of shape (k,) come to their combined one, the largest first; they sum to 1."""
+        if self.over == "mean":
+            return self.share
+        order = np.argsort(-values, kind="stable")
+        before = np.concatenate(([0.0], np.cumsum(self.most[order])[:-1]))
+        weights = np.empty(self.count)
+        weights[order] = np.clip(1.0 - before, 0.0, self.most[order])
+        return weights
+
+    def combined(self, values: FloatArray) -> float:
+        """The worst of values of shape (k,), their mean, or their mean over the worst share of probability."""
+        if self.over == "max" or self.count == 1:
+            return float(values.max())
+        return float(self.weights(values) @ values)
+
+    def means(self, workload: Workload) -> FloatArray:
+        """Load per unit of kept capacity in each window, shape (k,)."""
+        return np.asarray(self.load.sum(axis=1) / workload.capacity[workload.kept].sum())
+
+    def node_loads(self, assignment: np.ndarray, nodes: int) -> FloatArray:
+        """Load of every node in each window, shape (k, n)."""
+        return np.array([np.bincount(assignment, row, nodes) for row in self.load])
+
+
+class OverWindows(Prioritised):
+    """A problem that may be about several windows: the fields are its dataclass's own, their reading is here."""
+
+    workload: Workload
+    windows: int
+    scenarios: ArrayLike | None
+    over: Over = "max"
+    level: float = 0.9
+    probabilities: ArrayLike | None = None
+
+    def _read_windows(self) -> None:
+        """Read the fields, or raise `InputError`."""
+        w = self.workload
+        self._put("windows", guards.whole("windows", self.windows, least=1, optional=False))
+        if self.windows > w.windows:
+            raise InputError(f"windows = {self.windows}: the workload has {w.windows}")
+        if self.over not in RULES:
+            raise InputError(f"over = {self.over!r} must be 'max', 'mean' or 'cvar'")
+        self._put("level", guards.real("level", self.level, optional=False))
+        if self.level >= 1:
+            raise InputError(
+                f"level = {self.level:g} must be below 1: it is the share of probability that CVaR leaves out"
+            )
+        if self.scenarios is not None:
+            if self.windows > 1:
+                raise InputError(f"windows = {self.windows} and scenarios: give one of the two")
+            given = guards.non_negative("scenarios", self.scenarios, ndim=(1, 2), length=w.key_groups, of="key groups")
+            self._put("scenarios", given)
+        if self.probabilities is not None:
+            self._put("probabilities", self._read_probabilities())
+
+    def _read_probabilities(self) -> FloatArray:
+        count = self.windows if self.scenarios is None else len(np.asarray(self.scenarios))
+        what = "windows" if self.scenarios is None else "scenarios"
+        given = guards.non_negative("probabilities", self.probabilities, length=count, of=what)  # type: ignore[arg-type]
+        total = float(given.sum())
+        if abs(total - 1) > SUM_SLACK:
+            raise InputError(f"probabilities sum to {total:g}, expected 1")
+        return given
+
+    def _refuse_priorities_of_one_window(self, *names: str) -> None:
+        """Raise `InputError` where several windows meet a priority that only one has."""
+        for name in names if self.several else ():
+            if name in self.priorities:
+                raise InputError(f"priorities names {name!r}, which only a problem about one window has")
+
+    @property
+    def several(self) -> bool:
+        """Whether the problem is about more than the last window: several windows, or scenarios."""
+        return self.windows > 1 or self.scenarios is not None
+
+    @cached_property
+    def planned(self) -> PlannedWindows:
+        """The loads that the problem plans for: windows of probability 0 have no part in anything."""
+        w = self.workload
+        load = w.load[-self.windows :] if self.scenarios is None else np.asarray(self.scenarios)
+        share = np.full(len(load), 1.0) if self.probabilities is None else np.asarray(self.probabilities)
+        return PlannedWindows(load[share > 0], share[share > 0] / share.sum(), self.over, self.level)
+
+    @cached_property
+    def by_window(self) -> tuple[Self, ...]:
+        """The problem about each of the windows alone, the oldest first; this one where it is about one."""
+        if not self.several:
+            return (self,)
+        return tuple(self._about(self.workload.replace(load=row)) for row in self.planned.load)
+
+    def averaged(self) -> Self:
+        """The problem about one window with the mean load of all, which relaxes limits that hold in each of them.
+
+        For methods that know one number a key group, and for bounds.
+        """
+        return self._about(self.typical()) if self.several else self
+
+    def _about(self, workload: Workload) -> Self:
+        """The problem about the last window of a workload; a capacity for the load of today's has no part in it."""
+        rest: dict[str, Any] = {} if self.probabilities is None else {"probabilities": None}
+        limits = getattr(self, "resource_capacity", None)
+        if limits and "load" in limits:
+            rest["resource_capacity"] = {name: limit for name, limit in limits.items() if name != "load"}
+        return replace(self, workload=workload, windows=1, scenarios=None, **rest)  # type: ignore[type-var]
+
+    def typical(self) -> Workload:
+        """The workload with the mean load over the windows as its last one: for methods that know one number a key group."""
+        return self._typical
+
+    @cached_property
+    def _typical(self) -> Workload:
+        it = self.planned
+        return self.workload.replace(load=it.share @ it.load) if self.several else self.workload

@@ -1,0 +1,144 @@
+"""The linear program behind the bound: few of the rows (3) and (4), few of the moves, and what each round adds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import highspy
+import numpy as np
+
+from keyshift.models.workload import FloatArray
+from keyshift.solvers.allocation.windows.arrays import WindowInstance
+
+ROWS_AT_ONCE = 4
+"""Nodes of a window whose rows are added at once, the most deviating first."""
+NEAR = 1e-8
+"""A row that is broken by less is left out, in units of the mean."""
+
+
+class Weights(NamedTuple):
+    """Weights of signed deviations (n, k), and prices: of a unit of migration cost, of a move, of each key group's move."""
+
+    signed: FloatArray
+    cost: float
+    move: float
+    once: FloatArray
+
+
+class MoveMaster:
+    """Minimise (8) over shares of moves.
+
+    Columns: d[s]; for the worst window and CVaR t, and for CVaR what d[s] is above it; then the moves. Rows: their number,
+    their cost, at most one of each key group, and d[s] no less than the signed deviation of a node in window s.
+
+    Parameters
+    ----------
+    instance : WindowInstance
+    rest : ndarray, shape (n, k)
+        Deviations where nothing moves.
+    """
+
+    def __init__(self, instance: WindowInstance, rest: FloatArray) -> None:
+        it = self.instance = instance
+        self.rest, self.infinity = rest, highspy.kHighsInf
+        self.highs = highspy.Highs()
+        for option, value in {"output_flag": False, "threads": 1}.items():
+            self.highs.setOptionValue(option, value)
+        self.moves: dict[tuple[int, int], int] = {}
+        self.of_node: list[list[tuple[int, int, float]]] = [[] for _ in range(it.nodes)]
+        self.rows: dict[tuple[int, int, int], int] = {}
+        self.once: dict[int, int] = {}
+        self._objective()
+        self.limits = self._row(-self.infinity, float(it.max_moves), [], [])
+        self._row(-self.infinity, min(float(it.max_cost), self.infinity), [], [])
+        self.values = np.zeros(self.highs.getNumCol())
+
+    def _objective(self) -> None:
+        """d, and what (8) needs besides."""
+        planned, windows, inf = self.instance.problem.planned, range(self.instance.windows), self.infinity
+        most = planned.most.tolist()
+        for s in windows:
+            self.highs.addCol(most[s] if planned.over == "mean" else 0.0, 0.0, inf, 0, [], [])
+        if planned.over == "mean":
+            return
+        t = len(windows)
+        self.highs.addCol(1.0, 0.0, inf, 0, [], [])
+        for s in windows:
+            above = [t]
+            if planned.over == "cvar":
+                self.highs.addCol(most[s], 0.0, inf, 0, [], [])
+                above.append(t + 1 + s)
+            self._row(0.0, inf, [s, *above], [-1.0, *[1.0] * len(above)])
+
+    def _row(self, low: float, high: float, places: list[int], values: list[float]) -> int:
+        self.highs.addRow(low, high, len(places), np.array(places, np.int32), np.array(values))
+        return int(self.highs.getNumRow()) - 1
+
+    def solve(self) -> bool:
+        """Solve it again; whether that went well."""
+        self.highs.run()
+        self.values = np.array(self.highs.getSolution().col_value)
+        return bool(self.highs.getModelStatus() == highspy.HighsModelStatus.kOptimal)
+
+    def deviations(self) -> FloatArray:
+        """Of the mixture of moves, shape (n, k)."""
+        it, dev = self.instance, self.rest.copy()
+        for (k, j), column in self.moves.items():
+            if self.values[column] > 0:
+                i = it.current[k]
+                dev[j] += self.values[column] * it.loads[k] * it.weight[j]
+                dev[i] -= self.values[column] * it.loads[k] * it.weight[i]
+        return dev
+
+    def add_broken_rows(self) -> int:
+        """Add rows that the mixture breaks, a few for each window; how many."""
+        it, dev = self.instance, self.deviations()
+        size = np.where(it.draining[:, None], np.maximum(dev, 0.0), np.abs(dev))
+        excess, added = size - self.values[: it.windows], 0
+        for s in range(it.windows):
+            for i in np.argsort(-excess[:, s])[:ROWS_AT_ONCE].tolist():
+                sign = 1 if dev[i, s] > 0 else -1
+                if excess[i, s] > NEAR and (i, s, sign) not in self.rows:
+                    places = [s, *(column for _, column, _ in self.of_node[i])]
+                    values = [1.0, *(-sign * side * it.loads[k, s] * it.weight[i] for k, _, side in self.of_node[i])]
+                    self.rows[i, s, sign] = self._row(sign * self.rest[i, s], self.infinity, places, values)
+                    added += 1
+        return added
+
+    def add_move(self, k: int, j: int) -> bool:
+        """Add the move of a key group to a node; whether it is new."""
+        if (k, j) in self.moves:
+            return False
+        it, i = self.instance, int(self.instance.current[k])
+        if k not in self.once:
+            self.once[k] = self._row(-self.infinity, 1.0, [], [])
+        entries = [(self.limits, 1.0), (self.limits + 1, float(it.cost[k])), (self.once[k], 1.0)]
+        for (node, s, sign), row in self.rows.items():
+            if node in (i, j):
+                entries.append((row, (-sign if node == j else sign) * it.loads[k, s] * it.weight[node]))
+        entries = [(row, value) for row, value in entries if value != 0.0]
+        column = self.highs.getNumCol()
+        self.highs.addCol(
+            0.0, 0.0, self.infinity, len(entries), np.array([row for row, _ in entries], np.int32),
+            np.array([value for _, value in entries]),
+        )  # fmt: skip
+        self.moves[k, j] = column
+        self.of_node[j].append((k, column, 1.0))
+        self.of_node[i].append((k, column, -1.0))
+        return True
+
+    def weights(self) -> Weights:
+        """The duals as weights that the bound may take: (8) allows their sums, and draining nodes count upwards only."""
+        it = self.instance
+        planned, duals = it.problem.planned, np.array(self.highs.getSolution().row_dual)
+        signed = np.zeros((it.nodes, it.windows))
+        for (i, s, sign), row in self.rows.items():
+            signed[i, s] += sign * max(0.0, duals[row])
+        sums = np.abs(signed).sum(axis=0)
+        over = float((sums / planned.most).max(initial=1.0))
+        signed /= max(1.0, over, 1.0 if planned.over == "mean" else float(sums.sum())) * (1 + 1e-12)
+        once = np.zeros(it.key_groups)
+        for k, row in self.once.items():
+            once[k] = max(0.0, -duals[row])
+        cost = max(0.0, -float(duals[self.limits + 1])) if np.isfinite(it.max_cost) else 0.0
+        return Weights(signed, cost, max(0.0, -float(duals[self.limits])), once)

@@ -1,0 +1,73 @@
+"""The phases of "milp" over several windows: rounds of annealing, and a bound in between."""
+
+from __future__ import annotations
+
+import math
+
+from keyshift.models.workload import IntArray
+from keyshift.solvers.allocation.incumbent import Incumbent
+from keyshift.solvers.allocation.settings import RoundSettings
+from keyshift.solvers.allocation.windows.arrays import WindowInstance
+from keyshift.solvers.allocation.windows.bound import MoveBound, stay_value
+from keyshift.solvers.allocation.windows.search import Turn, WindowSearch
+
+BOUND_SHARE = 0.5
+"""Of the time left after the first round of annealing, the bound takes at most this share."""
+
+
+class WindowRounds:
+    """All that searches and bounds one instance over several windows.
+
+    Parameters
+    ----------
+    found : Incumbent
+        Is told every answer and bound, and says when to stop.
+    seed : int
+    most : int, optional
+        Rounds of annealing at most, without the bound.
+    """
+
+    def __init__(self, found: Incumbent, seed: int, most: int | None = None) -> None:
+        self.found, self.seed, self.most, self.settings = found, seed, most, RoundSettings()
+        self.instance = WindowInstance(found.problem)
+        self.search = WindowSearch(self.instance, seed)
+
+    def run(self) -> dict[str, object]:
+        """Anneal and bound until they meet, the time is up, or enough is done; figures about the run."""
+        it, found = self.instance, self.found
+        if it.max_moves == 0 or it.nodes == 1:
+            found.raise_bound(stay_value(it) * found.problem.scale, "nothing may move")
+            return {}
+        pairs = int(found.problem.allowed.sum())
+        steps = min(self.settings.most_steps, max(self.settings.least_steps, pairs * self.settings.steps_for_each))
+        endless = math.isfinite(found.budget.time_limit) and pairs * it.windows > self.settings.endless_pairs
+        turn = done = 0
+        while not found.done and (endless or done < steps) and (self.most is None or turn < self.most):
+            todo = self.search.turn(turn)
+            done += self._anneal(it.current if todo.fresh or found.best is None else found.best, todo, turn)
+            turn += 1
+            if turn == 1 and self.most is None:
+                self._bound()
+        return {"rounds": turn}
+
+    def _bound(self) -> None:
+        """The joint relaxation, within a share of the time."""
+        found, part = self.found, self.found.budget.part(BOUND_SHARE)
+        bound = MoveBound(self.instance)
+        while not bound.ended and not part.expired and not found.done:
+            found.raise_bound(bound.improve(lambda: part.expired, 1) * found.problem.scale, "relaxation")
+
+    def _anneal(self, start: IntArray, todo: Turn, stream: int) -> int:
+        """One round of search, in chunks short enough to heed the time limit; how many steps it took."""
+        self.search.begin(start, stream)
+        done = 0
+        while done < todo.steps and not self.found.done:
+            best = self.found.best
+            level = self.search.level(start if best is None else best)
+            value = math.inf if best is None else self.instance.distance(best)
+            chunk = min(self.search.steps_between, todo.steps - done)
+            hot, cold = (todo.hot * (todo.cold / todo.hot) ** (at / todo.steps) for at in (done, done + chunk))
+            part = todo._replace(steps=chunk, hot=hot, cold=cold)
+            self.found.offer(self.search.improve(part, value, level), "annealed")
+            done += chunk
+        return done

@@ -1,0 +1,202 @@
+"""Key-group allocation over several windows and scenarios, held against brute force and against one window."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from brute_force import brute_force
+from instances.allocation import random_problem
+
+import keyshift as ks
+from keyshift.cli import main
+from keyshift.models.families.allocation import synthetic_workload
+
+EXACT = ("milp", "highs", "cp-sat")
+BOUNDS = ("lp", "prices")
+HEURISTICS = ("flux", "potc", "drain-first")
+
+
+def over_windows(rng: np.random.Generator, p: int, n: int) -> ks.KeyGroupAllocation:
+    """A random instance over 1 to 4 windows or scenarios, with the options of one window on or off."""
+    one = random_problem(rng, p, n)
+    k = int(rng.integers(1, 5))
+    wild = rng.choice([1.0, 1e-9, 1e12]) if rng.random() < 0.1 else 1.0
+    loads = np.array([one.workload.last_load * rng.choice([0.0, 1.0, 2.0, rng.random()], p) for _ in range(k)])
+    if rng.random() < 0.5:
+        loads = rng.integers(0, 6, (k, p)).astype(float)
+    loads[rng.integers(k)] *= wild
+    shares = rng.integers(0, 4, k).astype(float)
+    shares[rng.integers(k)] += 1
+    chosen = {"over": str(rng.choice(["max", "mean", "cvar"])), "level": float(rng.choice([0.0, 0.5, 0.9]))}
+    if rng.random() < 0.5:
+        chosen["probabilities"] = shares / shares.sum()
+    arguments = {**one.arguments(), **chosen}
+    if rng.random() < 0.5:
+        arguments["scenarios"] = loads
+    else:
+        arguments |= {"workload": one.workload.replace(load=np.vstack([one.workload.load, loads])), "windows": k}
+    return ks.KeyGroupAllocation(**arguments)
+
+
+def combined(problem: ks.KeyGroupAllocation, assignment: np.ndarray) -> float:
+    """(8) straight from the definition, in plain loops."""
+    w = problem.workload
+    loads = w.load[-problem.windows :] if problem.scenarios is None else problem.scenarios
+    shares = np.full(len(loads), 1 / len(loads)) if problem.probabilities is None else problem.probabilities
+    found, loads, shares = [], loads[shares > 0], shares[shares > 0]
+    for row in loads:
+        mean = sum(row) / sum(w.capacity[w.kept])
+        mean = np.ceil(mean) if problem.mean == "ceiling" else mean
+        away = [sum(row[assignment == i]) / w.capacity[i] - mean for i in range(w.nodes)]
+        found.append(max(abs(x) if w.kept[i] else max(x, 0) for i, x in enumerate(away)))
+    if problem.over == "max":
+        return max(found)
+    if problem.over == "mean":
+        return float(np.dot(shares, found))
+    return min(
+        t + sum(q * max(d - t, 0) for q, d in zip(shares, found, strict=True)) / (1 - problem.level)
+        for t in [0.0, *found]
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_check_values_windows_as_the_definition_does(seed):
+    rng = np.random.default_rng([7, seed])
+    p, n = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+    problem = over_windows(rng, p, n)
+    assignment = rng.integers(0, n, p)
+    assert problem.objective(assignment) == pytest.approx(combined(problem, assignment), rel=1e-9, abs=1e-12)
+
+
+def agree(problem: ks.KeyGroupAllocation) -> None:
+    """Every method against brute force."""
+    least, _ = brute_force(problem)
+    for method in (*EXACT, *BOUNDS, *HEURISTICS):
+        s = ks.solve(problem, method, time_limit=20)
+        if method in HEURISTICS:
+            assert s.assignment is None or (least is not None and s.objective >= least - problem.tolerance)
+        elif least is None:
+            assert s.assignment is None, (method, s)
+            assert s.status == "infeasible" or method in BOUNDS, (method, s)
+        else:
+            assert s.status != "infeasible", (method, s)
+            assert s.bound is None or s.bound <= least + problem.tolerance, (method, s.bound, least)
+            if method in EXACT:
+                assert s.status == "optimal", (method, s, least)
+                assert s.objective == pytest.approx(least, abs=problem.tolerance), method
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_method_agrees_with_brute_force(seed):
+    rng = np.random.default_rng([11, seed])
+    agree(over_windows(rng, int(rng.integers(1, 6)), int(rng.integers(1, 4))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(400))
+def test_every_method_agrees_with_brute_force_on_hundreds(seed):
+    rng = np.random.default_rng([13, seed])
+    agree(over_windows(rng, int(rng.integers(1, 7)), int(rng.integers(1, 4))))
+
+
+@pytest.mark.parametrize("over", ["max", "mean", "cvar"])
+@pytest.mark.parametrize("seed", range(4))
+def test_search_and_bound_meet_around_the_optimum(seed, over):
+    """Instances that "milp" searches and bounds itself, small enough for HiGHS to prove."""
+    w = synthetic_workload(4, 24, seed=seed, drain=seed % 2)
+    loads = w.last_load * np.random.default_rng(seed).uniform(0.9, 1.1, (3, 24))
+    problem = ks.KeyGroupAllocation(w.replace(load=loads), max_migrations=2, windows=3, over=over, level=0.5)
+    bound, lp = (ks.solve(problem, method).bound for method in ("prices", "lp"))
+    assert bound == pytest.approx(lp, abs=1e-4 * problem.scale)
+    found = ks.solve(problem, "milp", rounds=8)
+    best = ks.solve(problem, "highs", time_limit=60)
+    assert best.status == "optimal"
+    assert bound <= best.objective <= found.objective <= 1.1 * best.objective
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_one_window_is_the_last_window_bit_for_bit(seed):
+    rng = np.random.default_rng([17, seed])
+    one = random_problem(rng, 6, 3)
+    older = one.workload.replace(load=np.vstack([rng.random((3, 6)), one.workload.load]))
+    same = ks.KeyGroupAllocation(**{**one.arguments(), "workload": older, "windows": 1, "over": "mean"})
+    for method in (*EXACT, *BOUNDS, *HEURISTICS):
+        a, b = (ks.solve(problem, method, time_limit=20) for problem in (one, same))
+        assert (a.objective, a.bound, a.status) == (b.objective, b.bound, b.status)
+        assert np.array_equal(a.assignment, b.assignment)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_windows_that_are_alike_are_one(seed):
+    rng = np.random.default_rng([19, seed])
+    one = random_problem(rng, 5, 3)
+    for over, count in itertools.product(("max", "mean", "cvar"), (1, 3)):
+        same = ks.KeyGroupAllocation(
+            **{**one.arguments(), "scenarios": np.repeat(one.workload.load, count, axis=0), "over": over}
+        )
+        for assignment in itertools.product(range(3), repeat=5):
+            a = np.array(assignment)
+            assert same.objective(a) == pytest.approx(one.objective(a), rel=1e-12)
+            assert bool(same.violations(a)) == bool(one.violations(a))
+
+
+def test_on_the_shell_windows_are_options_and_scenarios_a_file(tmp_path, capsys):
+    w = ks.Workload(load=[[4, 1, 1], [1, 2, 3]], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
+    ks.write_workload(w, tmp_path / "w.json")
+    np.savetxt(tmp_path / "samples.csv", w.load, delimiter=",")
+    lines = {
+        "--windows 2 --over mean": ks.KeyGroupAllocation(w, windows=2, over="mean"),
+        "--windows 2 --over cvar --level 0.5": ks.KeyGroupAllocation(w, windows=2, over="cvar", level=0.5),
+        f"--scenarios {tmp_path / 'samples.csv'} --probabilities [0.25,0.75] --over mean": ks.KeyGroupAllocation(
+            w, scenarios=w.load, probabilities=[0.25, 0.75], over="mean"
+        ),
+    }
+    for line, problem in lines.items():
+        assert main(["solve", str(tmp_path / "w.json"), *line.split(), "--json"]) == 0
+        record = json.loads(capsys.readouterr().out)
+        assert record["objective"] == pytest.approx(brute_force(problem)[0])
+    (tmp_path / "bad.csv").write_text("1,2,three\n")
+    for said, line in {
+        "samples.txt: scenarios are a .csv, .json or .npy file": "--scenarios samples.txt",
+        "not a table of numbers": f"--scenarios {tmp_path / 'bad.csv'}",
+        "No such file": "--scenarios nowhere.csv",
+    }.items():
+        assert main(["solve", str(tmp_path / "w.json"), *line.split()]) == 2
+        assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_knows_one_window_alone_says_so():
+    w = ks.Workload(load=[[4, 1, 1], [1, 2, 3]], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
+    problem = ks.KeyGroupAllocation(w, windows=2)
+    with pytest.raises(ks.InputError, match="certificates are about one window"):
+        ks.certify(ks.solve(problem))
+    with pytest.raises(ks.InputError, match="only a problem about one window"):
+        ks.solve(problem, "highs", weights=(2.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"windows": 3}, "windows = 3: the workload has 2"),
+        ({"windows": 0}, "windows = 0 must be at least 1"),
+        ({"over": "median"}, "over = 'median' must be 'max', 'mean' or 'cvar'"),
+        ({"level": 1.0}, "level = 1 must be below 1: it is the share of probability that CVaR leaves out"),
+        ({"windows": 2, "scenarios": [[1, 2, 3]]}, "windows = 2 and scenarios: give one of the two"),
+        ({"scenarios": [[1, 2]]}, "scenarios has 2 entries, expected 3: one for each of the key groups"),
+        ({"scenarios": [[1, -2, 3]]}, r"scenarios[0, 1] = -2 must not be negative"),
+        ({"windows": 2, "probabilities": [0.5, 0.6]}, "probabilities sum to 1.1, expected 1"),
+        (
+            {"windows": 2, "probabilities": [1.0]},
+            "probabilities has 1 entries, expected 2: one for each of the windows",
+        ),
+        ({"windows": 2, "priorities": "deviation_sum"}, "which only a problem about one window has"),
+    ],
+)
+def test_bad_windows_are_refused_in_a_sentence(options, said):
+    w = ks.Workload(load=[[4, 1, 1], [1, 2, 3]], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
+    with pytest.raises(ks.InputError) as error:
+        ks.KeyGroupAllocation(w, **options)
+    assert said in str(error.value)
