@@ -57,27 +57,29 @@ class KeyWorkerPairs:
         numbers = self._keys.number(keys) if self._known is None else self._known.find(keys)
         return self._pairs.number(numbers * self.workers + sent)
 
+    def _cells(self) -> IntArray:
+        """key * workers + worker of every pair, keys by their numbers where they have any."""
+        return self._pairs.keys if self._met is None else np.flatnonzero(self._met)
+
     @property
     def count(self) -> int:
         """How many pairs."""
-        return self._pairs.count if self._met is None else int(self._met.sum())
+        return self._pairs.count if self._met is None else int(np.count_nonzero(self._met))
 
     @property
     def keys(self) -> int:
         """How many keys."""
-        return (self._known or self._keys).count if self._met is None else int(self._met.any(axis=1).sum())
+        if self._met is None:
+            return (self._known or self._keys).count
+        rows = self._cells() // self.workers  # ascending
+        return int(np.count_nonzero(np.diff(rows))) + (rows.size > 0)
 
     @property
     def counters(self) -> IntArray:
         """How many keys each worker met, shape (W,)."""
-        if self._met is None:
-            return np.bincount(self._pairs.keys % self.workers, minlength=self.workers)
-        return self._met.sum(axis=0)
+        return np.bincount(self._cells() % self.workers, minlength=self.workers)
 
     def listed(self) -> tuple[IntArray, IntArray]:
         """Key and worker of every pair."""
-        if self._met is not None:
-            keys, sent = np.nonzero(self._met)
-            return keys, sent
-        pairs = self._pairs.keys
-        return (self._known or self._keys).keys[pairs // self.workers], pairs % self.workers
+        keys, sent = np.divmod(self._cells(), self.workers)
+        return keys if self._met is not None else (self._known or self._keys).keys[keys], sent

@@ -1,0 +1,267 @@
+"""What the defaults reach where they used to stop short: against every other method, on heavy tails, on full tables, on dense graphs.
+
+    python benchmarks/frontier.py [--quick] [--only PART ...] [--seconds 2] --out DIR
+
+The instances are drawn here, or by the families of the package; none was used for tuning a number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from page import Page, run
+from scipy import sparse
+
+import keyshift as ks
+from keyshift.catalogue import FORMULATIONS
+from keyshift.models import Problem
+
+NEAR = 1e-4
+"""A default counts as beaten where it is worse by more than this share of the problem's scale, such as a node's mean load."""
+DRAWN: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("madsen-allocation", {"nodes": [10, 20], "key_groups": 200, "max_migrations": [5, 20]}),
+    ("hard-allocation", {"nodes": 8}),
+    ("madsen-collocation", {"nodes": 10, "key_groups": 100, "one_to_one": [0.3, 1.0]}),
+    ("hard-collocation", {}),
+    ("guo-mclb", {"keys": ["zipf", "gaussian"], "nodes": 5, "key_groups": 60, "windows": 24, "share_moved": [0.1, 0.4]}),
+    ("hard-mclb", {}),
+    ("guo-movement", {"keys": ["zipf", "gaussian"], "width": [0.1, 0.3]}),
+    ("hard-movement", {}),
+    ("nasir-splitting", {"exponent": [0.8, 1.4], "messages": 20_000}),
+    ("hard-splitting", {}),
+    ("nasir-placement", {"exponent": [0.8, 1.4]}),
+    ("hard-placement", {}),
+    ("fang-routing", {"keys": [2_000], "max_table_size": [400, 900], "theta_max": [0.04, 0.08]}),
+    ("hard-routing", {}),
+    ("ding-step", {"tau": [0.1, 0.3]}),
+    ("hard-step", {}),
+    ("ding-sequence", {}),
+    ("hard-sequence", {}),
+    ("ding-policy", {"tasks": 16}),
+    ("hard-policy", {}),
+)  # fmt: skip
+"""Families and their parameters; the generators' own where none are given."""
+LET_OUT: dict[str, dict[str, float]] = {
+    "key-group-allocation": {"max_migrations": 2, "max_migration_cost": 1.5},
+    "collocated-allocation": {"max_migrations": 2, "max_migration_cost": 1.5},
+    "mclb": {"max_state_moved": 1.5},
+    "mixed-routing": {"max_table_size": 1.5, "theta_max": 1.25},
+    "interval-migration": {"tau": 1.5}, "migration-sequence": {"tau": 1.5}, "migration-policy": {"tau": 1.5},
+}  # fmt: skip
+"""By what a limit is multiplied in the second instance of a pair; problems without one have a pair of equals."""
+
+
+def instances(pairs: int) -> Iterator[tuple[str, Problem]]:
+    """Every pair: the instance as drawn, then the same with a limit let out."""
+    for name, parameters in DRAWN:
+        choices = math.prod(len(v) for v in parameters.values() if isinstance(v, list))
+        drawn = ks.family(name, count=-(-pairs // (2 * choices)), **parameters)
+        for instance, problem in [*drawn][: -(-pairs // 2)]:
+            yield instance, problem
+            yield f"{instance}, let out", let_out(problem)
+    for heavy in (heavy_allocation, heavy_collocation):
+        for seed in range(pairs // 2):
+            problem = heavy(seed)
+            yield f"{heavy.__name__}/{seed}", problem
+            yield f"{heavy.__name__}/{seed}, let out", let_out(problem)
+
+
+def let_out(problem: Problem) -> Problem:
+    """The problem with the first limit that it has let out."""
+    for field, factor in LET_OUT.get(problem.name, {}).items():
+        limit = getattr(problem, field)
+        if limit is not None:
+            return dataclasses.replace(
+                problem, **{field: type(limit)(math.ceil(limit * factor) if isinstance(limit, int) else limit * factor)}
+            )  # type: ignore[type-var]
+    return problem
+
+
+def users(rng: np.random.Generator, key_groups: int) -> tuple[np.ndarray, np.ndarray]:
+    """A heavy-tailed log: how much each of some thousand users asks for, and the key group that each hashes to."""
+    asked = np.round(10 * rng.pareto(rng.uniform(0.8, 1.3), int(rng.choice([300, 1_000, 3_000])))) + 1
+    return asked, rng.integers(0, key_groups, asked.size)
+
+
+def heavy_allocation(seed: int) -> Problem:
+    """128 key groups of a heavy-tailed log on 8 nodes, 10 of which may move."""
+    rng = np.random.default_rng([seed, 1])
+    asked, group = users(rng, 128)
+    load = np.bincount(group, asked, 128)
+    w = ks.Workload(load=load, state=load + 1, current=rng.permutation(128) % 8, nodes=8)
+    return ks.KeyGroupAllocation(w, max_migrations=10)
+
+
+def heavy_collocation(seed: int) -> Problem:
+    """Two operators of 200 key groups that nearly all talk to each other, on 10 nodes."""
+    rng = np.random.default_rng([seed, 2])
+    asked, first = users(rng, 200)
+    traffic = np.zeros((400, 400))
+    for _ in range(20):
+        np.add.at(
+            traffic,
+            (first, 200 + (first * 7 + rng.integers(0, 3 if rng.random() < 0.2 else 200, first.size)) % 200),
+            asked,
+        )
+    load = traffic.sum(axis=0) + traffic.sum(axis=1)
+    posed = ks.Workload(load=load, state=load + 1, current=np.arange(400) % 10, nodes=10)
+    current = ks.solve(ks.KeyGroupAllocation(posed), "flux").assignment
+    w = ks.Workload(load=load, state=load + 1, current=current, nodes=10, traffic=traffic)
+    return ks.CollocatedAllocation(w, max_load_distance=30.0, max_migrations=20)
+
+
+def beaten(page: Page) -> None:
+    """Is a default ever beaten.
+
+    Pairs of instances of all ten problems, the second with its first limit let out. Every method but the relaxations gets the same time; the
+    default is beaten where another method, or the default itself under the tighter limit, is better by more than a ten-thousandth of
+    the problem's scale.
+    """
+    posed = dict(instances(2 if page.quick else page.given.pairs))
+    methods = {name: [m.name for m in f.methods if m.kind != "relaxation"] for name, f in FORMULATIONS.items()}
+    done = ks.study(posed, methods=methods, time_limit=page.given.seconds, out=page.out / "frontier-study")
+    rows = pd.DataFrame([row for row in done.rows if row["same_problem"] and row["objective"] is not None])
+    failed = [row for row in done.rows if row["status"] == "failed"]
+    slack = {name: problem.tolerance + NEAR * problem.scale for name, problem in posed.items()}
+    worse = pd.DataFrame(found_better(rows, slack), columns=["instance", "default", "better", "by"])
+    problems = pd.Series({name: problem.name for name, problem in posed.items()})
+    table = pd.DataFrame({"instances": problems.value_counts(sort=False)}).rename_axis("problem")
+    table["solves"] = pd.Series([row["problem"] for row in done.rows]).value_counts()
+    table["beaten"] = worse["instance"].map(problems).value_counts().reindex(table.index, fill_value=0)
+    page.table(table, "defaults")
+    page.say(f"{len(problems)} instances, {page.given.seconds:g} s each; failed solves: {len(failed)}.")
+    if not worse.empty:
+        page.table(worse, "beaten")
+
+
+def found_better(rows: pd.DataFrame, slack: dict[str, float]) -> Iterator[dict[str, Any]]:
+    """What is better than the default's answer on its instance, and than its answer with the limit let out."""
+    defaults = {name: f.methods[0].name for name, f in FORMULATIONS.items()}
+    own = rows[rows["method"] == rows["problem"].map(defaults)].set_index("instance")["objective"]
+    for row in rows.itertuples():
+        if not own.get(row.instance, math.inf) <= row.objective + slack[row.instance]:
+            yield {
+                "instance": row.instance,
+                "default": own.get(row.instance),
+                "better": row.objective,
+                "by": row.method,
+            }
+    for instance, value in own.items():
+        looser = f"{instance}, let out"
+        if looser in slack and not own.get(looser, math.inf) <= value + slack[looser]:
+            yield {"instance": looser, "default": own.get(looser), "better": value, "by": "the tighter limit"}
+
+
+def heavy(page: Page) -> None:
+    """Heavy tails: allocation.
+
+    128 key groups of a heavy-tailed log, 8 nodes, 10 moves, 30 s.
+    """
+    rows = []
+    for seed in range(3 if page.quick else 20):
+        problem = heavy_allocation(seed)
+        s = ks.solve(problem, time_limit=5 if page.quick else 30, seed=0)
+        rows.append({"seed": seed, "objective": s.objective, "bound": s.bound, "percent_of_mean": 100 * (s.gap_abs or 0) / problem.scale,
+                     "proven": s.status == "optimal", "seconds": s.seconds})  # fmt: skip
+    page.table(rows, "heavy")
+
+
+def tables(page: Page) -> None:
+    """Full tables: mixed routing.
+
+    A million keys (loads Zipf, at least 1; homes and current nodes at random), 10 to 100 nodes, room for 500 to 10,000 entries, 60 s.
+    """
+    rows = []
+    for seed in range(2 if page.quick else 20):
+        rng = np.random.default_rng([seed, 77])
+        nodes, exponent, theta = int(rng.integers(10, 101)), rng.uniform(0.7, 1.2), rng.uniform(0.02, 0.15)
+        room, ranks = int(np.exp(rng.uniform(np.log(500), np.log(10_000)))), np.arange(1, 10**6 + 1) ** -exponent
+        load, home = np.maximum(1, np.round(ranks / ranks.sum() * 1e7)), rng.integers(0, nodes, 10**6)
+        w = ks.Workload(load=load, state=load, current=home, home=home, nodes=nodes)
+        s = ks.solve(ks.MixedRouting(w, theta_max=theta, max_table_size=room), time_limit=20 if page.quick else 60)
+        rows.append({"nodes": nodes, "exponent": exponent, "theta_max": theta, "room": room, "status": s.status, "objective": s.objective,
+                     "bound": s.bound, "gap_percent": None if s.gap is None else 100 * s.gap, "seconds": s.seconds})  # fmt: skip
+    page.table(rows, "tables")
+
+
+def dense(page: Page) -> None:
+    """Dense graphs: collocation.
+
+    Two operators of 750 key groups of which nearly all talk to each other, on 20 nodes; the search's steps in a second, and what 10, 30 and
+    100 moves reach in 5 and 30 s.
+    """
+    w = dense_workload(200 if page.quick else 750)
+    now, rows = ks.check(ks.CollocatedAllocation(w), w.current).metrics["load_distance_percent"], []
+    for moves in (10, 30, 100):
+        problem = ks.CollocatedAllocation(w, max_load_distance=max(10.0, 1.1 * now), max_migrations=moves)
+        for method, limit in (("albic", 30.0), ("local-search", 30.0), ("milp", 5.0), ("milp", 30.0)):
+            s = ks.solve(problem, method, time_limit=limit)
+            rows.append({"moves": moves, "method": method, "limit": limit, "remote_traffic": s.objective, "bound": s.bound,
+                         "moved": s.metrics.get("migrations"), "seconds": s.seconds})  # fmt: skip
+    page.say(f"{problem.workload.traffic.nnz:,} pairs; {w.load.sum() / 2:,.0f} tuples.")
+    page.table(rows, "dense")
+
+
+def dense_workload(each: int) -> ks.Workload:
+    """Key groups of heavy-tailed activity; a tenth of the traffic goes to three favourites."""
+    rng, tuples = np.random.default_rng(0), 2_800 * each
+    act = rng.pareto(1.1, 2 * each) + 0.05
+    first = rng.choice(each, tuples, p=0.3 * act[:each] / act[:each].sum() + 0.7 / each)
+    anyone = rng.choice(each, tuples, p=0.3 * act[each:] / act[each:].sum() + 0.7 / each)
+    second = np.where(rng.random(tuples) < 0.1, (7 * first + rng.integers(0, 3, tuples)) % each, anyone)
+    traffic = sparse.coo_array((np.ones(tuples), (first, each + second)), shape=(2 * each, 2 * each)).tocsr()
+    load = np.asarray(traffic.sum(axis=0) + traffic.sum(axis=1), dtype=float)
+    given = {"load": load, "state": load, "nodes": 20}
+    current = ks.solve(ks.KeyGroupAllocation(ks.Workload(current=np.arange(2 * each) % 20, **given)), "flux").assignment
+    return ks.Workload(current=current, traffic=traffic, operator=np.repeat([0, 1], each), **given)
+
+
+def messages(page: Page) -> None:
+    """Key splitting end to end.
+
+    `ks.solve(problem, "pkg")` on keys Zipf 1.5 over 100,000, 100 workers: the answer checked and valued; and the partitioner alone. Texts were made numbers
+    when the problem was posed.
+    """
+    size, rows = 10**6 if page.quick else 2 * 10**7, []
+    keys = np.random.default_rng(0).zipf(1.5, size) % 100_000
+    ks.solve(ks.KeySplitting(keys[:1000], workers=100), "pkg")
+    for name, stream in (("integers", keys), ("texts", np.char.mod("user-%d", keys[: size // 10]))):
+        problem = ks.KeySplitting(stream, workers=100)
+        seconds = min(timed(lambda p=problem: ks.solve(p, "pkg")) for _ in range(3))
+        alone = min(timed(lambda p=problem: fed(p)) for _ in range(3))
+        rows.append({"keys": name, "messages": stream.size, "solve_M_per_s": stream.size / seconds / 1e6,
+                     "partitioner_M_per_s": stream.size / alone / 1e6})  # fmt: skip
+    page.table(rows, "messages")
+
+
+def fed(problem: ks.KeySplitting) -> None:
+    """The partitioner alone, on keys that are numbers by now."""
+    one = ks.Partitioner("pkg", problem.workers)
+    for keys in problem.stream.chunks():
+        one.feed(keys)
+
+
+def timed(what: Any) -> float:
+    began = time.perf_counter()
+    what()
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    options = {
+        "seconds": {"type": float, "default": 2.0},
+        "pairs": {"type": int, "default": 25, "help": "of each problem"},
+    }
+    run(
+        "frontier",
+        "Frontier: where the defaults used to stop short",
+        __doc__,
+        (beaten, heavy, tables, dense, messages),
+        **options,
+    )
