@@ -11,9 +11,9 @@ of the worst share 1 - level [Rockafellar2000].
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,10 +90,10 @@ class OverWindows(Prioritised):
 
     workload: Workload
     windows: int
-    over: Over
-    level: float
     scenarios: ArrayLike | None
-    probabilities: ArrayLike | None
+    over: Over = "max"
+    level: float = 0.9
+    probabilities: ArrayLike | None = None
 
     def _read_windows(self) -> None:
         """Read the fields, or raise `InputError`."""
@@ -144,12 +144,33 @@ class OverWindows(Prioritised):
         share = np.full(len(load), 1.0) if self.probabilities is None else np.asarray(self.probabilities)
         return PlannedWindows(load[share > 0], share[share > 0] / share.sum(), self.over, self.level)
 
-    def window_arguments(self) -> dict[str, Any]:
-        """The fields that say which windows, by name: for another problem about the same ones."""
-        names = ("windows", "over", "level", "scenarios", "probabilities")
-        return {name: getattr(self, name) for name in names}
+    @cached_property
+    def by_window(self) -> tuple[Self, ...]:
+        """The problem about each of the windows alone, the oldest first; this one where it is about one."""
+        if not self.several:
+            return (self,)
+        return tuple(self._about(self.workload.replace(load=row)) for row in self.planned.load)
+
+    def averaged(self) -> Self:
+        """The problem about one window with the mean load of all, which relaxes limits that hold in each of them.
+
+        For methods that know one number a key group, and for bounds.
+        """
+        return self._about(self.typical()) if self.several else self
+
+    def _about(self, workload: Workload) -> Self:
+        """The problem about the last window of a workload; a capacity for the load of today's has no part in it."""
+        rest: dict[str, Any] = {} if self.probabilities is None else {"probabilities": None}
+        limits = getattr(self, "resource_capacity", None)
+        if limits and "load" in limits:
+            rest["resource_capacity"] = {name: limit for name, limit in limits.items() if name != "load"}
+        return replace(self, workload=workload, windows=1, scenarios=None, **rest)  # type: ignore[type-var]
 
     def typical(self) -> Workload:
         """The workload with the mean load over the windows as its last one: for methods that know one number a key group."""
+        return self._typical
+
+    @cached_property
+    def _typical(self) -> Workload:
         it = self.planned
         return self.workload.replace(load=it.share @ it.load) if self.several else self.workload

@@ -73,6 +73,7 @@ def albic(
     the load it will really have (`anticipate` brings the two nearer); a program without an answer counts as one that
     breaks maxLD; see also `target_nodes` and `migration_weights`.
     """
+    problem = problem.averaged()
     measured = problem.load_model.measured(problem.workload)
     together, apart = split_by_place(score(measured, score_factor), measured.current)
     pair = choose_pair(apart, np.random.default_rng(seed))

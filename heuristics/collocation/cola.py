@@ -41,6 +41,7 @@ def cola(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, relabe
     Source: [Madsen2016], section 2.1 and 5, after [Khandekar2009]. Departure: capacities weigh the
     deal, and draining nodes get nothing.
     """
+    problem = problem.averaged()
     w = problem.workload
     load = problem.load_model.measured(w).last_load
     traffic = sp.csr_array(w.traffic + w.traffic.T)  # type: ignore[union-attr]

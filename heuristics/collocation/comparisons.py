@@ -36,7 +36,7 @@ def flux(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, rounds
     rounds : int, optional
         At most this many rounds.
     """
-    return flux_module.flux(balancing_problem(problem), budget=budget, seed=seed, rounds=rounds)
+    return flux_module.flux(balancing_problem(problem.averaged()), budget=budget, seed=seed, rounds=rounds)
 
 
 def allocation_milp(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, plan_rounds: Whole = 15) -> Answer:
@@ -47,7 +47,7 @@ def allocation_milp(problem: CollocatedAllocation, *, budget: Budget, seed: int 
     plan_rounds : int, default 15
         As for ALBIC.
     """
-    posed = balancing_problem(problem)
+    posed = balancing_problem(problem.averaged())
     plan = allocate(posed, budget, seed, plan_rounds, 1e-3 * posed.scale)
     return Answer(plan, termination=budget.why if budget.expired else "completed")
 
@@ -62,6 +62,7 @@ def potc(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Ans
     -----
     Source: [Nasir2015], as in [Madsen2016], section 2.2. Departure: a draining node is no choice.
     """
+    problem = problem.averaged()
     w = problem.workload
     load = problem.load_model.measured(w).last_load
     kept = np.flatnonzero(w.kept)

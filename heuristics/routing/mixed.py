@@ -152,7 +152,7 @@ def compact_plan(problem: MixedRouting, degree: int, make: Callable[..., Routing
 
 def llfd(problem: MixedRouting, *, budget: Budget, seed: int = 0, everything: bool = False) -> Answer:
     """See `llfd_plan`. Draws no random numbers; ties go to the lower index."""
-    return llfd_plan(problem, everything=everything).answer()
+    return llfd_plan(problem.averaged(), everything=everything).answer()
 
 
 def min_table(problem: MixedRouting, *, budget: Budget, seed: int = 0, compact: Count | None = None) -> Answer:
@@ -191,6 +191,7 @@ def mixed_bf(
 
 
 def _answer(problem: MixedRouting, degree: int | None, make: Callable[..., RoutingPlan], **options: Any) -> Answer:
-    """The plan on the full key space, or on discretised records."""
+    """The plan on the full key space, or on discretised records; over several windows, of the mean load."""
+    problem = problem.averaged()
     plan = make(problem, **options) if degree is None else compact_plan(problem, degree, make, **options)
     return plan.answer()

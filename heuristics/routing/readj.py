@@ -66,7 +66,7 @@ def readj(
     """See `readj_plan`; without ``sigma``, the best of `SIGMAS`. Draws no random numbers."""
     best: RoutingPlan | None = None
     for value in SIGMAS if sigma is None else (sigma,):
-        plan = readj_plan(problem, sigma=value, rounds=rounds, budget=budget)
+        plan = readj_plan(problem.averaged(), sigma=value, rounds=rounds, budget=budget)
         if best is None or plan.rank < best.rank:
             best = plan
         if budget.expired:

@@ -18,6 +18,7 @@ from keyshift.models import InputError, Solution
 from keyshift.models.files.writing import write_text
 from keyshift.models.guards import real
 from keyshift.models.priorities import Prioritised
+from keyshift.models.windows import OverWindows
 from keyshift.solving import WORD
 
 
@@ -97,6 +98,8 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
         raise InputError(f"there is nothing to certify: {solution!r}")
     if isinstance(problem, Prioritised) and problem.stages[0] != problem.own_measure:
         raise InputError(f"certificates are about {problem.own_measure}, this problem puts {problem.stages[0]} first")
+    if isinstance(problem, OverWindows) and problem.several:
+        raise InputError("certificates are about one window of loads, this problem is about several")
     instance = instance_of(problem)
     case: Any = verify.CASES[problem.name](instance)
     assignment = None if solution.assignment is None else assignment_of(problem, solution.assignment)

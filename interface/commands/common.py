@@ -76,11 +76,12 @@ def parse_options(extra: list[str], of: Callable[..., Any], title: str, given: i
         This many leading parameters are not options.
     """
     from keyshift.catalogue.options import read_option, refuse_missing
+    from keyshift.models.files.scenarios import read_scenarios
 
     known = list(inspect.signature(of).parameters)[given:]
     parameters: dict[str, Any] = {}
     for name, value in pairs(extra, known, title):
-        parameters[name] = read_option(of, name, value)
+        parameters[name] = read_scenarios(Path(value)) if name == "scenarios" else read_option(of, name, value)
     refuse_missing(of, parameters, f"the {title}", given)
     return parameters
 

@@ -229,7 +229,7 @@ def _doing_nothing(problem: Problem, answer: Solution) -> tuple[str, float | Non
 
 def _binding(problem: Problem, assignment: Any) -> list[str]:
     """Limits that the answer uses up, by the problem's own figures."""
-    if isinstance(problem, KeyGroupAllocation):
+    if isinstance(problem, KeyGroupAllocation) and not problem.several:
         from keyshift.models.allocation.why import explain as why
 
         return list(why(problem, assignment).binding)

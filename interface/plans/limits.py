@@ -200,6 +200,8 @@ def _routing(problem: MixedRouting) -> list[Limit]:
     fair = metrics.mean_load(w) * w.capacity
 
     def theta(a: np.ndarray) -> float:
+        if problem.several:
+            return problem.theta(a)
         share = (metrics.last_node_loads(w, a) / fair - 1)[w.kept] if fair.max() > 0 else np.zeros(1)
         return float(max(0.0, (share if problem.sides == "upper" else np.abs(share)).max()))
 

@@ -87,7 +87,8 @@ class KeyGroupAllocation(Limits):
     level : float, default 0.9
         0 <= level < 1, for "cvar": 0 is the mean.
     scenarios : array_like, shape (k, p), optional
-        Plan for these loads instead of the workload's: samples of a forecast, say.
+        Plan for these loads instead of the workload's: samples of a forecast, say. On the shell, a file: .csv, a row a
+        scenario; .json, a list of lists; or .npy.
     probabilities : array_like, shape (k,), optional
         Of the scenarios, or of the windows, the oldest first; equal by default. What has probability 0 is left out.
 
@@ -268,12 +269,6 @@ class KeyGroupAllocation(Limits):
             "deviation_sum": upper + lower,
             "migration_cost": self._cost(assignment),
         }
-
-    def averaged(self) -> KeyGroupAllocation:
-        """The problem about one window with the mean load of all: for methods that know one number a key group."""
-        if not self.several:
-            return self
-        return replace(self, workload=self.typical(), windows=1, scenarios=None, probabilities=None)
 
     def _left_to_drain(self, assignment: np.ndarray) -> dict[str, float]:
         """The load left on draining nodes, where there are any."""

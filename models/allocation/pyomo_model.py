@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyomo.environ as pyo
@@ -38,7 +39,7 @@ class AllocationPyomo(PyomoStages):
         Variables ``x[k, i]`` for the pairs that (6) allows, ``d``, ``d_u``, ``d_l``.
     """
 
-    letters: ClassVar[dict[str, str]] = {
+    letters: Mapping[str, str] = {
         "x": "kn",
         "one_node": "k",
         "upper_load": "n",

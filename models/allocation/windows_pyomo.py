@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 import pyomo.environ as pyo
@@ -23,7 +24,7 @@ class AllocationWindowsPyomo(AllocationPyomo):
         As in `AllocationPyomo`.
     """
 
-    letters: ClassVar[dict[str, str]] = {
+    letters: Mapping[str, str] = {
         **AllocationPyomo.letters, "d": "s", "above": "s", "excess": "s", "worst": "s",
         "upper_load": "sn", "lower_load": "sn", "distance_floor": "s",
     }  # fmt: skip

@@ -43,32 +43,57 @@ class CollocationCpSat(AllocationCpSat):
         self.collocated = problem
         self.problem = problem.allocation
         self.workload = problem.workload
-        self.cost = problem.load_model.per_tuple
-        together = scaled(np.concatenate([problem.remote_loads, self.cost * problem.pairs.traffic]), load_bits)
-        # Here loads alone: one scale serves loads and savings.
-        self.load: Any
-        self.load, self.saving = np.split(together.values, [self.workload.key_groups])
-        self.load_scale, self.load_error = together.scale, together.error
+        self.cost, self.load_bits, self.at = problem.load_model.per_tuple, load_bits, ""
+        self.about(problem)
         self.traffic = scaled(problem.pairs.traffic)
         self.model = cp_model.CpModel()
         self.variables()
         self.together()
-        self.node_loads()
+        if not problem.several:
+            self.node_loads()
         self.one_node_each()
         self.migration_limits()
-        self.upper_loads()
-        self.lower_loads()
+        self.rows_of_windows() if problem.several else self.rows_of_loads()
         self.resource_capacities()
         whole = sum(int(self.traffic.values[e]) * z for (e, _), z in self.z.items())
         self.model.minimize(int(self.traffic.values.sum()) - whole)  # remote traffic: 0 is a bound from the start
 
+    def about(self, window: CollocatedAllocation) -> None:
+        """Write rows with the loads of a window."""
+        together = scaled(np.concatenate([window.remote_loads, self.cost * window.pairs.traffic]), self.load_bits)
+        # Here loads alone: one scale serves loads and savings.
+        self.load: Any
+        self.load, self.saving = np.split(together.values, [self.workload.key_groups])
+        self.load_scale, self.load_error = together.scale, together.error
+
+    def rows_of_loads(self) -> None:
+        """(8) and (9)."""
+        self.upper_loads()
+        self.lower_loads()
+
+    def rows_of_windows(self) -> None:
+        """(8) and (9) for each window, whose nodes have loads of their own."""
+        for s, window in enumerate(self.collocated.by_window):
+            self.at = f"s{s},"
+            self.about(window)
+            self.load_variables()
+            self.node_loads()
+            self.rows_of_loads()
+        self.about(self.collocated)
+
     def variables(self) -> None:
         """Make x for the open pairs; where z weighs on loads, the load of each node and of all."""
-        open_pairs, total = np.argwhere(self.problem.open_pairs).tolist(), int(self.load.sum())
+        open_pairs = np.argwhere(self.problem.open_pairs).tolist()
         self.x = {(k, i): self.model.new_bool_var(f"x[k{k},n{i}]") for k, i in open_pairs}
+        if not self.collocated.several:
+            self.load_variables()
+
+    def load_variables(self) -> None:
+        """The load of each node and of all, where z weighs on loads."""
+        total, nodes = int(self.load.sum()), range(self.workload.nodes)
         if self.cost > 0:
-            self.loads = [self.model.new_int_var(-total, total, f"load[n{i}]") for i in range(self.workload.nodes)]
-            self.total = self.model.new_int_var(-total, total, "total")
+            self.loads = [self.model.new_int_var(-total, total, f"load[{self.at}n{i}]") for i in nodes]
+            self.total = self.model.new_int_var(-total, total, f"total{self.at and f'[{self.at[:-1]}]'}")
 
     def together(self) -> None:
         """(10), (11) z says whether both ends of a pair run on a node."""
@@ -116,7 +141,7 @@ class CollocationCpSat(AllocationCpSat):
         p = self.collocated
         if p.max_load_distance is None:
             return
-        relative, name = p.distance_unit == "percent", f"{'upper' if side > 0 else 'lower'}_load[n{i}]"
+        relative, name = p.distance_unit == "percent", f"{'upper' if side > 0 else 'lower'}_load[{self.at}n{i}]"
         c, capacity = Fraction(float(self.workload.capacity[i])), Fraction(p.kept_capacity)
         share = (side + (Fraction(p.max_load_distance) / 100 if relative else 0) + 2 * Fraction(SLACK)) * c / capacity
         allowance = Fraction(0) if relative else Fraction(p.max_load_distance) * c * self.load_scale

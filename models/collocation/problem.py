@@ -17,8 +17,8 @@ from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.errors import InputError
-from keyshift.models.priorities import Prioritised
 from keyshift.models.problem import Violation
+from keyshift.models.windows import OverWindows
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 
@@ -35,7 +35,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class CollocatedAllocation(Prioritised):
+class CollocatedAllocation(OverWindows):
     r"""Keep talkative key groups together, within a load distance and a migration limit.
 
     Sets and data as in `KeyGroupAllocation`; further :math:`t_e`, the tuples that the two key groups of pair
@@ -63,6 +63,9 @@ class CollocatedAllocation(Prioritised):
     D is `max_load_distance` percent of the mean. (11) is needed only where z weighs on loads: elsewhere the
     objective pushes z up by itself.
 
+    Over several windows or scenarios each has loads :math:`y_{ks}`, a mean of its own, and rows (8) and (9) of its own; the
+    traffic is the workload's in all of them, and `total` is that of the mean load.
+
     `objective` is the remote traffic (tuples), or with ``minimise="total_load"`` the load of the whole system, unless
     `priorities` puts another measure first.
 
@@ -84,7 +87,13 @@ class CollocatedAllocation(Prioritised):
         part ways over time: a limit in percent of the mean tightens as collocation lowers the mean.
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
-        "remote_traffic", "total_load", "load_distance", "migrations", "state_moved". By default `minimise` alone.
+        "remote_traffic", "total_load", "load_distance", "migrations", "state_moved". By default `minimise` alone. Over
+        several windows there is no "load_distance".
+    windows : int, default 1
+        (8) and (9) hold in each of the last so many windows. (7) is about the last one.
+    scenarios : array_like, shape (k, p), optional
+        (8) and (9) hold for each of these loads instead of the workload's: samples of a forecast, say. On the shell, a file:
+        .csv, a row a scenario; .json, a list of lists; or .npy.
 
     Raises
     ------
@@ -116,6 +125,8 @@ class CollocatedAllocation(Prioritised):
     into_draining: bool = False
     resource_capacity: Mapping[str, ArrayLike] | None = None
     priorities: str | tuple[str, ...] = ()
+    windows: int = 1
+    scenarios: ArrayLike | None = None
     allocation: KeyGroupAllocation = field(init=False, repr=False)
     """The same limits without collocation: what (1), (2), (6), (7) are taken from."""
 
@@ -132,6 +143,8 @@ class CollocatedAllocation(Prioritised):
             if getattr(self, name) not in known:
                 raise InputError(f"{name} = {getattr(self, name)!r} must be {known[0]!r} or {known[1]!r}")
         self._read_priorities()
+        self._read_windows()
+        self._refuse_priorities_of_one_window("load_distance")
         if self.workload.traffic is None:
             raise InputError("the workload has no traffic, which collocation is about")
         if model.per_tuple > 0 and "load" in (self.resource_capacity or {}):
@@ -158,8 +171,8 @@ class CollocatedAllocation(Prioritised):
 
     @cached_property
     def remote_loads(self) -> FloatArray:
-        """Y, shape (p,)."""
-        return guards.frozen(self.load_model.remote_loads(self.workload))
+        """Y, shape (p,); over several windows, of the mean load."""
+        return guards.frozen(self.load_model.remote_loads(self.typical()))
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -228,19 +241,22 @@ class CollocatedAllocation(Prioritised):
         if first == "remote_traffic":
             return metrics.remote_traffic(self.workload, assignment)
         if first == "total_load":
-            return self.load_model.total_load(self.workload, assignment)
+            return self.load_model.total_load(self.typical(), assignment)
         return self.measured(first, assignment)
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
-        deviation, mean = self._deviations(assignment)
-        distance = self._distance(deviation)
+        found = [(self._distance(deviation), mean) for deviation, mean in self._in_windows(assignment)]
+        distance = max(away for away, _ in found)
         return {
             **metrics.summary(self.workload, assignment),
             "load_distance": distance,
-            "load_distance_percent": 0.0 if mean == 0 else 100 * distance / mean,
-            "total_load": self.load_model.total_load(self.workload, assignment),
+            "load_distance_percent": max(0.0 if mean == 0 else 100 * away / mean for away, mean in found),
+            "total_load": self.load_model.total_load(self.typical(), assignment),
             "migration_cost": float(self.allocation.migration_cost[metrics.moved(self.workload, assignment)].sum()),
         }
+
+    def _in_windows(self, assignment: np.ndarray) -> list[tuple[FloatArray, float]]:
+        return [window._deviations(assignment) for window in self.by_window]
 
     def _deviations(self, assignment: np.ndarray) -> tuple[FloatArray, float]:
         """Load per unit of capacity less the mean, for every node, and the mean."""
@@ -253,7 +269,8 @@ class CollocatedAllocation(Prioritised):
         return float(max(np.abs(deviation[kept]).max(), deviation[~kept].max(initial=0.0)))
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
-        return [*self.allocation.violations(assignment), *self.broken_load_distance(assignment)]
+        in_windows = (v for window in self.by_window for v in window.broken_load_distance(assignment))
+        return [*self.allocation.violations(assignment), *in_windows]
 
     def broken_load_distance(self, assignment: np.ndarray) -> list[Violation]:
         """(8), (9): the node that deviates most, where that is too far."""
@@ -268,6 +285,10 @@ class CollocatedAllocation(Prioritised):
 
     def conflicts(self) -> list[str]:
         """What key-group allocation finds; a single key group too heavy for any node; nothing may move."""
+        if self.several:
+            return next(
+                (found for window in self.by_window if (found := window.conflicts())), self.allocation.conflicts()
+            )
         found = self.allocation.conflicts()
         w = self.workload
         if w.nodes == 1 or self.max_load_distance is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 import pyomo.environ as pyo
@@ -37,7 +38,7 @@ class CollocationPyomo(AllocationPyomo):
         Variables ``x[k, i]``, and ``z[e, i]`` for the pairs and nodes where both ends are open.
     """
 
-    letters: ClassVar[dict[str, str]] = {
+    letters: Mapping[str, str] = {
         **AllocationPyomo.letters, "z": "en", "z_first": "en", "z_second": "en", "z_lower": "en",
     }  # fmt: skip
 
@@ -64,11 +65,10 @@ class CollocationPyomo(AllocationPyomo):
             allowed &= open_to
             allowed[stay] = staying
         self.open = [np.flatnonzero(row).tolist() for row in allowed]
-        self.total_remote = float(problem.remote_loads.sum())
         self.traffic = problem.pairs.traffic / (
             problem.total_traffic or 1.0
         )  # of all traffic: sizes are its own affair
-        self.unit = self.total_remote / problem.kept_capacity or 1.0  # rows (8), (9) are written in means
+        self.about(problem)
         self.model = pyo.ConcreteModel(name=problem.name)
         self.variables(None)
         self.together(np.ones(len(problem.pairs), dtype=bool) if explicit is None else explicit, beyond)
@@ -78,6 +78,12 @@ class CollocationPyomo(AllocationPyomo):
         self.upper_loads()
         self.lower_loads()
         self.resource_capacities()
+
+    def about(self, window: CollocatedAllocation) -> None:
+        """Write rows with the loads of a window; (8) and (9) are written in means."""
+        self.remote = window.remote_loads
+        self.total_remote = float(self.remote.sum())
+        self.unit = self.total_remote / window.kept_capacity or 1.0
 
     def variables(self, max_distance: float | None) -> None:
         """x; (6) is imposed by leaving out the pairs that it forbids. A key group with one node is a constant."""
@@ -144,9 +150,8 @@ class CollocationPyomo(AllocationPyomo):
 
     def node_load(self, i: int) -> pyo.Expression:
         """Load of node i less what its whole pairs save, in units of the mean."""
-        remote = self.collocated.remote_loads
         load = pyo.quicksum(
-            float(y) / self.unit * self.model.x[k, i] for k, y in enumerate(remote) if y > 0 and i in self.open[k]
+            float(y) / self.unit * self.model.x[k, i] for k, y in enumerate(self.remote) if y > 0 and i in self.open[k]
         )
         return load - (self.cost / self.unit * self.whole[i] if self.cost > 0 else 0.0)
 
@@ -162,12 +167,20 @@ class CollocationPyomo(AllocationPyomo):
 
     def upper_loads(self) -> None:
         """(8) No node lies too far above the mean."""
-        self.model.upper_load = pyo.Constraint(range(self.workload.nodes), rule=lambda m, i: self._load_row(i, +1))
+        self._in_windows("upper_load", list(range(self.workload.nodes)), +1)
 
     def lower_loads(self) -> None:
         """(9) No kept node lies too far below the mean."""
-        kept = np.flatnonzero(self.workload.kept).tolist()
-        self.model.lower_load = pyo.Constraint(kept, rule=lambda m, i: self._load_row(i, -1))
+        self._in_windows("lower_load", np.flatnonzero(self.workload.kept).tolist(), -1)
+
+    def _in_windows(self, name: str, nodes: list[int], side: int) -> None:
+        """Add the rows of a side, in every window."""
+        for s, window in enumerate(self.collocated.by_window):
+            self.about(window)
+            at = f"{name}_s{s}" if self.collocated.several else name
+            self.letters = {**self.letters, at: "n"}
+            setattr(self.model, at, pyo.Constraint(nodes, rule=lambda m, i: self._load_row(i, side)))
+        self.about(self.collocated)
 
     def _load_row(self, i: int, side: int) -> object:
         p = self.collocated

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
 
 import pyomo.environ as pyo
 
@@ -23,7 +23,7 @@ class StepFourPyomo(AllocationPyomo):
         As in `AllocationPyomo`.
     """
 
-    letters: ClassVar[dict[str, str]] = {"x": "kn", "one_node": "k", "upper_load": "n", "lower_load": "n",
+    letters: Mapping[str, str] = {"x": "kn", "one_node": "k", "upper_load": "n", "lower_load": "n",
                                          "capacity": "-n", "one_set": "kkn", "pair": "k"}  # fmt: skip
 
     def __init__(self, step: StepFour) -> None:

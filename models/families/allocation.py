@@ -7,6 +7,7 @@ import numpy as np
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.errors import InputError
 from keyshift.models.guards import whole
+from keyshift.models.windows import Over
 from keyshift.models.workload import MOST_NODES, Workload
 
 MOST_KEY_GROUPS = 10_000_000
@@ -89,6 +90,31 @@ def madsen_allocation(
     """Key-group allocation after a drift, within a number of migrations ([Madsen2016], section 5.1, Figures 2 to 4)."""
     w = synthetic_workload(nodes, key_groups, varies=varies, changed=changed, seed=seed)
     return KeyGroupAllocation(w, max_migrations=max_migrations)
+
+
+def madsen_windows(
+    *,
+    seed: int = 0,
+    nodes: int = 40,
+    key_groups: int = 800,
+    varies: float = 0.4,
+    max_migrations: int = 20,
+    windows: int = 8,
+    over: Over = "mean",
+    fluctuation: float = 0.05,
+) -> KeyGroupAllocation:
+    """As `madsen_allocation`, over windows in which every load fluctuates anew around its value after the drift.
+
+    Parameters
+    ----------
+    fluctuation : float, default 0.05
+        Half-width of the fluctuation, as a share of the load: what the paper gives loads once.
+    """
+    w = synthetic_workload(nodes, key_groups, varies=varies, seed=seed)
+    windows = whole("windows", windows, least=1, optional=False) or 1
+    rng = np.random.default_rng([seed, windows])
+    loads = w.last_load * (1 + rng.uniform(-fluctuation, fluctuation, (windows, key_groups)))
+    return KeyGroupAllocation(w.replace(load=loads), max_migrations=max_migrations, windows=windows, over=over)
 
 
 def madsen_scale_in(

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keyshift.models.routing.compact import CompactKeys, compact
+from keyshift.models.routing.compact import CompactKeys, compact, every_key
 from keyshift.models.routing.problem import MixedRouting
 from keyshift.models.workload import FloatArray, IntArray
+
+
+def records_of(problem: MixedRouting) -> CompactKeys:
+    """Keys alike as one record; over several windows, whose loads differ, every key is one, with its mean load."""
+    return every_key(problem.typical()) if problem.several else compact(problem.workload)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +52,7 @@ class Choices:
     @classmethod
     def all(cls, problem: MixedRouting) -> Choices:
         """Every record may go to every kept node: the whole problem."""
-        keys = compact(problem.workload)
+        keys = records_of(problem)
         kept = np.flatnonzero(problem.workload.kept)
         return cls.of(problem, keys, np.repeat(np.arange(keys.size), kept.size), np.tile(kept, keys.size))
 
@@ -70,7 +75,11 @@ class Choices:
     @property
     def fixed_load(self) -> FloatArray:
         """Load that the records without a choice put on each node, shape (n,)."""
-        weight = self.keys.load[self.fixed] * self.fixed_units
+        return self.loads_fixed(self.keys.load)
+
+    def loads_fixed(self, load: FloatArray) -> FloatArray:
+        """The same for other loads of the records."""
+        weight = load[self.fixed] * self.fixed_units
         return np.bincount(self.fixed_node, weights=weight, minlength=self.problem.workload.nodes)
 
     @property

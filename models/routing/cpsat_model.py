@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, Self
 
@@ -45,12 +45,11 @@ class RoutingCpSat(CpSatStages):
 
     def __init__(self, choices: Choices, most: float = math.inf) -> None:
         self.choices, self.problem = choices, choices.problem
-        w = self.workload = self.problem.workload
+        self.workload = self.problem.workload
         self.load, self.load_error = self._whole(choices.keys.load)
         known = choices.keys.state if math.isinf(most) else capped(choices.keys.state, most)
         self.state, self.state_error = self._whole(known)
-        self.fixed_load = np.zeros(w.nodes, dtype=np.int64)
-        np.add.at(self.fixed_load, choices.fixed_node, self.load.values[choices.fixed] * choices.fixed_units)
+        self.fixed_load = self._fixed_load()
         self.model = cp_model.CpModel()
         self.variables()
         self.every_key_somewhere()
@@ -88,19 +87,36 @@ class RoutingCpSat(CpSatStages):
 
     def upper_loads(self) -> None:
         """(2) No kept node carries more than (1 + theta_max) times the mean."""
-        everything = sum(int(v) * int(c) for v, c in zip(self.load.values, self.choices.keys.count, strict=True))
-        for d in np.flatnonzero(self.workload.kept):
-            limit = Fraction(float(self.problem.upper[d] + self.problem.slack)) * self.load.scale
-            most = math.floor(limit + self.load_error)
-            if most < everything:  # a limit beyond all load binds nobody, and might not fit a word
-                self.model.add(self.node_load(int(d)) <= most).with_name(f"upper_load[n{d}]")
+        for at, window in self.windows():
+            everything = sum(int(v) * int(c) for v, c in zip(self.load.values, self.choices.keys.count, strict=True))
+            for d in np.flatnonzero(self.workload.kept):
+                limit = Fraction(float(window.upper[d] + window.slack)) * self.load.scale
+                most = math.floor(limit + self.load_error)
+                if most < everything:  # a limit beyond all load binds nobody, and might not fit a word
+                    self.model.add(self.node_load(int(d)) <= most).with_name(f"upper_load[{at}n{d}]")
 
     def lower_loads(self) -> None:
         """(3) No kept node carries less than (1 - theta_max) times the mean, with sides "both"."""
-        for d in np.flatnonzero(self.problem.lower > self.problem.slack):
-            least = Fraction(float(self.problem.lower[d] - self.problem.slack)) * self.load.scale
-            row = self.node_load(int(d)) >= math.ceil(least - self.load_error)
-            self.model.add(row).with_name(f"lower_load[n{d}]")
+        for at, window in self.windows():
+            for d in np.flatnonzero(window.lower > window.slack):
+                least = Fraction(float(window.lower[d] - window.slack)) * self.load.scale
+                row = self.node_load(int(d)) >= math.ceil(least - self.load_error)
+                self.model.add(row).with_name(f"lower_load[{at}n{d}]")
+
+    def windows(self) -> Iterator[tuple[str, MixedRouting]]:
+        """Each window's letter, and the problem in it alone; meanwhile `load` and what is fixed are those of the window."""
+        if not self.problem.several:
+            yield "", self.problem
+            return
+        for s, window in enumerate(self.problem.by_window):
+            self.load, self.load_error = self._whole(window.workload.last_load)  # every record is a key
+            self.fixed_load = self._fixed_load()
+            yield f"s{s},", window
+
+    def _fixed_load(self) -> IntArray:
+        fixed = np.zeros(self.workload.nodes, dtype=np.int64)
+        np.add.at(fixed, self.choices.fixed_node, self.load.values[self.choices.fixed] * self.choices.fixed_units)
+        return fixed
 
     def table_size(self) -> None:
         """(4) The table has no more entries than allowed."""

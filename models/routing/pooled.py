@@ -57,7 +57,7 @@ class PooledKeys:
     """
 
     def __init__(self, problem: MixedRouting, most: int = MOST_CLASSES) -> None:
-        self.problem = problem
+        self.problem = problem = problem.averaged()
         self.mean = metrics.mean_load(problem.workload) or 1.0
         keys = compact(problem.workload)
         self.exact = keys.size <= most

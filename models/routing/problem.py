@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics
 from keyshift.models.errors import InputError
-from keyshift.models.priorities import TIE, Prioritised
+from keyshift.models.priorities import TIE
 from keyshift.models.problem import Violation, read_assignment
+from keyshift.models.windows import OverWindows
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 SLACK = 1e-9
@@ -20,7 +22,7 @@ SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class MixedRouting(Prioritised):
+class MixedRouting(OverWindows):
     r"""Rebalance keys routed by a hash plus a bounded table of exceptions, moving the least state.
 
     Sets and data: keys k, nodes d, of which some may drain; load :math:`c(k)` (last window), state
@@ -41,12 +43,15 @@ class MixedRouting(Prioritised):
         (4) \quad & \sum_t \sum_{d \ne h_t} x_{td} \le A_{max}                 && \text{the table's size} \\
         (5) \quad & x_{td} = 0                                                 && \text{for every draining node } d
 
+    Over several windows or scenarios each has loads :math:`c_s(k)`, a mean of its own, and rows (2) and (3) of its own; keys
+    alike are then alike in all of them.
+
     `objective` is the state moved, in the unit of `workload.state`, unless `priorities` puts the table's size first.
 
     Parameters
     ----------
     workload : Workload
-        Its key groups are the keys; it must have `home`. Only the last window of `load` counts. `state` is already
+        Its key groups are the keys; it must have `home`. Only the last window of `load` counts by default. `state` is already
         :math:`S(k, w)`: the state of a key summed over the last w windows, whatever w the operator keeps.
     theta_max : float, default 0.08
         Tolerated imbalance, as a share of the mean load.
@@ -57,6 +62,11 @@ class MixedRouting(Prioritised):
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "state_moved", "table_size". By default the state moved alone.
+    windows : int, default 1
+        (2) and (3) hold in each of the last so many windows.
+    scenarios : array_like, shape (k, p), optional
+        (2) and (3) hold for each of these loads instead of the workload's: samples of a forecast, say. On the shell, a file:
+        .csv, a row a scenario; .json, a list of lists; or .npy.
 
     Raises
     ------
@@ -82,11 +92,14 @@ class MixedRouting(Prioritised):
     max_table_size: int | None = None
     sides: Literal["upper", "both"] = "upper"
     priorities: str | tuple[str, ...] = ()
+    windows: int = 1
+    scenarios: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         self._require_workload()
         if self.workload.home is None:
             raise InputError("the workload has no home: mixed routing needs the node that each key hashes to")
+        self._read_windows()
         self._put("theta_max", guards.real("theta_max", self.theta_max, optional=False))
         self._put("max_table_size", guards.whole("max_table_size", self.max_table_size))
         if self.sides not in ("upper", "both"):
@@ -171,7 +184,12 @@ class MixedRouting(Prioritised):
         return metrics.state_moved(self.workload, assignment)
 
     def theta(self, assignment: np.ndarray) -> float:
-        """The largest balance factor over kept nodes, one- or two-sided as the problem asks; 0 without any load."""
+        """The largest balance factor over kept nodes, one- or two-sided as the problem asks; 0 without any load.
+
+        Over several windows it is that of the worst.
+        """
+        if self.several:
+            return max(window.theta(assignment) for window in self.by_window)
         w, fair = self.workload, self._fair
         if metrics.mean_load(w) == 0:
             return 0.0
@@ -191,8 +209,8 @@ class MixedRouting(Prioritised):
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return [
-            *self._overloaded(assignment),
-            *self._underloaded(assignment),
+            *(v for window in self.by_window for v in window._overloaded(assignment)),
+            *(v for window in self.by_window for v in window._underloaded(assignment)),
             *self._table_too_large(assignment),
             *self._on_draining(assignment),
         ]
@@ -232,6 +250,8 @@ class MixedRouting(Prioritised):
 
     def conflicts(self) -> list[str]:
         """One key above every limit, hashes that point at draining nodes, a table limit of 0, too few loaded keys."""
+        if self.several:
+            return next((found for window in self.by_window if (found := window.conflicts())), [])
         w, load, highest = self.workload, self.workload.last_load, self.upper.max()
         found = [
             f"key {k} alone has load {load[k]:g}, the highest limit of a node is {highest:g}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
 import numpy as np
 import pyomo.environ as pyo
@@ -13,7 +14,7 @@ from keyshift.models.integers import capped
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
 from keyshift.models.stages import PyomoStages
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import FloatArray, IntArray
 
 
 class RoutingPyomo(PyomoStages):
@@ -37,7 +38,7 @@ class RoutingPyomo(PyomoStages):
         Variables ``x[j]``, the keys on pair j of `choices`.
     """
 
-    letters: ClassVar[dict[str, str]] = {"upper_load": "n", "lower_load": "n"}
+    letters: Mapping[str, str] = {"upper_load": "n", "lower_load": "n"}
 
     @classmethod
     def of(cls, problem: MixedRouting) -> Self:
@@ -91,14 +92,34 @@ class RoutingPyomo(PyomoStages):
 
     def upper_loads(self) -> None:
         """(2) No kept node carries more than (1 + theta_max) times the mean."""
-        limit = (self.problem.upper + self.problem.slack - self.choices.fixed_load) / self.mean
-        self._load_rows("upper_load", np.flatnonzero(self.workload.kept), lambda load, d: load <= float(limit[d]))
+        for name, window, fixed in self.windows("upper_load"):
+            limit = (window.upper + window.slack - fixed) / self.mean
+            self._load_rows(
+                name, np.flatnonzero(self.workload.kept), lambda load, d, limit=limit: load <= float(limit[d])
+            )
 
     def lower_loads(self) -> None:
         """(3) No kept node carries less than (1 - theta_max) times the mean, with sides "both"."""
-        least = (self.problem.lower - self.problem.slack - self.choices.fixed_load) / self.mean
-        nodes = np.flatnonzero(self.problem.lower > self.problem.slack)
-        self._load_rows("lower_load", nodes, lambda load, d: load >= float(least[d]))
+        for name, window, fixed in self.windows("lower_load"):
+            least = (window.lower - window.slack - fixed) / self.mean
+            nodes = np.flatnonzero(window.lower > window.slack)
+            self._load_rows(name, nodes, lambda load, d, least=least: load >= float(least[d]))
+
+    def windows(self, family: str) -> Iterator[tuple[str, MixedRouting, FloatArray]]:
+        """The name of a family's rows in each window, the problem in that window alone, and what is fixed on each node.
+
+        Meanwhile `load` and `mean` are those of the window.
+        """
+        if not self.problem.several:
+            yield family, self.problem, self.choices.fixed_load
+            return
+        for s, window in enumerate(self.problem.by_window):
+            load = window.workload.last_load  # every record is a key
+            self.mean = metrics.mean_load(window.workload) or 1.0
+            self.load = (load[self.choices.record] / self.mean).tolist()
+            name = f"{family}_s{s}"
+            self.letters = {**self.letters, name: "n"}
+            yield name, window, self.choices.loads_fixed(load)
 
     def _load_rows(self, name: str, nodes: IntArray, row: object) -> None:
         loads = {int(d): self.node_load(int(d)) for d in nodes}

@@ -16,7 +16,7 @@ from keyshift.solvers.checked import better_of
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.local_search import improve
-from keyshift.solvers.collocation.statement import run_highs, second_opinion
+from keyshift.solvers.collocation.statement import run_highs, second_opinion, solve_cpsat, solve_plain_milp
 from keyshift.solvers.collocation.structural_bounds import most_by_structure
 
 
@@ -83,12 +83,50 @@ def solve_milp(
         None grows with the instance, to 1,500,000 and 1,500.
     finish : bool, default True
         Go on to stage 4. Without it the method is a fast heuristic with a bound.
+
+    Notes
+    -----
+    Over several windows the stages are about their mean load, for half of the time: its limits are the means of theirs, so
+    the bound holds. Then CP-SAT and HiGHS have the rows of every window.
     """
+    if problem.several:
+        return over_windows(problem, budget, seed, start, threads, (search_steps, bound_steps), finish)
     data = arrays_of(problem)
     answer = _staged(problem, data, budget, seed, start, threads, (search_steps, bound_steps), finish)
     searchable = data.max_moves > 0 and data.nodes > 1 and data.key_groups > 1
     if answer.termination == "gap" and finish and searchable and np.isfinite(budget.remaining):
         return _searched_on(problem, data, answer, budget, seed)
+    return answer
+
+
+def over_windows(
+    problem: CollocatedAllocation,
+    budget: Budget,
+    seed: int,
+    start: np.ndarray | None,
+    threads: int,
+    steps: tuple[int | None, int | None],
+    finish: bool,
+) -> Answer:
+    """The mean load first, a relaxation; then the statements with every window."""
+    mean = problem.averaged()
+    relaxed = solve_milp(
+        mean, budget=budget.part(0.5), seed=seed, start=start, threads=threads, search_steps=steps[0], bound_steps=steps[1],
+        finish=finish,
+    )  # fmt: skip
+    if relaxed.termination == "infeasible":
+        return relaxed
+    found = relaxed.assignment
+    best = better_of(problem, Answer(None if found is None or problem.violations(found) else found), start).assignment
+    answer = _answer(problem, best, relaxed.bound or 0.0, budget.ended("gap"))
+    for solver, share in ((solve_cpsat, 0.5), (solve_plain_milp, 1.0)) if finish else ():
+        if answer.termination == "optimal" or budget.expired:
+            break
+        said = solver(problem, budget=budget.part(share), seed=seed, start=answer.assignment, threads=threads)
+        if said.termination == "infeasible":
+            return said
+        best = better_of(problem, said, answer.assignment).assignment
+        answer = _answer(problem, best, max(answer.bound or 0.0, said.bound or 0.0), budget.ended("gap"))
     return answer
 
 

@@ -82,6 +82,7 @@ def cut_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -
 
     It knows nothing of migration limits: where these are loose, the linear relaxation's bound is 0 and this one is not.
     """
+    problem = problem.averaged()
     data = arrays_of(problem)
     least = max(component_cuts(data), 0.0 if budget.expired else spectral_cut(data))
     bound = problem.value((1.0 - least) * problem.total_traffic) - 1e-9 * problem.scale
@@ -99,6 +100,7 @@ def lagrangian_bound(
     """The bound by Lagrangian relaxation over trees, which knows the migration limits; see `LagrangianBound`."""
     from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 
+    problem = problem.averaged()
     data = arrays_of(problem)
     share = None if start is None else data.collocated(start)
     most = tighten(LagrangianBound(data), budget, share, steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
 from keyshift.models.ranges import Threads, Whole
 from keyshift.models.routing import MixedRouting
-from keyshift.models.routing.choices import Choices
-from keyshift.models.routing.compact import compact
+from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.routing.fewest_entries import fewest_entries
@@ -69,6 +68,9 @@ def solve_milp(
     3. Pairs whose reduced cost exceeds the gap between the two are closed: no better assignment uses them.
     4. What is open, if it has at most `largest` pairs, goes to HiGHS until proven; else the bound stands as it is.
 
+    Over several windows 1 to 3 are about the mean load, whose rows are the mean of theirs: a relaxation. The programs have
+    the rows of every window.
+
     Parameters
     ----------
     threads : int, default 1
@@ -111,7 +113,7 @@ def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
 
     Where all states are multiples of a unit, it is rounded up to the next multiple.
     """
-    dual = maximise(Relaxation(problem, compact(problem.workload)), budget, seed)
+    dual = maximise(Relaxation(problem.averaged(), records_of(problem)), budget, seed)
     if dual.excludes_everything(problem):
         return Answer(
             None, termination="infeasible", message="no assignment meets all limits, not even with divisible keys"
@@ -139,7 +141,7 @@ class _OpenKeys:
         self.problem, self.solver, self.budget = problem, solver, budget
         self.settings = {"seed": seed, "threads": threads}
         self.seed, self.largest = seed, largest
-        self.relaxation = Relaxation(problem, compact(problem.workload))
+        self.relaxation = Relaxation(problem.averaged(), records_of(problem))
         self.best: IntArray | None = None
         self.value = np.inf
         self.details: dict[str, Any] = {"records": self.relaxation.keys.size}
@@ -172,7 +174,7 @@ class _OpenKeys:
         """Entries that any answer needs, where no answer is known and the table may be too small for one; else 0."""
         if self.best is not None or self.problem.table_limit >= self.problem.workload.key_groups:
             return 0
-        return fewest_entries(self.problem, self.budget.part(0.5), self.seed, self.problem.table_limit)
+        return fewest_entries(self.problem.averaged(), self.budget.part(0.5), self.seed, self.problem.table_limit)
 
     def _offer(self, assignment: IntArray | None) -> bool:
         """Keep an assignment if it is feasible and better; whether it is feasible."""
@@ -198,8 +200,14 @@ class _OpenKeys:
     def _improve(self, dual: Dual, pairs: int) -> None:
         """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
         choices = self.relaxation.core_choices(dual.prices, pairs)
-        found = self.solver(choices, self.budget.part(0.25), None, nodes=self.tuned.core_nodes, **self.settings)
+        found = self.solver(
+            self._in_windows(choices), self.budget.part(0.25), None, nodes=self.tuned.core_nodes, **self.settings
+        )
         self._offer(found.assignment)
+
+    def _in_windows(self, choices: Choices) -> Choices:
+        """Choices of the relaxation, to be stated with the rows of every window."""
+        return replace(choices, problem=self.problem) if self.problem.several else choices
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
         """Solve what reduced costs leave open; if it is too much, say so and keep the bound."""
@@ -215,7 +223,7 @@ class _OpenKeys:
             )
             return self._answer(bound, "gap", said)
         before = self.value
-        choices = self.relaxation.open_choices(dual.prices, allowance)
+        choices = self._in_windows(self.relaxation.open_choices(dual.prices, allowance))
         outcome = self.solver(choices, self.budget, self.best, most=before, **self.settings)
         self.details |= outcome.details
         refused = outcome.assignment is not None and not self._offer(outcome.assignment)

@@ -19,15 +19,17 @@ def one_node(rate, **options):
 # Queueing theory ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("rho", "tuples"), [(0.5, 1e6), (0.8, 3e6), (0.95, 9e6)])
+@pytest.mark.parametrize(("rho", "tuples", "seeds"), [(0.5, 1e6, 1), (0.8, 3e6, 1), (0.95, 1e7, 3)])
 @pytest.mark.parametrize(("service", "half"), [("deterministic", 2), ("exponential", 1)])
-def test_mean_latencies_of_m_d_1_and_m_m_1(rho, tuples, service, half):
-    run = one_node(1000 * rho, seconds=tuples / (1000 * rho), service=service)
-    assert run.latency_mean == pytest.approx(1e-3 * (1 + rho / (1 - rho) / half), rel=0.02)
-    assert run.utilisation[0] == pytest.approx(rho, rel=0.01)
+def test_mean_latencies_of_m_d_1_and_m_m_1(rho, tuples, seeds, service, half):
+    """A mean over 10 million tuples of M/M/1 at 0.95 has a standard error of 1.2 %: three runs have 0.7 %."""
+    runs = [one_node(1000 * rho, seconds=tuples / (1000 * rho), service=service, seed=seed) for seed in range(seeds)]
+    mean = np.mean([run.latency_mean for run in runs])
+    assert mean == pytest.approx(1e-3 * (1 + rho / (1 - rho) / half), rel=0.02)
+    assert runs[0].utilisation[0] == pytest.approx(rho, rel=0.01)
     if service == "exponential":  # the time in the system is exponential too
-        assert run.latency_p95 == pytest.approx(-np.log(0.05) * 1e-3 / (1 - rho), rel=0.03)
-        assert run.latency_p99 == pytest.approx(-np.log(0.01) * 1e-3 / (1 - rho), rel=0.05)
+        assert np.mean([run.latency_p95 for run in runs]) == pytest.approx(-np.log(0.05) * 1e-3 / (1 - rho), rel=0.03)
+        assert np.mean([run.latency_p99 for run in runs]) == pytest.approx(-np.log(0.01) * 1e-3 / (1 - rho), rel=0.05)
 
 
 def test_splitting_a_poisson_stream_over_nodes_gives_independent_queues():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from brute_force import brute_force
 from instances.allocation import random_problem
 
 import keyshift as ks
+from keyshift.cli import main
 from keyshift.models.families.allocation import synthetic_workload
 
 EXACT = ("milp", "highs", "cp-sat")
@@ -139,6 +141,40 @@ def test_windows_that_are_alike_are_one(seed):
             a = np.array(assignment)
             assert same.objective(a) == pytest.approx(one.objective(a), rel=1e-12)
             assert bool(same.violations(a)) == bool(one.violations(a))
+
+
+def test_on_the_shell_windows_are_options_and_scenarios_a_file(tmp_path, capsys):
+    w = ks.Workload(load=[[4, 1, 1], [1, 2, 3]], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
+    ks.write_workload(w, tmp_path / "w.json")
+    np.savetxt(tmp_path / "samples.csv", w.load, delimiter=",")
+    lines = {
+        "--windows 2 --over mean": ks.KeyGroupAllocation(w, windows=2, over="mean"),
+        "--windows 2 --over cvar --level 0.5": ks.KeyGroupAllocation(w, windows=2, over="cvar", level=0.5),
+        f"--scenarios {tmp_path / 'samples.csv'} --probabilities [0.25,0.75] --over mean": ks.KeyGroupAllocation(
+            w, scenarios=w.load, probabilities=[0.25, 0.75], over="mean"
+        ),
+    }
+    for line, problem in lines.items():
+        assert main(["solve", str(tmp_path / "w.json"), *line.split(), "--json"]) == 0
+        record = json.loads(capsys.readouterr().out)
+        assert record["objective"] == pytest.approx(brute_force(problem)[0])
+    (tmp_path / "bad.csv").write_text("1,2,three\n")
+    for said, line in {
+        "samples.txt: scenarios are a .csv, .json or .npy file": "--scenarios samples.txt",
+        "not a table of numbers": f"--scenarios {tmp_path / 'bad.csv'}",
+        "No such file": "--scenarios nowhere.csv",
+    }.items():
+        assert main(["solve", str(tmp_path / "w.json"), *line.split()]) == 2
+        assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_knows_one_window_alone_says_so():
+    w = ks.Workload(load=[[4, 1, 1], [1, 2, 3]], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
+    problem = ks.KeyGroupAllocation(w, windows=2)
+    with pytest.raises(ks.InputError, match="certificates are about one window"):
+        ks.certify(ks.solve(problem))
+    with pytest.raises(ks.InputError, match="only a problem about one window"):
+        ks.solve(problem, "highs", weights=(2.0, 1.0))
 
 
 @pytest.mark.parametrize(

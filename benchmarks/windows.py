@@ -1,0 +1,122 @@
+"""Key-group allocation over several windows: our search and bound, the statements, and the last window's optimum.
+
+    python benchmarks/windows.py [--quick] [--only PART ...] --out DIR [--seconds 60]
+
+Distances, bounds and gaps are in points of the mean node load, one thread each, wall times on two shared cores. Instances are those of
+`madsen_windows` (`keyshift.models.families.allocation`): the drift of [Madsen2016], section 5.1, and in every window a fluctuation of each load
+by up to 5 %, drawn anew. A run that is killed goes on where it stopped: rows that are there already are not run again.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from page import Page, run
+
+import keyshift as ks
+from keyshift.models.families.allocation import madsen_windows
+
+SETTING = ["nodes", "key_groups", "windows", "over", "varies", "max_migrations", "seed"]
+
+
+def kept(page: Page, name: str) -> list[dict[str, Any]]:
+    """The rows of an earlier run."""
+    path = page.csv(name)
+    return pd.read_csv(path).to_dict("records") if path.exists() else []
+
+
+def measured(problem: ks.KeyGroupAllocation, method: str, seconds: float) -> dict[str, Any]:
+    """One run, in points of the mean; `last window` is its optimum, as far as "milp" finds it, valued over all."""
+    points = 100 / problem.scale
+    if method != "last window":
+        s = ks.solve(problem, method, time_limit=seconds)
+        bound = np.nan if s.bound is None else points * s.bound
+        return {
+            "distance": np.nan if s.objective is None else points * s.objective,
+            "bound": bound,
+            "seconds": s.seconds,
+        }
+    w = problem.workload
+    s = ks.solve(ks.KeyGroupAllocation(w, max_migrations=problem.max_migrations), time_limit=seconds)
+    return {"distance": points * problem.objective(s.assignment), "bound": np.nan, "seconds": s.seconds}
+
+
+def runs(page: Page, name: str, settings: list[dict[str, Any]], methods: tuple[str, ...]) -> pd.DataFrame:
+    """Every method on every setting, each kept as soon as it is there."""
+    rows = kept(page, name)
+    done = {tuple(row[key] for key in ("method", *SETTING)) for row in rows}
+    ks.solve(madsen_windows(nodes=4, key_groups=40, windows=2, max_migrations=2), time_limit=2)  # compile first
+    for setting, method in product(settings, methods):
+        setting = dict(zip(SETTING, (setting[key] for key in SETTING), strict=True))
+        if (method, *setting.values()) not in done:
+            rows.append(
+                {**setting, "method": method, **measured(madsen_windows(**setting), method, page.given.seconds)}
+            )
+            page.keep(rows, name)
+    return pd.DataFrame(rows)
+
+
+def eight(page: Page) -> None:
+    """40 nodes, 800 key groups, 20 moves, 8 windows.
+
+    The mean over eight windows. *gap*: what the answer lies above the best bound of any method, in points; *last window*: the plan that
+    is best for the last window alone.
+    """
+    settings = [
+        {
+            "nodes": 40,
+            "key_groups": 800,
+            "windows": 8,
+            "over": "mean",
+            "varies": 0.4,
+            "max_migrations": 20,
+            "seed": seed,
+        }
+        for seed in range(1 if page.quick else 3)
+    ]
+    frame = runs(page, "eight", settings, ("milp", "highs", "cp-sat", "last window"))
+    best = frame.groupby("seed")["bound"].transform("max")
+    frame = frame.assign(gap=frame["distance"] - best)
+    page.table(
+        frame.pivot_table(index="method", columns="seed", values=["distance", "bound", "gap"], sort=False).round(3)
+    )
+
+
+def year(page: Page) -> None:
+    """60 nodes, 1,200 key groups, 52 windows.
+
+    The answer and the bound of "milp" in 24 settings: the drift, the number of moves, and what the windows' distances become.
+    """
+    settings = [
+        {
+            "nodes": 60,
+            "key_groups": 1200,
+            "windows": 52,
+            "over": over,
+            "varies": varies,
+            "max_migrations": limit,
+            "seed": 0,
+        }
+        for over, varies, limit in product(("mean", "max", "cvar"), (0.2, 0.4), (10, 20, 30, 40))
+    ]
+    frame = runs(page, "year", settings[: 2 if page.quick else None], ("milp", "last window"))
+    ours = frame[frame["method"] == "milp"].set_index(SETTING)
+    last = frame[frame["method"] == "last window"].set_index(SETTING)["distance"]
+    ours = ours.assign(gap=ours["distance"] - ours["bound"], **{"last window": last})
+    shown = ours.reset_index()[["over", "varies", "max_migrations", "distance", "bound", "gap", "last window"]]
+    page.table(shown.round(3))
+    page.say(
+        f"Within 0.2 points of the bound in {(ours['gap'] <= 0.2).sum()} of {len(ours)} settings; the median gap is "
+        f"{ours['gap'].median():.2f} points, the largest {ours['gap'].max():.2f}. The last window's plan lies "
+        f"{(ours['last window'] - ours['distance']).median():.2f} points above (median)."
+    )
+
+
+if __name__ == "__main__":
+    run(
+        "windows", "Several windows at once", __doc__, (eight, year),
+        seconds={"type": float, "default": 60.0, "help": "for each run"},
+    )  # fmt: skip
