@@ -34,12 +34,14 @@ def prove_intervals(problem: Any, case: Any, solution: Solution, value: Fraction
     if found.bound == value:
         return found
     try:
-        partitions = [[case.now], *(case.partitions(n) for n, _ in case.modes[1:])]
-        verify.need(sum(len(partitions[m]) * len(partitions[to]) for m, to in case.arcs()) <= verify.MOST_LISTED, "")
+        partitions = case.reached(value / case.unit)
+        verify.need(sum(len(partitions[m]) * len(partitions[to]) for m, to in case.arcs()) <= verify.MOST_PAIRS, "")
     except verify.Refused:
         return found
-    values = values_of_all(case, partitions)
-    bound = case.swept(partitions, values) * case.unit
+    values = values_of_all(case, partitions, float(value / case.unit))
+    bound = case.swept(partitions, values, value / case.unit) * case.unit
+    if case.chain and bound < value:  # less is proven only of paths within reach
+        return found
     return Proven(min(value, bound), {"kind": "values", "values": values}) if bound > (found.bound or 0) else found
 
 
@@ -58,13 +60,13 @@ def interval_price(case: Any, problem: IntervalMigration) -> int:
     return round(Fraction(found.details.get("price", 0)) / case.unit)
 
 
-def values_of_all(case: Any, partitions: list[list[Any]]) -> list[list[int | str]]:
-    """The optimal values of all partitions, a little lowered where they are no whole numbers."""
+def values_of_all(case: Any, partitions: list[list[Any]], reach: float) -> list[list[int | str]]:
+    """The optimal values of all partitions within reach, a little lowered where they are no whole numbers."""
     between = {(m, to): _costs(case, partitions[m], partitions[to], m) for m, to in case.arcs()}
     values = [np.zeros(len(found)) for found in partitions]
     gamma, most = float(case.discount), float(max(1, case.sums_of_state[-1]))
     for _ in range(ROUNDS):
-        after = [_step(case, m, between, values, gamma) for m in range(len(values))]
+        after = [_step(case, m, between, values, gamma, reach) for m in range(len(values))]
         change = max(float(np.abs(a - v).max()) for a, v in zip(after, values, strict=True))
         values = after
         if change <= 1e-10 * most * (1 - gamma):
@@ -76,18 +78,20 @@ def values_of_all(case: Any, partitions: list[list[Any]]) -> list[list[int | str
     return [[text(max(Fraction(0), (Fraction(float(v)) - doubt) // grid * grid)) for v in row] for row in values]
 
 
-def _step(case: Any, mode: int, between: Any, values: list[FloatArray], gamma: float) -> FloatArray:
+def _step(case: Any, mode: int, between: Any, values: list[FloatArray], gamma: float, reach: float) -> FloatArray:
     made = np.zeros(len(values[mode]))
     for to, p in case.modes[mode][1]:
         ahead = gamma * values[to]
-        made += float(p) * ((between[mode, to] + ahead).min(axis=1) if (mode, to) in between else ahead)
+        found = (between[mode, to] + ahead).min(axis=1, initial=np.inf) if (mode, to) in between else ahead
+        made += float(p) * (found if ahead.size else np.full(made.size, reach))
     return made
 
 
 def _costs(case: Any, old: list[Any], new: list[Any], mode: int) -> FloatArray:
     """The state that moves between partitions, in the checker's whole units."""
     keep = case.sums_of_state if mode else case.keep
-    return np.array([[float(case.sums_of_state[-1] - verify.kept_together(a, b, keep)) for b in new] for a in old])
+    moved = [[float(case.sums_of_state[-1] - verify.kept_together(a, b, keep)) for b in new] for a in old]
+    return np.array(moved).reshape(len(old), len(new))
 
 
 def _grid(case: Any) -> Fraction:
