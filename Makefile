@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 COUNT ?= 1000
 SEED ?= 0
 
-BENCHMARKS ?= albic_step_four allocation collocation collocation_priorities intervals key_splitting key_splitting_speed limits mclb mixed_routing papers plans prices spark_keys spark_stats
+BENCHMARKS ?= albic_step_four allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
 .PHONY: setup demo test slow hostile lint docs notebooks bench best-known verify certificates flink surface clean java
 

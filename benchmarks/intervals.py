@@ -10,7 +10,7 @@ consecutive migrations are the first of December. Costs are mean shares of all t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import cache, partial
 from types import SimpleNamespace
@@ -77,16 +77,24 @@ def ssm(problem: ks.IntervalMigration) -> np.ndarray:
     return solve_ssm(problem, budget=Budget()).assignment
 
 
-def mean_cost(w: ks.Workload, counts: list[int], tau: str, step: Callable[[ks.IntervalMigration], np.ndarray]) -> float:
-    """Mean state moved by a migration, as a share of all the state, for a strategy that sees one step."""
-    moved, now = 0.0, w
+Made = Iterator[tuple[np.ndarray, np.ndarray]]
+"""Migrations: the assignments before and after each."""
+
+
+def mean_cost(w: ks.Workload, made: Made) -> float:
+    """Mean state moved by a migration, as a share of all the state."""
+    return float(np.mean([w.state[after != before].sum() for before, after in made]) / w.state.sum())
+
+
+def migrations(w: ks.Workload, counts: list[int], tau: str, step: Callable[[ks.IntervalMigration], np.ndarray]) -> Made:
+    """Those of a strategy that sees one step."""
+    now = w
     for n in counts:
         contiguous = cuts_of(now.current).size - 1 == np.unique(now.current).size
         after = step(ks.IntervalMigration(now, n, tau) if contiguous else loose(now, n, tau))
-        moved += float(w.state[after != now.current].sum())
+        yield now.current, after
         names, number = np.unique(after, return_inverse=True)
         now = ks.Workload(load=w.load, state=w.state, current=number, nodes=max(n, names.size))
-    return moved / len(counts) / float(w.state.sum())
 
 
 def loose(w: ks.Workload, nodes_after: int, tau: str) -> Any:
@@ -96,15 +104,14 @@ def loose(w: ks.Workload, nodes_after: int, tau: str) -> Any:
     return SimpleNamespace(workload=w, nodes_after=nodes_after, prefix=prefix, limit=limit, node_numbers=nodes)
 
 
-def policy_cost(w: ks.Workload, counts: list[int], policy: object) -> float:
-    prefix, owners = weights(w.state).prefix, Owners(w.current, list(range(w.nodes)), w.nodes)
-    moved, n = 0.0, w.nodes
+def policy_migrations(w: ks.Workload, counts: list[int], policy: object) -> Made:
+    """Those of a policy that knows the transition matrix."""
+    prefix, owners, n = weights(w.state).prefix, Owners(w.current, list(range(w.nodes)), w.nodes), w.nodes
     for after in counts:
         before = owners.assignment
         cuts = policy.decide(n, cuts_of(before), after)  # type: ignore[attr-defined]
-        moved += float(w.state[owners.migrate(cuts, after, prefix) != before].sum())
+        yield before, owners.migrate(cuts, after, prefix)
         n = after
-    return moved / len(counts) / float(w.state.sum())
 
 
 def milliseconds(work: Callable[[], object], repeat: int = 1) -> float:
@@ -124,7 +131,7 @@ def policy_row(w: ks.Workload, counts: list[int], tau: str, gamma: float) -> dic
         return {"partitions": size}
     iteration = PolicyIteration(problem)
     took = best_of(1, iteration.run, Budget(), 1e-7)[1]
-    return {"mtm": policy_cost(w, counts, iteration.policy()), "partitions": size, "rounds": iteration.rounds,
+    return {"mtm": mean_cost(w, policy_migrations(w, counts, iteration.policy())), "partitions": size, "rounds": iteration.rounds,
             "precompute, s": took, "gap over state": iteration.gap / problem.scale}  # fmt: skip
 
 
@@ -140,8 +147,8 @@ def by_tau(page: Page) -> None:
     (w, counts), rows = start(page), []
     for tau in (TAU,) if page.quick else (TAU, "0.21", "0.22", "0.225", "0.25", "0.3", "0.4", "0.5"):
         hashes = [partial(consistent_hashing, rng=np.random.default_rng(s)) for s in range(3 if page.quick else 100)]
-        costs = {name: mean_cost(w, counts, tau, step) for name, step in (("ssm", ssm), ("storm", storm), ("redist", redist))}  # fmt: skip
-        rows.append({"tau": float(tau), **costs, "consistent hashing": np.mean([mean_cost(w, counts, tau, step) for step in hashes]),
+        costs = {name: mean_cost(w, migrations(w, counts, tau, step)) for name, step in (("ssm", ssm), ("storm", storm), ("redist", redist))}  # fmt: skip
+        rows.append({"tau": float(tau), **costs, "consistent hashing": np.mean([mean_cost(w, migrations(w, counts, tau, step)) for step in hashes]),
                      **policy_row(w, counts, tau, GAMMA), "ssm, ms": milliseconds(band(ks.IntervalMigration(w, counts[0], tau)), 200)})  # fmt: skip
     frame, cost, ticks = page.table(rows, "by_tau"), "state moved, % of all", [3, 5, 10, 20, 50]
     long = frame.melt("tau", ["storm", "redist", "consistent hashing", "ssm", "mtm"], "strategy", cost)
@@ -160,7 +167,7 @@ def by_tasks(page: Page) -> None:
         problem = ks.IntervalMigration(w, counts[0], TAU)
         slow = milliseconds(partial(ssm_repaired, problem, budget=Budget())) if m <= 1024 else np.nan
         rows.append({"m": m, "band, ms": milliseconds(band(problem), 50), "Figure 7, repaired, ms": slow,
-                     "ssm": mean_cost(w, counts, TAU, ssm)})  # fmt: skip
+                     "ssm": mean_cost(w, migrations(w, counts, TAU, ssm))})  # fmt: skip
     frame = page.table(rows, "by_tasks")
     times = frame.melt("m", ["band, ms", "Figure 7, repaired, ms"], "program", "ms")
     page.draw("by_tasks", "As Figure 15.",

@@ -82,9 +82,9 @@ def greedy(load: np.ndarray, candidates: np.ndarray, nodes: int = 10) -> np.ndar
     return at
 
 
-def replay(w: ks.Workload, method: str, **options: object) -> tuple[pd.DataFrame, np.ndarray]:
+def replay(w: ks.Workload, method: str, period: int = PERIOD, **options: object) -> tuple[pd.DataFrame, np.ndarray]:
     """Rebalance window by window, each placed by what the ones before it showed: a row a window, and the placements."""
-    every = PERIOD if method.startswith("clb") or method == BEST else 1
+    every = period if method.startswith("clb") or method == BEST else 1
     options = {"method": "local-search", "effort": 0.3} if method == BEST else {"method": method, **options}
     moved, at = np.full(w.windows, np.nan), np.tile(w.current, (w.windows + 1, 1))
     for t in range(every - 1, w.windows, every):

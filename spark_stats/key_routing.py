@@ -95,6 +95,9 @@ def mixed_routing(
         raise InputError(f"sides = {options['sides']!r}: keys that are not listed are known on the upper side only")
     n = int(nodes) if isinstance(nodes, int | np.integer) else int(np.size(nodes))
     guards.whole("nodes", n, least=1, optional=False)
+    for key, node in (exceptions or {}).items():
+        if not isinstance(node, int | np.integer) or not 0 <= node < n:
+            raise InputError(f"exceptions[{key!r}] = {node!r} is not a node: they are numbered 0 to {n - 1}")
     theta = guards.real("theta_max", theta_max, optional=False) or 0.0
     capacity = np.ones(n) if np.ndim(nodes) == 0 else guards.non_negative("nodes", nodes)
     with keys.held():

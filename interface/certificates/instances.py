@@ -131,6 +131,8 @@ def mean_of(problem: KeyGroupAllocation) -> Fraction:
 def _collocation(problem: CollocatedAllocation) -> Record:
     if problem.load_model.per_tuple > 0:
         raise InputError("certificates know no cost of serialisation: loads must be the same wherever key groups run")
+    if problem.minimise != "remote_traffic":
+        raise InputError("certificates are about remote traffic, this problem minimises the total load")
     pairs, limit = problem.pairs, problem.max_load_distance
     unit = mean_of(problem.allocation) / 100 if problem.distance_unit == "percent" else Fraction(1)
     return {

@@ -34,12 +34,14 @@ def prove_intervals(problem: Any, case: Any, solution: Solution, value: Fraction
     if found.bound == value:
         return found
     try:
-        partitions = [[case.now], *(case.partitions(n) for n, _ in case.modes[1:])]
-        verify.need(sum(len(partitions[m]) * len(partitions[to]) for m, to in case.arcs()) <= verify.MOST_LISTED, "")
+        partitions = case.reached(value / case.unit)
+        verify.need(sum(len(partitions[m]) * len(partitions[to]) for m, to in case.arcs()) <= verify.MOST_PAIRS, "")
     except verify.Refused:
         return found
-    values = values_of_all(case, partitions)
-    bound = case.swept(partitions, values) * case.unit
+    values = _exact(case, partitions, value / case.unit) if case.chain else _optimal(case, partitions)
+    bound = case.swept(partitions, values, value / case.unit) * case.unit
+    if case.chain and bound < value:  # less is proven only of paths within reach
+        return found
     return Proven(min(value, bound), {"kind": "values", "values": values}) if bound > (found.bound or 0) else found
 
 
@@ -58,30 +60,40 @@ def interval_price(case: Any, problem: IntervalMigration) -> int:
     return round(Fraction(found.details.get("price", 0)) / case.unit)
 
 
-def values_of_all(case: Any, partitions: list[list[Any]]) -> list[list[int | str]]:
-    """The optimal values of all partitions, a little lowered where they are no whole numbers."""
+def _exact(case: Any, partitions: list[list[Any]], reach: Fraction) -> list[list[int | str]]:
+    """What still moves in a chain, from its end to its beginning; where nothing is within reach, as much as that."""
+    values: list[list[Any]] = [[0] * len(found) for found in partitions]
+    for mode in reversed(range(len(partitions))):
+        for to, _ in case.modes[mode][1]:
+            ahead = list(zip(partitions[to], values[to], strict=True))
+            keep = case.sums_of_state if mode else case.keep
+            values[mode] = values[to] if (mode, to) not in case.arcs() else [
+                min((case.sums_of_state[-1] - verify.kept_together(old, new, keep) + v for new, v in ahead), default=reach)
+                for old in partitions[mode]
+            ]  # fmt: skip
+    return [[text(v) for v in row] for row in values]
+
+
+def _optimal(case: Any, partitions: list[list[Any]]) -> list[list[int | str]]:
+    """The optimal values of all partitions by value iteration, a little lowered."""
     between = {(m, to): _costs(case, partitions[m], partitions[to], m) for m, to in case.arcs()}
     values = [np.zeros(len(found)) for found in partitions]
     gamma, most = float(case.discount), float(max(1, case.sums_of_state[-1]))
     for _ in range(ROUNDS):
-        after = [_step(case, m, between, values, gamma) for m in range(len(values))]
+        after = [
+            sum(
+                (float(p) * (between[m, to] + gamma * values[to]).min(axis=1) for to, p in row),
+                np.zeros(len(values[m])),
+            )
+            for m, (_, row) in enumerate(case.modes)
+        ]
         change = max(float(np.abs(a - v).max()) for a, v in zip(after, values, strict=True))
         values = after
         if change <= 1e-10 * most * (1 - gamma):
             break
-    if case.chain and most < 2**52:  # sums of whole numbers: exact
-        return [[int(v) for v in row] for row in values]
     grid = _grid(case)
-    doubt = 4 * grid / (1 - case.discount) if case.discount < 1 else 0
+    doubt = 4 * grid / (1 - case.discount)
     return [[text(max(Fraction(0), (Fraction(float(v)) - doubt) // grid * grid)) for v in row] for row in values]
-
-
-def _step(case: Any, mode: int, between: Any, values: list[FloatArray], gamma: float) -> FloatArray:
-    made = np.zeros(len(values[mode]))
-    for to, p in case.modes[mode][1]:
-        ahead = gamma * values[to]
-        made += float(p) * ((between[mode, to] + ahead).min(axis=1) if (mode, to) in between else ahead)
-    return made
 
 
 def _costs(case: Any, old: list[Any], new: list[Any], mode: int) -> FloatArray:

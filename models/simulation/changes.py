@@ -93,15 +93,13 @@ def read_changes(
     """Carry out the changes one after another from a placement, shape (p,)."""
     now, before, found = placement.copy(), 0.0, []
     states = _states(how.state if how.state is not None else state, placement.size, len(changes))
-    for c, change in enumerate(changes):
-        if not isinstance(change, tuple) or len(change) != 2:
-            raise InputError(f"changes[{c}] must be a pair (seconds, assignment or plan)")
-        when = real(f"changes[{c}][0]", change[0], optional=False) or 0.0
+    for c, (when, what) in enumerate(changes):
         if when < before:
             raise InputError(f"changes[{c}] at {when:g} s comes before the one before it: sort the changes by time")
-        phases = _of_plan(change[1], now, when, how) if isinstance(change[1], Plan) else None
-        if phases is None:
-            phases = _of_assignments(change[1], now, when, how, states[min(c, len(states) - 1)], nodes)
+        if isinstance(what, Plan):
+            phases = _of_plan(what, now, when, how)
+        else:
+            phases = _of_assignments(what, now, when, how, states[min(c, len(states) - 1)], nodes)
         for one in phases:
             now[one.key] = one.target
             found.append(one)
@@ -132,13 +130,11 @@ def _of_plan(plan: Plan, now: IntArray, when: float, how: Migration) -> list[Tra
 
 
 def _of_assignments(
-    given: Any, now: IntArray, when: float, how: Migration, state: FloatArray, nodes: int
+    rows: IntArray, now: IntArray, when: float, how: Migration, state: FloatArray, nodes: int
 ) -> list[TransferPhase]:
     """Phase after phase; all transfers of a node run at once and share its bandwidth, so they end together."""
-    rows = np.atleast_2d(np.asarray(given, dtype=object if isinstance(given, str) else None))
-    rows = rows if how.progressive else rows[-1:]
     before, found = now, []
-    for row in rows:
+    for row in np.atleast_2d(rows) if how.progressive else np.atleast_2d(rows)[-1:]:
         after = read_assignment(row, now.size, nodes)
         key = np.flatnonzero(before != after)
         source, target = before[key], after[key]

@@ -23,6 +23,8 @@ from keyshift.models.workload import MOST_NODES, FloatArray, IntArray, Workload
 
 MOST_EVENTS = 20_000_000
 """Tuples up to which "auto" serves them one by one."""
+MOST_MEMORY = 2_000_000_000
+"""Tuples that are refused in any case: they would take about 100 bytes each."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,9 @@ def simulate(
         Node of each key group, shape (p,), or in each window, shape (m, p); a table, beside a workload with `home`; what gives
         the nodes of an array of keys, such as `Partitioner.feed`; or any node in turn. By default where the workload's key
         groups run now.
-    changes : sequence of (float, array_like or Plan)
-        At these seconds, in order: another assignment, shape (p,); several, shape (phases, p), one after another, each as soon
-        as the state of the one before has arrived; or a plan, which says itself when what moves.
+    changes : sequence of (float, array_like, RoutingTable or Plan)
+        At these seconds, in order: another assignment, shape (p,), or table; several assignments, shape (phases, p), one
+        after another, each as soon as the state of the one before has arrived; or a plan, which says when what moves.
     service_rate : float or array_like, shape (n,)
         Tuples a second that a node serves; one number is multiplied by the workload's capacities.
     nodes : int, optional
@@ -180,6 +182,8 @@ def _kind(method: str, read: TupleLog | WindowRates, needs: list[tuple[str, bool
     needed = [name for name, there in needs if there]
     if method == "fluid" and needed:
         raise InputError(f"method = 'fluid' cannot do {needed[0]}, which needs single tuples: use method='events'")
+    if method == "events" and isinstance(read, WindowRates) and read.tuples > MOST_MEMORY:
+        raise InputError(f"{read.tuples:.3g} tuples are too many to serve one by one: use method='fluid'")
     if method != "auto":
         return method
     return "fluid" if not needed and isinstance(read, WindowRates) and read.tuples > MOST_EVENTS else "events"
@@ -195,7 +199,8 @@ def _setting(
     rows = _rows(routing, workload) if placed else np.empty((0, p))
     if placed and isinstance(read, TupleLog) and rows.ndim == 2:
         p = max(p, rows.shape[1])  # a log need not name the last key groups
-    targets = [c[1].target if isinstance(c[1], Plan) else c[1] for c in changes if isinstance(c, tuple) and len(c) == 2]
+    changes = [_change(f"changes[{c}]", change, workload) for c, change in enumerate(changes)]
+    targets = [what.target if isinstance(what, Plan) else what for _, what in changes]
     given = np.atleast_1d(non_negative("service_rate", np.ravel(service_rate)))
     if not (given > 0).all():
         raise InputError(f"service_rate[{int(np.argmin(given))}] = 0 must be above 0")
@@ -232,10 +237,26 @@ def _rows(routing: Any, workload: Workload | None) -> IntArray:
         if workload is None:
             raise InputError("routing is missing: only a workload knows where its key groups run")
         return workload.current[None]
-    given = np.asarray(getattr(routing, "assignment", routing))
+    try:
+        given = np.asarray(getattr(routing, "assignment", routing))
+    except ValueError:  # rows of different lengths
+        given = np.asarray(None)
     if given.dtype.kind not in "iuf":
         raise InputError("routing must be nodes, a table, 'shuffle' or what gives nodes for keys")
     return np.atleast_2d(given)
+
+
+def _change(name: str, given: Any, workload: Workload | None) -> tuple[float, Any]:
+    """A moment, and a plan or assignments, shape (phases, p)."""
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise InputError(f"{name} must be a pair (seconds, assignment or plan)")
+    when, what = real(f"{name}[0]", given[0], optional=False) or 0.0, given[1]
+    if isinstance(what, Plan):
+        return when, what
+    try:
+        return when, _rows(what, workload)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
 
 
 def _highest(nodes: Any) -> int:
@@ -254,8 +275,11 @@ def _by_events(
     sent = np.empty(0, np.int64)
     if s.placement is None:
         sent = np.asarray(routing(log.keys)) if callable(routing) else np.arange(m) % n
-        if sent.shape != (m,) or (m and (sent.min() < 0 or sent.max() >= n)):
+        if sent.shape != (m,) or sent.dtype.kind not in "iu" or (m and (sent.min() < 0 or sent.max() >= n)):
             raise InputError(f"routing must give a node from 0 to {n - 1} for each of the {m} tuples")
+    if second and s.placement is None:  # counters of the keys that come, not up to the highest
+        log = log._replace(keys=np.unique(log.keys, return_inverse=True)[1])
+    bound = bound if bound < m else 0
     p, none, some = int(log.keys.max(initial=-1)) + 1, np.empty(0, np.int64), second or NEVER
     counters = Counters(
         some.period, some.flush, some.merge / some.nodes, np.zeros((n, p) if second else (0, 0), np.int32),

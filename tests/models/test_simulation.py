@@ -19,15 +19,17 @@ def one_node(rate, **options):
 # Queueing theory ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("rho", "tuples"), [(0.5, 1e6), (0.8, 3e6), (0.95, 9e6)])
+@pytest.mark.parametrize(("rho", "tuples", "seeds"), [(0.5, 1e6, 1), (0.8, 3e6, 1), (0.95, 1e7, 3)])
 @pytest.mark.parametrize(("service", "half"), [("deterministic", 2), ("exponential", 1)])
-def test_mean_latencies_of_m_d_1_and_m_m_1(rho, tuples, service, half):
-    run = one_node(1000 * rho, seconds=tuples / (1000 * rho), service=service)
-    assert run.latency_mean == pytest.approx(1e-3 * (1 + rho / (1 - rho) / half), rel=0.02)
-    assert run.utilisation[0] == pytest.approx(rho, rel=0.01)
+def test_mean_latencies_of_m_d_1_and_m_m_1(rho, tuples, seeds, service, half):
+    """A mean over 10 million tuples of M/M/1 at 0.95 has a standard error of 1.2 %: three runs have 0.7 %."""
+    runs = [one_node(1000 * rho, seconds=tuples / (1000 * rho), service=service, seed=seed) for seed in range(seeds)]
+    mean = np.mean([run.latency_mean for run in runs])
+    assert mean == pytest.approx(1e-3 * (1 + rho / (1 - rho) / half), rel=0.02)
+    assert runs[0].utilisation[0] == pytest.approx(rho, rel=0.01)
     if service == "exponential":  # the time in the system is exponential too
-        assert run.latency_p95 == pytest.approx(-np.log(0.05) * 1e-3 / (1 - rho), rel=0.03)
-        assert run.latency_p99 == pytest.approx(-np.log(0.01) * 1e-3 / (1 - rho), rel=0.05)
+        assert np.mean([run.latency_p95 for run in runs]) == pytest.approx(-np.log(0.05) * 1e-3 / (1 - rho), rel=0.03)
+        assert np.mean([run.latency_p99 for run in runs]) == pytest.approx(-np.log(0.01) * 1e-3 / (1 - rho), rel=0.05)
 
 
 def test_splitting_a_poisson_stream_over_nodes_gives_independent_queues():
@@ -185,7 +187,7 @@ def test_a_plan_holds_its_key_groups_while_they_travel():
     rng = np.random.default_rng(0)
     w = ks.Workload(load=rng.uniform(100, 900, 24), state=rng.uniform(1, 5, 24), current=np.arange(24) % 3, nodes=3)
     plan = ks.plan(
-        problem := ks.KeyGroupAllocation(w, max_migrations=8), ks.solve(problem), bandwidth=2.0, phase_moves=2
+        problem := ks.KeyGroupAllocation(w, max_migrations=8), ks.solve(problem, "flux"), bandwidth=2.0, phase_moves=2
     )
     assert len(plan.phases) > 1
     begins = np.array([plan.phases[f].start for f in plan.phase])
@@ -240,6 +242,21 @@ def test_aggregation_by_hand():
     assert run.drained == third + 2
 
 
+def test_what_is_large_takes_no_memory():
+    """A bound that no queue reaches; keys that are hashes."""
+    far = np.array([10**15, 3, 10**15, 7])
+    log, second = (np.arange(4.0), far), ks.Aggregation(10)
+    run = ks.simulate(log, lambda keys: np.zeros(keys.size, int), service_rate=1, queue=10**12, aggregation=second)
+    assert run.counters == 3
+
+
+def test_a_table_may_replace_a_table():
+    w = ks.Workload(load=[600, 300], state=[10, 10], current=[0, 0], home=[0, 0], nodes=2)
+    tables = [(10, ks.RoutingTable([1], [1])), (50, ks.RoutingTable([], []))]
+    run = ks.simulate(w, None, tables, service_rate=10, window_seconds=100, method="fluid")
+    assert run.utilisation.tolist() == pytest.approx([(600 + 300 * 0.6) / 1000, 300 * 0.4 / 1000], rel=0.01)
+
+
 def test_an_allocation_over_windows_is_a_change_at_each_window():
     load = np.full((2, 2), 30_000.0)  # 500 a second each, of 1000
     calm = ks.simulate(load, [[0, 1], [0, 1]], service_rate=1000, window_seconds=60, arrivals="even")
@@ -289,6 +306,11 @@ def test_same_seed_same_outcome_and_what_is_said():
         ({"method": "fluid", "service": "exponential"}, "cannot do exponential service"),
         ({"queue": 0}, "queue = 0 must be at least 1"),
         ({"window_seconds": 0}, "window_seconds = 0 must be above 0"),
+        ({"changes": [(1, "all")]}, r"changes\[0\]: routing must be nodes, a table"),
+        ({"changes": [(1, [0, 9])], "nodes": 2}, r"assignment\[1\] = 9 is not a node"),
+        ({"routing": lambda keys: keys * 0.5}, "routing must give a node from 0 to 0 for each of the"),
+        ({"stream": [1e12, 1e12], "method": "events"}, "2e[+]12 tuples are too many to serve one by one"),
+        ({"service_rate": float("nan")}, r"service_rate\[0\] = nan must be finite"),
         ({"changes": [3]}, r"changes\[0\] must be a pair"),
         ({"changes": [(5, [0, 0]), (2, [1, 1])]}, r"changes\[1\] at 2 s comes before the one before it"),
         ({"changes": [(0.1, [1, 1]), (0.2, [0, 0])], "migration": ks.Migration(bandwidth=0.1)}, "moves again at 0.2 s, before its state"),

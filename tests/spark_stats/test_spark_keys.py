@@ -122,6 +122,8 @@ def test_keys_and_compact_records(spark):
     assert w.current[at] == (w.home[at] + 1) % 3
     with pytest.raises(InputError, match="more than max_rows = 5 records of keys alike"):
         keys.mixed_routing(3, 0.2, max_rows=5)
+    with pytest.raises(InputError, match=r"exceptions\['w0'\] = 3 is not a node"):
+        keys.mixed_routing(3, 0.2, exceptions={"w0": 3})
     with pytest.raises(InputError, match="on the upper side only"):
         keys.mixed_routing(3, 0.2, sides="both")
 

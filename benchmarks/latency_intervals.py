@@ -1,0 +1,89 @@
+"""Figures 11 and 16 of [Ding2015], simulated: parts of latency.py."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import intervals
+import numpy as np
+import pandas as pd
+from latency_setting import BANDWIDTH, RATE, ms
+from page import Page
+
+import keyshift as ks
+from keyshift.heuristics.intervals.baselines import consistent_hashing, storm
+from keyshift.models import Budget
+from keyshift.solvers.intervals.policy.mtm import PolicyIteration
+from keyshift.solvers.intervals.schedule import schedule
+
+
+def ding(page: Page) -> None:
+    """[Ding2015], Figure 11: ten workers become eight in the seventh minute.
+
+    64 tasks of words; SSM moves tasks live, at once or in phases of at most one task a link; Storm stops all workers, writes
+    all state to a file server and reads it again. Eight workers are at 80 % of their capacity; ours: state worth 120 s of
+    tuples, 10,000 tuples of it a second and node.
+    """
+    load, state = intervals.balanced(64)
+    w, rows, table = intervals.workload(load, state, 10), [], []
+    rate = load * (0.8 * 8 * RATE / load.sum())
+    kept = 120 * rate.sum() * state / state.sum()
+    after, everywhere = intervals.ssm(ks.IntervalMigration(w, 8, "0.2")), storm(ks.IntervalMigration(w, 8, "0.2"))
+    phases = schedule(w, after).assignments()
+    reads = [np.bincount(a, kept).max() / BANDWIDTH for a in (w.current, everywhere)]
+    for name, target, how in (("live, in phases", phases, ks.Migration(BANDWIDTH, kept)), ("live, at once", after, ks.Migration(BANDWIDTH, kept)),
+                              ("stop and restart", everywhere, ks.Migration(seconds=sum(reads), pause="all"))):  # fmt: skip
+        found = ks.simulate(
+            rate * 840,
+            w.current,
+            [(420, target)],
+            service_rate=RATE,
+            nodes=10,
+            window_seconds=840,
+            migration=how,
+            spans=14,
+        )
+        rows += [
+            {"way": name, "minute": t / 60, "mean response time, s": latency}
+            for t, latency in found.to_frame()[["seconds", "latency"]].to_numpy()
+        ]
+        last = target[-1] if isinstance(target, list) else target
+        table.append({"way": name, "state moved, %": 100 * kept[last != w.current].sum() / kept.sum(), "held, s": found.paused, **ms(found),
+                      "mean in minute 8, ms": 1e3 * found.latency[7]})  # fmt: skip
+    page.table(table, "ding_11")
+    page.draw("ding_11", "As Figure 11 of [Ding2015], simulated: mean response time by minute.",
+              {"frame": pd.DataFrame(rows), "x": "minute", "y": "mean response time, s", "by": "way", "yscale": "log"}, size=(6, 3.8))  # fmt: skip
+
+
+def ding_windows(page: Page) -> None:
+    """[Ding2015], Figure 16: response time in the two minutes after a migration, by window size.
+
+    The hundred real changes of flights in December, 8 to 16 workers, loads of words (see *Interval migration*), tau = 0.2; at
+    n workers as much comes as n can serve to 80 %. The state is what comes in a window, moved live and at once; 10,000 tuples
+    of it a second and node. Fluid: what waits, waits for state, or for a worker that gets more than it can serve. Milliseconds.
+    """
+    first, counts = intervals.start(page)
+    counts, load = counts[: 5 if page.quick else 100], first.last_load
+    w, rate = intervals.workload(load, load, first.nodes), load / load.sum()  # what comes in a window is its state
+    policy = PolicyIteration(
+        ks.MigrationPolicy(w, intervals.transition_matrix(intervals.histories()[0]), intervals.TAU, intervals.GAMMA)
+    )
+    policy.run(Budget(), 1e-4)
+    made = {"consistent hashing": intervals.migrations(w, counts, intervals.TAU, partial(consistent_hashing, rng=np.random.default_rng(0))),
+            "storm": intervals.migrations(w, counts, intervals.TAU, storm), "ssm": intervals.migrations(w, counts, intervals.TAU, intervals.ssm),
+            "mtm": intervals.policy_migrations(w, counts, policy.policy())}  # fmt: skip
+    rows = []
+    for method, steps in made.items():
+        pairs = [(n, *step) for n, step in zip(counts, steps, strict=True)]
+        for window in (30, 60, 90, 120, 150):
+            found = [ks.simulate(rate * (0.8 * RATE * n * 120), before, [(0, after)], service_rate=RATE, window_seconds=120, method="fluid",
+                                 migration=ks.Migration(BANDWIDTH, rate * 0.8 * RATE * n * window)) for n, before, after in pairs]  # fmt: skip
+            rows.append({"method": method, "window": window, "mean, ms": 1e3 * np.mean([one.latency_mean for one in found]),
+                         "99 %, ms": 1e3 * np.mean([one.latency_p99 for one in found]), "held, s": np.mean([one.paused for one in found]),
+                         "state moved, %": 100 * np.mean([rate[before != after].sum() for _, before, after in pairs]),
+                         "fullest worker, %": 80 * np.mean([n * np.bincount(after, rate).max() for n, _, after in pairs])})  # fmt: skip
+    frame = page.keep(rows, "ding_16")
+    shown = frame.pivot(index="method", columns="window", values="mean, ms")
+    page.table(shown.join(frame.groupby("method")[["state moved, %", "fullest worker, %"]].first()))
+    page.draw("ding_16", "As Figure 16 of [Ding2015], simulated: mean response time in the two minutes after a migration.",
+              {"frame": frame, "x": "window", "xlabel": "window, s", "y": "mean, ms", "by": "method", "yscale": "log"}, size=(6, 3.8))  # fmt: skip

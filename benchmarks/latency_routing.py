@@ -1,0 +1,186 @@
+"""Figures 13 to 16 of [Fang2016], simulated: parts of latency.py."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from latency_setting import BANDWIDTH, RATE, ROOM, ms
+from page import Page
+
+import keyshift as ks
+from keyshift.models.errors import InputError
+from keyshift.models.families.mclb import read_counts
+from keyshift.models.families.real import data_file
+from keyshift.models.families.routing import ZipfStream, consistent_hash
+
+NODES, INTERVAL, REACTION = 10, 30, 5.0
+"""Task instances; seconds between two changes of the frequencies, and until the controller reacts to one."""
+TABLES = ("mixed", "min-table", "readj")
+ROUTES = ("ideal", *TABLES, "pkg", "hash")
+LIMIT = 3_000
+
+
+def planned(problem: ks.MixedRouting, method: str) -> np.ndarray:
+    """The plan, even where it misses a limit."""
+    s = ks.solve(problem, method, time_limit=20)
+    found = s.offered if s.assignment is None else s.assignment
+    return problem.workload.current if found is None else found
+
+
+def followed(method: str, stream: ZipfStream, intervals: int, theta: float, after: float, seconds: float) -> tuple[np.ndarray, list[Any]]:  # fmt: skip
+    """Loads of the intervals, each as a share of all of it; and a table some seconds after each change of the frequencies."""
+    loads, changes, at = [], [], stream.home
+    for t in range(intervals):
+        stream.advance()
+        loads.append(stream.load / stream.load.sum())
+        if method in TABLES:
+            at = planned(ks.MixedRouting(stream.workload(at), theta_max=theta, max_table_size=LIMIT), method)
+            changes.append((t * seconds + after, at))
+    return np.array(loads), changes
+
+
+def routed(method: str, stream: ZipfStream, made: tuple[np.ndarray, list[Any]], load: float = 1.0, queue: int | None = ROOM) -> ks.Simulation:  # fmt: skip
+    """What comes is a share of what all instances can serve."""
+    loads, changes = made[0] * load * NODES * RATE * INTERVAL, made[1]
+    route = {"ideal": "shuffle", "pkg": ks.Partitioner("pkg", NODES).feed}.get(method, stream.home)
+    second = ks.Aggregation(0.01, 0.1 / RATE, 0.1 / RATE, 2) if method == "pkg" else None
+    how = ks.Migration(BANDWIDTH, loads) if changes else None
+    return ks.simulate(loads, route, changes, service_rate=RATE, nodes=NODES, window_seconds=INTERVAL, queue=queue,
+                       aggregation=second, migration=how)  # fmt: skip
+
+
+def fluctuation(page: Page) -> pd.DataFrame:
+    """Throughput and latency by f, the mean of some streams."""
+    count, seeds, rows = (2, 1, []) if page.quick else (8, 5, [])
+    for f in (0.5, 1.0) if page.quick else (0.0, 0.5, 1.0, 1.5, 2.0):
+        for method in ROUTES:
+            for seed in range(seeds):
+                made = followed(
+                    method, stream := ZipfStream(nodes=NODES, fluctuation=f, seed=seed), count, 0.08, REACTION, INTERVAL
+                )
+                full, calm = routed(method, stream, made), routed(method, stream, made, 0.8, None)
+                rows.append(
+                    {
+                        "f": f,
+                        "method": method,
+                        "throughput": full.throughput,
+                        **ms(calm),
+                        "merged, ms": 1e3 * calm.merged_mean,
+                    }
+                )
+    return page.table(pd.DataFrame(rows).groupby(["f", "method"], sort=False).mean(), "fang_f")
+
+
+def fang(page: Page) -> None:
+    """[Fang2016], Figures 13 and 14: throughput and latency by fluctuation and by tolerance.
+
+    10 instances, z = 0.85, K = 10,000, N_A = 3,000, theta_max = 0.08, five streams, as in the paper. Throughput: as much comes as all
+    instances together can serve, and the source stops where 1,000 tuples are at one. Latency: 80 % of that comes, and queues have no end. Ours:
+    frequencies change every 30 s, tables 5 s later, 8 times; moved keys are held while their state (an interval's tuples) travels. PKG
+    merges every 10 ms, as in the paper; a partial result takes a tenth of a tuple's time at both ends; *merged* is the mean time until an
+    aggregator has it. *ideal* shuffles, *hash* is Storm. Figure 14's streams stand in for the paper's: words, without the 2,000 most
+    frequent, for the microblog, 1,036 Zipf keys for the stocks.
+    """
+    count, frame = 2 if page.quick else 8, fluctuation(page)
+    rows = []
+    for after in (0.0, 1.0, 5.0):
+        made = followed("mixed", stream := ZipfStream(nodes=NODES, seed=1), count, 0.08, after, INTERVAL)
+        rows.append(
+            {
+                "reaction": after,
+                "throughput": routed("mixed", stream, made).throughput,
+                **ms(routed("mixed", stream, made, 0.8, None)),
+            }
+        )
+    page.say("Mixed at f = 1, one stream, by how long the controller takes to react, in seconds:")
+    page.table(rows, "fang_reaction")
+    try:
+        words = np.sort(read_counts(data_file("count_1w.txt"))[1])[::-1][2_000:182_000]
+    except InputError:
+        words = 1e9 / np.arange(2_000, 182_000)
+    streams = {"words": partial(ZipfStream, frequencies=words, nodes=NODES, tuples=300_000, fluctuation=0.3),
+               "1,036 keys": partial(ZipfStream, 1036, NODES, 0.85, 1.0, tuples=300_000)}  # fmt: skip
+    rows = []
+    for name, draw in streams.items():
+        for theta in (0.02, 0.08, 0.15, 0.3):
+            for method in ROUTES if theta == 0.02 else TABLES:
+                made = followed(method, drawn := draw(seed=2), count, theta, REACTION, INTERVAL)
+                rows.append(
+                    {
+                        "stream": name,
+                        "theta_max": theta,
+                        "method": method,
+                        "throughput": routed(method, drawn, made).throughput,
+                    }
+                )
+    thetas = page.keep(rows, "fang_theta")
+    page.table(thetas.pivot(index=["stream", "method"], columns="theta_max", values="throughput"))
+    flat = thetas[~thetas["method"].isin(TABLES)]
+    shown = pd.concat([thetas, flat.assign(theta_max=0.3)])
+    page.draw("fang", "As Figures 13 and 14 of [Fang2016], simulated.",
+              {"frame": frame, "x": "f", "y": "throughput", "by": "method", "title": "Figure 13: throughput", "ylabel": "tuples a second"},
+              {"frame": frame, "x": "f", "y": "mean, ms", "by": "method", "yscale": "log", "title": "Figure 13: latency", "ylabel": "mean latency, ms"},
+              *({"frame": part, "x": "theta_max", "y": "throughput", "by": "method", "title": f"Figure 14: {name}", "ylabel": "tuples a second"}
+                for name, part in shown.groupby("stream", sort=False)), columns=2, size=(5, 3.6))  # fmt: skip
+
+
+def scale_out(page: Page) -> pd.DataFrame:
+    """Throughput over time where an eleventh instance comes at 60 s."""
+    stream, rows, table = ZipfStream(nodes=NODES, fluctuation=0.0, seed=3), [], []
+    load, home = stream.load * (11 * RATE * 180 / stream.load.sum()), consistent_hash(np.arange(stream.keys), 11)
+    before = planned(ks.MixedRouting(stream.workload(), theta_max=0.02), "mixed")
+    grown = ks.Workload(load=stream.load, state=stream.load, current=before, home=home, nodes=11)
+    for method in (*TABLES, "hash", "no eleventh"):
+        fixed = {"hash": home, "no eleventh": before}.get(method)
+        after = planned(ks.MixedRouting(grown, theta_max=0.02), method) if fixed is None else fixed
+        found = ks.simulate(load, before, [(60, after)], service_rate=RATE, nodes=11, window_seconds=180, queue=ROOM, spans=36,
+                            migration=ks.Migration(BANDWIDTH, load * INTERVAL / 180))  # fmt: skip
+        spans = found.to_frame()
+        rows += [
+            {"method": method, "seconds": t, "throughput": done} for t, done in spans[["seconds", "done"]].to_numpy()
+        ]
+        table.append({"method": method, "state moved, %": 100 * load[after != before].sum() / load.sum(), "held, s": found.paused,
+                      **{f"{a} to {b} s": spans["done"][a // 5 : b // 5].mean() for a, b in ((30, 60), (60, 90), (120, 180))}})  # fmt: skip
+    page.say("Figure 15, tuples a second in some spans of time:")
+    page.table(table, "fang_scale_out")
+    return pd.DataFrame(rows)
+
+
+def an_hour(page: Page) -> pd.DataFrame:
+    """Throughput over time where frequencies change every quarter of an hour."""
+    cases = {f"{method}, {theta}": (method, theta) for method, theta in (("mixed", 0.02), ("mixed", 0.2), ("min-table", 0.02), ("readj", 0.02))}  # fmt: skip
+    rows, table = [], []
+    for name, (method, theta) in {**cases, "hash": ("hash", 0.0)}.items():
+        stream = ZipfStream(10_000, NODES, 0.8, 1.0, tuples=1_000_000, seed=4)
+        shares, changes = followed(method, stream, 4, theta, 60.0, 900)
+        load = shares * 0.95 * NODES * RATE * 900
+        how = ks.Migration(BANDWIDTH, load * 300 / 900) if changes else None
+        found = ks.simulate(load, stream.home, changes, service_rate=RATE, nodes=NODES, window_seconds=900, method="fluid",
+                            migration=how, spans=60)  # fmt: skip
+        rows += [
+            {"table": name, "minute": t / 60, "throughput": done}
+            for t, done in found.to_frame()[["seconds", "done"]].to_numpy()
+        ]
+        table.append({"table": name, "throughput": found.throughput, "mean latency, s": found.latency_mean,
+                      "largest latency, s": found.latency_max, "largest backlog": found.largest_backlog})  # fmt: skip
+    page.say("Figure 16, over the hour:")
+    page.table(table, "fang_hour")
+    return pd.DataFrame(rows)
+
+
+def fang_dynamics(page: Page) -> None:
+    """[Fang2016], Figures 15 and 16: an instance more, and frequencies that change every quarter of an hour.
+
+    Figure 15: ten instances, balanced, get what eleven can serve; the eleventh comes at 60 s, and its keys are planned at once
+    (theta_max = 0.02); the source stops where 1,000 tuples are at one. Figure 16: an hour, z = 0.8, f = 1, windows of five minutes as in the
+    paper; 95 % of what all can serve comes; the controller reacts 60 s after a change. As a fluid, so that queues have no end. TPC-H's query is
+    not here: an operator that takes the same time for each tuple.
+    """
+    page.draw("fang_dynamics", "As Figures 15 and 16 of [Fang2016], simulated: throughput over time.",
+              {"frame": scale_out(page), "x": "seconds", "y": "throughput", "by": "method", "title": "Figure 15: an instance more at 60 s",
+               "ylabel": "tuples a second"},
+              {"frame": an_hour(page), "x": "minute", "y": "throughput", "by": "table", "title": "Figure 16: changes every 15 minutes",
+               "ylabel": "tuples a second", "style": {"marker": ""}}, size=(5.5, 3.8))  # fmt: skip
