@@ -101,12 +101,12 @@ STREAMS: dict[str, tuple[Callable[[int], list[ks.Workload]], str | None, int]] =
 
 def with_traffic(seed: int) -> Iterable[ks.Workload]:
     """[Madsen2016], section 5.3: half of the key groups send all they have to one key group of the next operator."""
-    return synthetic_cluster(NODES, GROUPS, 2, 0.5, 20, seed)
+    return synthetic_cluster(NODES, GROUPS, 2, 0.5, 13, seed)
 
 
 def with_tables(seed: int) -> Iterable[ks.Workload]:
     """[Fang2016], section V: single keys and their hash."""
     stream = ZipfStream(1000, NODES, 0.85, 0.5, seed=seed)
-    for _ in range(20):
+    for _ in range(13):
         yield stream.workload()
         stream.advance()

@@ -31,12 +31,19 @@ _QUIET = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
 }
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java for a job of seconds: what it compiles, it compiles once and lightly."""
+
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 @contextmanager
 def local_session(
-    name: str = "keyshift", *, master: str | None = None, conf: Mapping[str, str] | None = None
+    name: str = "keyshift",
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    brief: bool = False,
 ) -> Iterator[SparkSession]:
     """Lend the active Spark session, or one that ends with the block.
 
@@ -49,6 +56,8 @@ def local_session(
         another master must not be asked for.
     conf : mapping of str to str, optional
         Further Spark settings; they win over ours (UTC, no web page, no progress on the console).
+    brief : bool, default False
+        Whether the session is for a small log: Java then spends less on making itself fast.
 
     Raises
     ------
@@ -78,7 +87,7 @@ def local_session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from keyshift.spark_stats.failures import in_one_sentence
 
-    with _log_file() as java:
+    with _log_file(BRIEF if brief else "") as java:
         settings = {**_QUIET, **java, **(_LOCAL if master.startswith("local") else {}), **(conf or {})}
         builder = SparkSession.builder.master(master).appName(name)
         for key, value in settings.items():
@@ -92,14 +101,14 @@ def local_session(
 
 
 @contextmanager
-def _log_file() -> Iterator[dict[str, str]]:
+def _log_file(further: str = "") -> Iterator[dict[str, str]]:
     """Send what Java says to a file; it stays if Spark fails, and the error says where."""
     from keyshift.spark_stats.failures import SparkError
 
     file = Path(tempfile.gettempdir()) / f"keyshift-spark-{os.getpid()}-{uuid.uuid4().hex[:6]}.log"
     options = f"-Dkeyshift.log={file} -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     try:
-        yield {"spark.driver.extraJavaOptions": options}
+        yield {"spark.driver.extraJavaOptions": f"{options} {further}".strip()}
     except SparkError as error:
         if file.exists() and file.stat().st_size:
             raise SparkError(f"{error} (Spark's own words: {file})") from None

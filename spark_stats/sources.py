@@ -6,6 +6,8 @@ Rows that a reader cannot parse are kept, in the column ``_corrupt_record``, and
 from __future__ import annotations
 
 from collections.abc import Iterator
+from glob import glob
+from itertools import accumulate
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +24,9 @@ from keyshift.spark_stats.expressions import check_schema
 from keyshift.spark_stats.failures import first_line, sentence
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
+
+SMALL = 8 * 2**20
+"""Bytes of a small log."""
 
 FORMATS = ("parquet", "csv", "json", "words")
 _SUFFIXES = {
@@ -95,6 +100,13 @@ def check_log(path: str, format: str | None, *, here: bool) -> None:
         raise InputError(f"cannot read {path}: there is no such file or folder")
     if here or format is not None:
         _format(path, format)
+
+
+def is_small(path: str) -> bool:
+    """Whether a log on this machine is of a few megabytes, so that Spark takes longer to start than to count it."""
+    found = [Path(name) for name in glob(path.removeprefix("file:"))]  # noqa: PTH207 - of any folder
+    files = (file for place in found for file in (_data_files(place) if place.is_dir() else [place]))
+    return bool(found) and all(size <= SMALL for size in accumulate(file.stat().st_size for file in files))
 
 
 def _format(path: str, format: str | None) -> str:

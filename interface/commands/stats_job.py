@@ -83,6 +83,7 @@ class StatsJob:
         from keyshift.spark_stats.failures import in_one_sentence
         from keyshift.spark_stats.hadoop import is_remote, place
         from keyshift.spark_stats.output import manifest_of
+        from keyshift.spark_stats.sources import is_small
 
         logs = self._logs(described)
         self._refuse_combinations(described)
@@ -95,9 +96,10 @@ class StatsJob:
             raise InputError("--transitions needs --nodes, the most there may be")
         options = {"nodes": nodes, "placement": self.placement, "cluster": cluster}
         settings = _settings(self.conf)
+        brief = self._here and not self.stream and all(map(is_small, logs.values()))
         with (
             nullcontext() if is_remote(self.out) else claim(Path(self.out.removeprefix("file:"))),
-            local_session("keyshift stats", master=self.master, conf=settings) as spark,
+            local_session("keyshift stats", master=self.master, conf=settings, brief=brief) as spark,
             _progress(spark) as say,
             in_one_sentence(),
         ):

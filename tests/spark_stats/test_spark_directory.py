@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import keyshift as ks
 from keyshift.cli import main
-from keyshift.spark_stats import directory, failures, output, session
+from keyshift.models import InputError
+from keyshift.spark_stats import directory, failures, output, session, sources
 from keyshift.spark_stats.directory import MARK, claim
 
 TOPOLOGY = "operators: [{name: a, key: k}]\n"
@@ -135,3 +137,36 @@ def test_what_spark_says_becomes_one_sentence(words, told):
     said = failures.sentence(RuntimeError(words))
     assert told in said
     assert "\n" not in said
+
+
+def test_a_log_of_a_few_megabytes_is_small(tmp_path, monkeypatch):
+    folder = tmp_path / "day=1"
+    folder.mkdir()
+    (folder / "a.csv").write_bytes(b"x" * 600)
+    (folder / "b.csv").write_bytes(b"x" * 600)
+    (folder / "_big").write_bytes(b"x" * 5000)  # Spark passes over it
+    monkeypatch.setattr(sources, "SMALL", 1000)
+    assert sources.is_small(str(folder / "a.csv"))
+    assert not sources.is_small(str(folder))
+    assert not sources.is_small(str(tmp_path / "*"))
+    assert not sources.is_small("hdfs://somewhere/a.csv")
+    monkeypatch.setattr(sources, "SMALL", 1200)
+    assert sources.is_small(str(tmp_path))
+
+
+@pytest.mark.parametrize(("error", "told"), [(InputError, "no"), (failures.SparkError, "no (Spark's own words: ")])
+def test_java_is_quoted_where_spark_failed(error, told):
+    places = []
+
+    def fail():
+        with session._log_file() as options:
+            place = options["spark.driver.extraJavaOptions"].split()[0].partition("=")[2]
+            places.append(Path(place))
+            places[0].write_text("a trace")
+            raise error("no")
+
+    with pytest.raises(error) as caught:
+        fail()
+    assert str(caught.value).startswith(told)
+    assert places[0].exists() == (error is not InputError)
+    places[0].unlink(missing_ok=True)
