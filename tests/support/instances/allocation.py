@@ -44,7 +44,7 @@ def battery() -> dict[str, ks.Problem]:
 
     def make(load, current, nodes, **options):
         draining = options.pop("draining", None)
-        state = options.pop("state", np.ones(len(load)))
+        state = options.pop("state", np.ones(len(current)))
         return ks.KeyGroupAllocation(
             ks.Workload(load=load, state=state, current=current, nodes=nodes, draining=draining), **options
         )
@@ -66,5 +66,15 @@ def battery() -> dict[str, ks.Problem]:
         "mixed scales": make([1e-9, 3e12, 2.0, 2e-9, 1e12], [0, 0, 0, 1, 1], 2, state=[1e12, 3e-9, 5.0, 1e-9, 2e-9],
                              max_migration_cost=4e-9),
         "nodes a million apart": make([3, 1, 2, 2, 1], [0, 0, 0, 1, 1], [1e-3, 1e3]),
+        "four windows": make([[5, 4, 1, 1, 2], [1, 1, 4, 5, 2], [3, 3, 0, 0, 3], [2, 2, 2, 2, 2]], [0, 0, 0, 1, 1], 2,
+                             state=np.ones(5), windows=4, over="mean", max_migrations=2),
+        "scenarios, the worst": make([1, 1, 1, 1], [0, 0, 1, 1], 3, draining=[False, False, True],
+                                     scenarios=[[4, 1, 1, 0], [0, 1, 1, 4]], max_migrations=2),
+        "scenarios, the tail": make([1, 1, 1, 1], [0, 0, 1, 1], [1.0, 2.0], over="cvar", level=0.6, probabilities=[0.2, 0.5, 0.3],
+                                    scenarios=[[4, 1, 1, 0], [0, 1, 1, 4], [2, 0, 2, 0]]),
+        "windows of billionths and trillions": make([[3e-9, 1e-9, 2e-9, 2e-9], [1e12, 2e12, 3e12, 1e12]], [0, 0, 0, 1], 2,
+                                                    state=np.ones(4), windows=2, over="mean"),
+        "windows of billionths": make([[3e-9, 1e-9, 2e-9, 2e-9], [1e-9, 2e-9, 0, 1e-9]], [0, 0, 0, 1], 2, state=np.ones(4),
+                                      windows=2, max_migrations=1),
         "sixteen": make(rng.integers(1, 30, 16), rng.integers(0, 4, 16), 4, max_migrations=6),
     }  # fmt: skip

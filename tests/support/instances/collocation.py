@@ -60,7 +60,7 @@ def battery() -> dict[str, ks.Problem]:
     """The instances every method must survive, by label."""
 
     def make(load, current, nodes, edges, **options):
-        p = len(load)
+        p = len(current)
         traffic = np.zeros((p, p))
         for k, other, t in edges:
             traffic[k, other] = t
@@ -99,6 +99,14 @@ def battery() -> dict[str, ks.Problem]:
         "mixed scales": make(
             [3e-9, 1e12, 2e12, 2.0], [0, 0, 1, 1], 2, [(0, 2, 1e12), (1, 3, 3e-9), (0, 3, 2.0)],
             state=[1e12, 2e-9, 1.0, 3e-9], max_load_distance=60, max_migration_cost=4e-9,
+        ),
+        "three windows": make(
+            [[5, 4, 3, 2], [2, 3, 4, 5], [3, 3, 3, 3]], [0, 0, 1, 1], 2, [(0, 2, 5), (1, 3, 3), (0, 3, 1)], max_load_distance=45,
+            windows=3,
+        ),
+        "scenarios with a cost of traffic": make(
+            [1, 1, 1, 1], [0, 0, 1, 1], 2, [(0, 2, 5), (1, 3, 3)], max_load_distance=60, serialisation=0.1,
+            minimise="total_load", scenarios=[[3, 1, 2, 2], [1, 2, 2, 1]],
         ),
         "one to one": make(
             rng.integers(8, 12, 16), [*range(4), *range(4), *range(1, 4), 0, *range(1, 4), 0], 4, chain, operator=two,

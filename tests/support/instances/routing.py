@@ -71,6 +71,14 @@ def battery() -> dict[str, ks.Problem]:
             [1e-9, 3e12, 2.0, 2e-9, 1e12], [0, 0, 0, 0, 0], [0, 1, 0, 1, 0], 2, theta_max=0.6,
             state=[1e12, 3e-9, 5.0, 1e-9, 2e-9],
         ),
+        "three windows": make(
+            [[5, 4, 3, 2, 1], [1, 2, 3, 4, 5], [3, 3, 3, 3, 3]], [0, 0, 1, 1, 1], [0, 0, 1, 1, 0], 2, theta_max=0.25,
+            state=[1, 2, 3, 4, 5], windows=3,
+        ),
+        "scenarios, both sides": make(
+            [1, 1, 1, 1], [0, 0, 0, 1], [0, 0, 1, 1], 2, theta_max=0.5, sides="both", state=[1, 2, 3, 4],
+            scenarios=[[3e-9, 1e-9, 2e-9, 2e-9], [3e12, 1e12, 2e12, 2e12]],
+        ),
         "forty": make(
             rng.zipf(1.7, 40).clip(max=12), rng.integers(0, 4, 40), forty, 4, state=rng.integers(1, 9, 40), max_table_size=12
         ),
