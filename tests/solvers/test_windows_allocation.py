@@ -110,7 +110,7 @@ def test_search_and_bound_meet_around_the_optimum(seed, over):
     loads = w.last_load * np.random.default_rng(seed).uniform(0.9, 1.1, (3, 24))
     problem = ks.KeyGroupAllocation(w.replace(load=loads), max_migrations=2, windows=3, over=over, level=0.5)
     bound, lp = (ks.solve(problem, method).bound for method in ("prices", "lp"))
-    assert bound == pytest.approx(lp, abs=1e-4 * problem.scale)
+    assert bound >= lp - 1e-4 * problem.scale
     found = ks.solve(problem, "milp", rounds=8)
     best = ks.solve(problem, "highs", time_limit=60)
     assert best.status == "optimal"

@@ -24,6 +24,8 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.workload import FloatArray
+from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
 from keyshift.solvers.allocation.windows.master import MoveMaster, Weights
 
@@ -104,11 +106,23 @@ class MoveBound:
 
 
 def window_bound(problem: KeyGroupAllocation, budget: Budget) -> Answer:
-    """The joint linear relaxation's value; no assignment."""
+    """The better of the joint linear relaxation and the windows' own counts; no assignment."""
     instance = WindowInstance(problem)
     bound = MoveBound(instance)
+    counted = counted_bound(problem, lambda: budget.expired)
     low = stay_value(instance) if instance.max_moves == 0 else bound.improve(lambda: budget.expired)
-    return Answer(None, max(0.0, low * problem.scale), budget.why if budget.expired else "completed")
+    return Answer(None, max(counted, low * problem.scale), budget.why if budget.expired else "completed")
+
+
+def counted_bound(problem: KeyGroupAllocation, expired: Callable[[], bool]) -> float:
+    """What (8) makes of each window's own bound by counts of moves: higher than the joint one where few may move."""
+    lows = np.zeros(problem.planned.count)
+    for s, window in enumerate(problem.by_window):
+        if expired():
+            break
+        low = CountBound(Instance(window), expired).bound() * window.scale
+        lows[s] = low if np.isfinite(low) else 0.0
+    return problem.planned.combined(lows) * (1 - 1e-12)
 
 
 def stay_value(instance: WindowInstance) -> float:

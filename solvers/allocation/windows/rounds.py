@@ -8,11 +8,11 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.incumbent import Incumbent
 from keyshift.solvers.allocation.settings import RoundSettings
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
-from keyshift.solvers.allocation.windows.bound import MoveBound, stay_value
+from keyshift.solvers.allocation.windows.bound import MoveBound, counted_bound, stay_value
 from keyshift.solvers.allocation.windows.search import Turn, WindowSearch
 
-BOUND_SHARE = 0.5
-"""Of the time left after the first round of annealing, the bound takes at most this share."""
+COUNT_SHARE, BOUND_SHARE = 0.2, 0.5
+"""Of the time left after the first round of annealing, the windows' counts and then the joint relaxation take at most so much."""
 
 
 class WindowRounds:
@@ -51,8 +51,10 @@ class WindowRounds:
         return {"rounds": turn}
 
     def _bound(self) -> None:
-        """The joint relaxation, within a share of the time."""
-        found, part = self.found, self.found.budget.part(BOUND_SHARE)
+        """Each window's counts, then the joint relaxation, within a share of the time."""
+        found, part = self.found, self.found.budget.part(COUNT_SHARE)
+        found.raise_bound(counted_bound(found.problem, lambda: part.expired), "counts")
+        part = found.budget.part(BOUND_SHARE)
         bound = MoveBound(self.instance)
         while not bound.ended and not part.expired and not found.done:
             found.raise_bound(bound.improve(lambda: part.expired, 1) * found.problem.scale, "relaxation")
