@@ -11,7 +11,7 @@ of the worst share 1 - level [Rockafellar2000].
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -94,6 +94,12 @@ class OverWindows(Prioritised):
     over: Over = "max"
     level: float = 0.9
     probabilities: ArrayLike | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Without what is said of windows where that is nothing: such a problem's fingerprint is what it always was."""
+        usual = {f.name: f.default for f in fields(self) if f.name in OverWindows.__annotations__}
+        given = super().arguments()
+        return given if self.several else {k: v for k, v in given.items() if k not in usual or v != usual[k]}
 
     def _read_windows(self) -> None:
         """Read the fields, or raise `InputError`."""

@@ -25,7 +25,7 @@ class Replay:
 
         With a forecast, their values are those on the window that came. Then there are also planned_load_distance,
         planned_load_distance_percent, planned_theta, planned_imbalance and planned_remote_traffic, what the plan promised on
-        the forecast; the same after knew_, of the plan that knew; and regret, the problem's measure less that of the
+        the forecast; the same after ``knew_``, of the plan that knew; and regret, the problem's measure less that of the
         plan that knew.
     seconds : tuple of dict
         period, method, seconds: apart from the rows, because no two runs take the same time.
