@@ -97,7 +97,8 @@ class OverWindows(Prioritised):
 
     def arguments(self) -> dict[str, Any]:
         """Without what is said of windows where that is nothing: such a problem's fingerprint is what it always was."""
-        usual = {f.name: f.default for f in fields(self) if f.name in OverWindows.__annotations__}
+        mine = OverWindows.__annotations__
+        usual = {f.name: f.default for f in fields(self) if f.name in mine}  # type: ignore[arg-type]  # it is a dataclass
         given = super().arguments()
         return given if self.several else {k: v for k, v in given.items() if k not in usual or v != usual[k]}
 
