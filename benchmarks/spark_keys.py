@@ -159,7 +159,9 @@ def skew(page: Page) -> None:
             runs = [placed.mapInPandas(_work, _TASK).toPandas() for _ in range(3)]
             tasks = pd.DataFrame({of: np.min([run[of] for run in runs], axis=0) for of in runs[0]})
             told = {"longest task, s": tasks["seconds"].max(), "all tasks, s": tasks["seconds"].sum()}
-            rows.append({"routing": name, **(tasks.max() / tasks.mean()).add_prefix("longest / mean ").to_dict(), **told})
+            rows.append(
+                {"routing": name, **(tasks.max() / tasks.mean()).add_prefix("longest / mean ").to_dict(), **told}
+            )
     page.table(pd.DataFrame(rows), "skew")
     page.say(
         f"{tuples:,} tuples, {nodes} nodes, {page.given.master}; of PKG's two stages the first: the second adds up at most two counts a key."
