@@ -207,16 +207,16 @@ def rules(page: Page) -> None:
     """Which window rule wins on the next window.
 
     Mean load distance on the window that came, in points; in brackets by how much it is below that of Flux on the last window, period by
-    period, with its interval. *The window that came* is planned on itself: what no forecast can better by much. *In the model*: the exact
-    method plans for the loads of four windows at once, the worst of them or their mean; most of these plans end at the limit, unproven.
+    period and over the seeds that the rule has run, with its interval. *The window that came* is planned on itself: what no forecast can
+    better by much. *In the model*: the exact method plans for the loads of four windows at once, the worst of them or their mean.
     """
     frame, rows = results(page), []
     for stream in frame["stream"].unique():
-        base = by_period(frame, stream, LAST, FLUX)
-        runs = frame[frame["stream"] == stream].groupby(["rule", "method"], sort=False)["seed"].agg(set)
-        base, found = base.loc[sorted(set.intersection(*runs))], runs.index  # the seeds that all rules have run
-        for rule, method in found:
-            came = by_period(frame, stream, rule, method).loc[base.index]
+        flux = by_period(frame, stream, LAST, FLUX)
+        ran = frame.loc[frame["stream"] == stream, ["rule", "method"]].drop_duplicates()
+        for rule, method in ran.itertuples(index=False):
+            came = by_period(frame, stream, rule, method)
+            base = flux.loc[came.index]
             mean, low, high = interval(base - came)
             moved = by_period(frame, stream, rule, method, "state_moved").to_numpy().mean()
             back = by_period(frame, stream, rule, method, "straight_back").to_numpy().mean()
@@ -225,7 +225,9 @@ def rules(page: Page) -> None:
                  "low": low, "high": high, "state_moved": moved, "straight_back": back}
             )  # fmt: skip
     table = page.keep(rows, "rules")
-    said = [f"{r.came:.1f} ({r.gain:+.2f}: {r.low:+.2f} to {r.high:+.2f})" for r in table.itertuples()]
+    bracket = [f" ({r.gain:+.2f}: {r.low:+.2f} to {r.high:+.2f})" for r in table.itertuples()]
+    compared = (table["rule"] != LAST) | (table["method"] != FLUX)
+    said = table["came"].map("{:.1f}".format) + np.where(compared, bracket, "")
     shown = table.assign(
         said=said, what=[f"{r}, {SAID[m]}" for r, m in zip(table["rule"], table["method"], strict=True)]
     )
