@@ -84,7 +84,8 @@ def assert_same(stats, expected):
     assert dict(zip(arrivals["window"], arrivals["tuples"], strict=True)) == expected.arrivals
 
 
-@settings(max_examples=2, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(max_examples=8, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(log=rows)
 def test_agrees_with_the_recomputation_on_random_logs(spark, log):
     events = spark.createDataFrame([tuple(row[c] for c in COLUMNS) for row in log], SCHEMA)
