@@ -43,6 +43,8 @@ class DualSettings:
 
 DEFAULTS = DualSettings()
 """The settings of every dual that is not handed others."""
+PLACED = 10.0
+"""The state of a record whose node is given, in shares of all the state there is."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,18 @@ class Relaxation:
     problem : MixedRouting
     keys : CompactKeys
         Records, grouped without discretisation.
+    placed : pair of ndarray of int, optional
+        Records that go to given nodes, and these nodes: they are at home there, and moving them costs more than anything else.
+        Then g bounds only what the others move.
     """
 
-    def __init__(self, problem: MixedRouting, keys: CompactKeys, settings: DualSettings = DEFAULTS) -> None:
+    def __init__(
+        self,
+        problem: MixedRouting,
+        keys: CompactKeys,
+        settings: DualSettings = DEFAULTS,
+        placed: tuple[IntArray, IntArray] | None = None,
+    ) -> None:
         w = problem.workload
         self.settings = settings
         self.problem, self.keys = problem, keys
@@ -87,6 +98,13 @@ class Relaxation:
         self.lower = np.maximum(problem.lower - 2 * problem.slack, 0.0) / self.mean
         self.limit = problem.table_limit / self.entries
         self.kept = w.kept
+        self.current, self.home = keys.current, keys.home
+        if placed is not None:
+            record, node = placed
+            self.limit -= float(keys.count[record] @ (node != keys.home[record])) / self.entries
+            self.current, self.home, self.state = self.current.copy(), self.home.copy(), self.state.copy()
+            self.current[record] = self.home[record] = node
+            self.state[record] = PLACED
 
     def node_prices(self, prices: Prices) -> tuple[FloatArray, float, IntArray]:
         """Price of a unit of load on each node, of an entry, and the kept nodes by ascending price of load."""
@@ -95,7 +113,7 @@ class Relaxation:
         return price, prices.entry / self.entries, order[self.kept[order]]
 
     def _records(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
-        return self.load, self.state, self.keys.current, self.keys.home
+        return self.load, self.state, self.current, self.home
 
     def cuts(self, prices: Prices) -> tuple[FloatArray, FloatArray, FloatArray]:
         """State moved, load put on each node and entries used, by the keys now on each node, at some prices."""
@@ -158,8 +176,9 @@ class Relaxation:
         keys = self.keys
         price, entry, order = self.node_prices(prices)
         best, least, regret = self.least(prices)
-        staying = price[keys.current] * self.load + entry * (keys.current != keys.home)
-        best = np.where(self.kept[keys.current] & (staying <= least + self.settings.indifferent), keys.current, best)
+        current, home = self.current, self.home
+        staying = price[current] * self.load + entry * (current != home)
+        best = np.where(self.kept[current] & (staying <= least + self.settings.indifferent), current, best)
         options = min(order.size, self.settings.others + 2)
         from_top = np.argsort(np.argsort(-keys.load, kind="stable"), kind="stable")
         by_turns = np.minimum(from_top, keys.size - 1 - from_top)
@@ -167,19 +186,15 @@ class Relaxation:
         core = np.sort(core)
         fixed = np.ones(keys.size, dtype=bool)
         fixed[core] = False
-        elsewhere = (best != keys.current) & (best != keys.home)
+        elsewhere = (best != current) & (best != home)
         plain = np.flatnonzero(fixed & ~elsewhere)
         used = np.bincount(best[~elsewhere], (self.load * keys.count)[~elsewhere], self.upper.size)
         movers = np.flatnonzero(fixed & elsewhere)
         movers = movers[np.argsort(-self.load[movers], kind="stable")]
         shares = tuple(np.empty(int(keys.count[movers].sum()), dtype=np.int64) for _ in range(3))
-        written = kernels.spread(
-            movers, self.load, keys.count, keys.current, keys.home, price, order, self.upper, used, shares
-        )
+        written = kernels.spread(movers, self.load, keys.count, current, home, price, order, self.upper, used, shares)
         record, node = np.empty((2, core.size * options), dtype=np.int64)
-        listed = kernels.list_few(
-            core, keys.current, keys.home, price, self.kept, order, self.settings.others, record, node
-        )
+        listed = kernels.list_few(core, current, home, price, self.kept, order, self.settings.others, record, node)
         opened = Choices.of(self.problem, keys, record[:listed], node[:listed])
         return replace(
             opened,
@@ -214,10 +229,10 @@ def first_prices(relaxation: Relaxation) -> Prices:
     """Prices at which each overloaded node alone sheds its excess: the critical ratio of a fractional knapsack."""
     keys, n = relaxation.keys, relaxation.upper.size
     load, state = relaxation.load * keys.count, relaxation.state
-    used = np.bincount(keys.current, weights=load, minlength=n)
+    used = np.bincount(relaxation.current, weights=load, minlength=n)
     upper = np.zeros(n)
     for d in np.flatnonzero(relaxation.kept & (used > relaxation.upper)):
-        on = np.flatnonzero((keys.current == d) & (keys.load > 0))
+        on = np.flatnonzero((relaxation.current == d) & (keys.load > 0))
         ratio = state[on] / relaxation.load[on]
         order = np.argsort(ratio, kind="stable")
         enough = int(np.searchsorted(np.cumsum(load[on[order]]), used[d] - relaxation.upper[d]))
