@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import resource
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from scipy import sparse
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import Problem
+from keyshift.models.families.collocation import synthetic_cluster
 
 NEAR = 1e-4
 """A default counts as beaten where it is worse by more than this share of the problem's scale, such as a node's mean load."""
@@ -205,6 +208,35 @@ def full_tables(labels: dict[str, dict[str, float]], count: int) -> Iterator[tup
         yield str(seed), problem
 
 
+def long(page: Page) -> None:
+    """Long streams.
+
+    `ks.replay` by Flux on 60 nodes, 1,200 key groups, 10 moves a period, loads on a random walk; time and memory of the process, by tenths of
+    the stream. What grows is the rows that the replay returns.
+    """
+    periods, rows, began = 500 if page.quick else 10_000, [], [time.perf_counter()]
+
+    def watch(_: Any) -> None:
+        began.append(time.perf_counter())
+        if (done := len(began) - 1) % (periods // 10) == 0:
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            each = (began[done] - began[done - periods // 10]) / (periods // 10)
+            rows.append({"periods": done, "ms_a_period": 1e3 * each, "memory_MB": pages * resource.getpagesize() / 1e6})
+
+    ks.replay(walk(), ["flux"], problem="key-group-allocation", max_migrations=10, periods=periods, watch=watch)
+    page.table(rows, "long")
+
+
+def walk() -> Iterator[ks.Workload]:
+    """A cluster whose loads wander by 5 % a period."""
+    base, rng = next(synthetic_cluster(60, 1200, 30, 0.5, 1)), np.random.default_rng(0)
+    load = base.last_load
+    while True:
+        load = np.maximum(load * np.exp(rng.normal(0, 0.05, load.size)), 1e-3)
+        load = load * base.last_load.sum() / load.sum()
+        yield base.replace(load=load)
+
+
 def dense(page: Page) -> None:
     """Dense graphs: collocation.
 
@@ -277,6 +309,6 @@ if __name__ == "__main__":
         "frontier",
         "Frontier: where the defaults used to stop short",
         __doc__,
-        (beaten, heavy, tables, dense, messages),
+        (beaten, heavy, tables, long, dense, messages),
         **options,
     )
