@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from frontier_allocation import abound, cold, limited
 from page import Page, run
 from scipy import sparse
 
@@ -256,12 +257,13 @@ def timed(what: Any) -> float:
 if __name__ == "__main__":
     options = {
         "seconds": {"type": float, "default": 2.0},
+        "each": {"type": float, "default": 20.0, "help": "seconds for each allocation"},
         "pairs": {"type": int, "default": 25, "help": "of each problem"},
     }
     run(
         "frontier",
         "Frontier: where the defaults used to stop short",
         __doc__,
-        (beaten, heavy, tables, dense, messages),
+        (beaten, heavy, abound, limited, cold, tables, dense, messages),
         **options,
     )

@@ -66,16 +66,19 @@ class _State:
     def send(self, *steps: tuple[int, int]) -> bool:
         """Put key groups on nodes, all or none; whether every node stays in range."""
         it = self.instance
-        deviation, used = self.deviation.copy(), self.used.copy()
+        nodes = [*{int(node) for k, target in steps for node in (self.place[k], target)}]
+        before = self.deviation[nodes], self.used[:, nodes]
         for k, target in steps:
             source = self.place[k]
-            deviation[source] -= it.load[k] * it.weight[source]
-            deviation[target] += it.load[k] * it.weight[target]
-            used[:, source] -= it.use[:, k]
-            used[:, target] += it.use[:, k]
-        if (deviation > self.highest).any() or (deviation < self.lowest).any() or (used > it.room).any():
+            self.deviation[source] -= it.load[k] * it.weight[source]
+            self.deviation[target] += it.load[k] * it.weight[target]
+            self.used[:, source] -= it.use[:, k]
+            self.used[:, target] += it.use[:, k]
+        after = self.deviation[nodes]
+        too_much = (self.used[:, nodes] > it.room[:, nodes]).any()
+        if too_much or (after > self.highest).any() or (after < self.lowest[nodes]).any():
+            self.deviation[nodes], self.used[:, nodes] = before
             return False
-        self.deviation, self.used = deviation, used
         for k, target in steps:
             self.place[k] = target
         return True
@@ -88,9 +91,10 @@ class _State:
     def merge_two(self) -> bool:
         """Where one key group replaced another on a node, let the one go on instead of the other; whether any did."""
         current, done = self.instance.current, False
-        for second in self.moved():
-            arrived = np.flatnonzero((self.place == current[second]) & (current != current[second]))
-            for first in arrived if self.place[second] != current[second] else ():
+        moved = self.moved()
+        for second in moved:
+            arrived = moved[(self.place[moved] == current[second]) & (current[moved] != current[second])]
+            for first in np.sort(arrived) if self.place[second] != current[second] else ():
                 if self.send((int(second), int(current[second])), (int(first), int(self.place[second]))):
                     done = True
                     break
