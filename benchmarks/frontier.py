@@ -258,6 +258,7 @@ if __name__ == "__main__":
     options = {
         "seconds": {"type": float, "default": 2.0},
         "each": {"type": float, "default": 20.0, "help": "seconds for each allocation"},
+        "nodes": {"type": int, "nargs": "+", "default": [20, 40, 60], "help": "of the drifts of `abound`"},
         "pairs": {"type": int, "default": 25, "help": "of each problem"},
     }
     run(

@@ -160,7 +160,7 @@ class Portfolio(Incumbent):
 
         if self.best is None:
             return
-        other = settle(self.problem, self.best)
+        other = settle(self.problem, self.best, lambda: self.budget.expired)
         report, slack = self.problem.check(other), 1e-11 * self.problem.scale
         better = report.objective <= self.objective + slack
         if report.feasible and better and report.metrics["deviation_sum"] <= self.deviation_sum + slack:
