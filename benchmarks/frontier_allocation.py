@@ -122,7 +122,6 @@ def cold(page: Page) -> None:
         (200, 10_000, 40),
         (400, 20_000, 60),
         (1_000, 100_000, 50),
-        (1_000, 50_000, 300),
     ]
     spawn = multiprocessing.get_context("spawn")
     for size in sizes[: 1 if page.quick else None]:
