@@ -38,7 +38,7 @@ def rule(rng: np.random.Generator, count: int) -> dict[str, object]:
     return chosen | ({"probabilities": shares / shares.sum()} if rng.random() < 0.5 else {})
 
 
-def agree(problem: ks.Problem, seconds: float = 20) -> bool:
+def agree(problem: ks.Problem, seconds: float = 60) -> bool:
     """Hold every method that the catalogue has for a problem against brute force; whether there is an answer."""
     least, _ = brute_force(problem)
     for method in ks.methods(problem):
@@ -60,7 +60,7 @@ def agree(problem: ks.Problem, seconds: float = 20) -> bool:
 def same_answers(one: ks.Problem, other: ks.Problem) -> None:
     """Every method answers two problems that are the same bit for bit."""
     for method in ks.methods(one):
-        a, b = (ks.solve(problem, method.name, time_limit=20) for problem in (one, other))
+        a, b = (ks.solve(problem, method.name, time_limit=60) for problem in (one, other))
         assert (a.objective, a.bound, a.status) == (b.objective, b.bound, b.status), method.name
         assert np.array_equal(a.assignment, b.assignment), method.name
 

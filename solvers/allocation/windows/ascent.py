@@ -1,9 +1,9 @@
 r"""Subgradient ascent on the bound over several windows: good weights at a few milliseconds a step.
 
 L of `keyshift.solvers.allocation.windows.bound` is concave in its weights, and the deviations after the moves that attain it
-are a supergradient. Steps have Polyak's length for a level a little above the best value, directions are averaged, and the
-weights are brought back among those that (8) allows by projection onto balls of the 1-norm [Duchi2008]. Where the linear
-program has few of its rows and moves, its weights jump; these do not.
+are a supergradient. It does not converge, but which weights are not 0 tells the linear program its rows: that then ends
+within seconds. Steps have Polyak's length for a level a little above the best value, directions are averaged, and the
+weights are brought back among those that (8) allows by projection onto balls of the 1-norm [Duchi2008].
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class AscentSettings:
         The share of the old direction in the next.
     """
 
-    steps: int = 4000
-    share: float = 0.5
-    patience: int = 20
+    steps: int = 1200
+    share: float = 0.1
+    patience: int = 60
     least: float = 1e-5
-    old: float = 0.7
+    old: float = 0.9
 
 
 def ascend(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
-from keyshift.models.workload import FloatArray
+from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
 
 ROWS_AT_ONCE = 4
@@ -139,6 +139,19 @@ class MoveMaster:
         self.of_node[j].append((k, column, 1.0))
         self.of_node[i].append((k, column, -1.0))
         return True
+
+    def rounded(self, rng: np.random.Generator) -> IntArray:
+        """An assignment drawn by the shares of the moves, at most one for each key group, and no more than are allowed."""
+        it, assignment = self.instance, self.instance.current.copy()
+        drawn = [
+            (share, k, j) for (k, j), column in self.moves.items() if (share := self.values[column]) > rng.random()
+        ]
+        spent = 0.0
+        for _, k, j in sorted(drawn, reverse=True):
+            cost, moves = float(it.cost[k]), int((assignment != it.current).sum())
+            if assignment[k] == it.current[k] and moves < it.max_moves and spent + cost <= it.max_cost:
+                assignment[k], spent = j, spent + cost
+        return assignment
 
     def weights(self) -> Weights:
         """The duals as weights that the bound may take: (8) allows their sums, and draining nodes count upwards only."""
