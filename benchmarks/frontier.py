@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from frontier_allocation import abound, cold, limited
 from page import Page, run
 from scipy import sparse
 
@@ -331,12 +332,14 @@ def timed(what: Any) -> float:
 if __name__ == "__main__":
     options = {
         "seconds": {"type": float, "default": 2.0},
+        "each": {"type": float, "default": 20.0, "help": "seconds for each allocation"},
+        "nodes": {"type": int, "nargs": "+", "default": [20, 40, 60], "help": "of the drifts of `abound`"},
         "pairs": {"type": int, "default": 25, "help": "of each problem"},
     }
     run(
         "frontier",
         "Frontier: where the defaults used to stop short",
         __doc__,
-        (beaten, heavy, tables, long, dense, messages, balance),
+        (beaten, heavy, abound, limited, cold, tables, long, dense, messages, balance),
         **options,
     )
