@@ -13,7 +13,7 @@ from page import Page
 import keyshift as ks
 from keyshift.heuristics.intervals.baselines import consistent_hashing, storm
 from keyshift.models import Budget
-from keyshift.solvers.intervals.policy.mtm import PolicyIteration
+from keyshift.solvers.intervals.policy.policy_iteration import PolicyIteration
 from keyshift.solvers.intervals.schedule import schedule
 
 
