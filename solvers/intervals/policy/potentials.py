@@ -77,7 +77,9 @@ def potentials_policy(
 
 def better(problem: MigrationPolicy, one: Answer, other: Answer) -> Answer:
     """The answer of less value, with the higher bound of the two."""
-    values = [np.inf if a.assignment is None else problem.objective(problem.canonical(a.assignment)) for a in (one, other)]
+    values = [
+        np.inf if a.assignment is None else problem.objective(problem.canonical(a.assignment)) for a in (one, other)
+    ]
     best = one if values[0] <= values[1] else other
     best.bound = max((b for b in (one.bound, other.bound) if b is not None), default=None)
     if best.termination not in ("time_limit", "interrupted"):
@@ -139,4 +141,3 @@ def best_within(
     answer.details["below"] = certified
     answer.termination = budget.why if budget.expired else proven(problem, answer)
     return answer
-

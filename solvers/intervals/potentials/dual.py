@@ -145,7 +145,10 @@ class Dual:
         p, gamma, counts = self.problem, self.gamma, list(self.problem.reachable)
         at = {n: i for i, n in enumerate(counts)}
         self.chance = {
-            (n, k): c / (1 - gamma * row.get(n, 0.0)) for n, row in p.reachable.items() for k, c in row.items() if k != n
+            (n, k): c / (1 - gamma * row.get(n, 0.0))
+            for n, row in p.reachable.items()
+            for k, c in row.items()
+            if k != n
         }
         self.step = np.zeros((len(counts), len(counts)))
         for (n, k), c in self.chance.items():
@@ -231,7 +234,9 @@ class Dual:
         def one(pair: Pair, cells: Cells, mass: FloatArray) -> tuple[float, FloatArray, FloatArray]:
             n, k = pair
             own = x[self.place[pair]] if n != NOW else np.zeros(2)
-            old = self._spread(n, (own[:-2] - own[-2]) / warmth, NEVER) if n != NOW else np.where(self.given, 0.0, NEVER)
+            old = (
+                self._spread(n, (own[:-2] - own[-2]) / warmth, NEVER) if n != NOW else np.where(self.given, 0.0, NEVER)
+            )
             new = self._spread(k, -(self.gamma * sums[k] + own[-1]) / warmth, NEVER)
             starts = self.starts[n] if n != NOW else self.starts_now
             couple = Couple(starts, self.starts[k], old, new, moved, nothing if n != NOW else must)
@@ -309,4 +314,3 @@ class Dual:
         large = max(units, float(np.abs(value).max()), float(np.abs(gained).max()))
         value -= (max(0.0, -float(left.min())) + 1e-12 * large) / (1 - self.gamma)
         return dict(zip(counts, value.tolist(), strict=True))
-
