@@ -282,7 +282,7 @@ def enumerated(page: Page) -> None:
     w, _ = intervals.start(page)
     tau = intervals.TAU if page.quick else "0.25"
     problem = ks.MigrationPolicy(w, intervals.transition_matrix(intervals.histories()[0]), tau, intervals.GAMMA)
-    s = ks.solve(problem, "mtm", threads=2, tolerance=1e-6, time_limit=900)
+    s = ks.solve(problem, "mtm", threads=2, tolerance=1e-6, time_limit=840)
     page.table([{"tau": float(tau), "partitions": sum(intervals.census(problem).values()), **valued(problem, s), "termination": s.termination,
                  "rounds": s.details.get("rounds")}], "enumerated")  # fmt: skip
 

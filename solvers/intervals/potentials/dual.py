@@ -33,7 +33,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -167,7 +169,7 @@ class Dual:
         cuts, m = cuts_of(self.problem.workload.current), self.tasks
         self.starts_now = np.zeros(m + 1, dtype=np.int64)
         self.given = np.zeros((m + 1, m + 1), dtype=bool)
-        for a, b in zip(cuts[:-1], cuts[1:], strict=True):
+        for a, b in pairwise(cuts):
             self.starts_now[a + 1 : b + 1] = a
             self.given[a, b] = True
 
@@ -205,11 +207,11 @@ class Dual:
         return best
 
     def _climb(self, warmth: float, unit: FloatArray, lowest: FloatArray, budget: Budget) -> None:
-        with one_blas_thread(), ThreadPoolExecutor(self.threads) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(self.threads) if self.threads > 1 else nullcontext() as pool:
 
             def loss(y: FloatArray) -> tuple[float, FloatArray]:
                 budget.tick()
-                value, slope = self._smoothed(y * unit, warmth, pool)
+                value, slope = self.smoothed(y * unit, warmth, pool)
                 return -value, -slope * unit
 
             def keep(y: FloatArray) -> None:
@@ -225,7 +227,9 @@ class Dual:
                 return
             self.x = done.x * unit
 
-    def _smoothed(self, x: FloatArray, warmth: float, pool: ThreadPoolExecutor) -> tuple[float, FloatArray]:
+    def smoothed(
+        self, x: FloatArray, warmth: float, pool: ThreadPoolExecutor | None = None
+    ) -> tuple[float, FloatArray]:
         """(8) at a temperature, in units of all the state, and its gradient."""
         sums = self._sums(x)
         moved, must = (np.asarray(v) * (self.unit / self.total / warmth) for v in (self.moved, self.must))
@@ -261,7 +265,7 @@ class Dual:
         return float(sum(value for value, _, _ in found)), slope
 
     def _each(
-        self, pairs: Sequence[Pair], work: Callable[[Pair, Cells, FloatArray], Made], pool: ThreadPoolExecutor
+        self, pairs: Sequence[Pair], work: Callable[[Pair, Cells, FloatArray], Made], pool: ThreadPoolExecutor | None
     ) -> list[Made]:
         """Work on every pair, the threads taking turns; results in the pairs' order."""
         size = self.tasks + 1
@@ -270,7 +274,7 @@ class Dual:
             cells, mass = Cells(*np.empty((3, size, size))), np.empty((5, size, size))
             return [work(pair, cells, mass) for pair in pairs[i :: self.threads]]
 
-        made = list((pool.map if self.threads > 1 else map)(some, range(self.threads)))
+        made = list(map(some, range(self.threads)) if pool is None else pool.map(some, range(self.threads)))
         return [made[i % self.threads][i // self.threads] for i in range(len(pairs))]
 
     # Certificate ------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import numpy as np
 from numba import njit
 
 from keyshift.models.compiling import LEAF
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import IntArray
 
 NEVER = -1e300
 FAR = 1 << 61
@@ -53,6 +53,12 @@ class Cells(NamedTuple):
     free: np.ndarray
     used: np.ndarray
     matched: np.ndarray
+
+
+@njit(nogil=True, **LEAF)
+def power(x):
+    """exp(x), or 0 where that is less than rounding beside 1: most of them, when it is cold."""
+    return np.exp(x) if x > -36.0 else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -120,13 +126,13 @@ def ended(c, cells, t, y, old_ends):
         a, b = (x, y) if old_ends else (y, x)
         w = weight[x, t]
         if open_ > 0.1 * NEVER:
-            more += np.exp(free[a, b] - moved + w - open_)
+            more += power(free[a, b] - moved + w - open_)
             if y > x:
-                more += np.exp(used[a, b] - moved + w - open_)
+                more += power(used[a, b] - moved + w - open_)
         if shut > 0.1 * NEVER:
             if y <= x:
-                most += np.exp(used[a, b] - moved + w - shut)
-            most += np.exp(matched[a, b] - kept + w - shut)
+                most += power(used[a, b] - moved + w - shut)
+            most += power(matched[a, b] - kept + w - shut)
     return (open_ + np.log(more) if more > 0 else NEVER), (shut + np.log(most) if most > 0 else NEVER)
 
 
@@ -152,7 +158,7 @@ def soft(c: Couple, cells: Cells) -> float:
         if both > 0.1 * NEVER:
             for b in range(c.new_starts[t], t):
                 w = c.new[b, t] - moved - both
-                total += np.exp(free[t, b] + w) + np.exp(used[t, b] + w)
+                total += power(free[t, b] + w) + power(used[t, b] + w)
         both = both + np.log(total) if total > 0 else NEVER
         free[t, t], matched[t, t], used[t, t] = both + moved, both + kept, NEVER
     best, total = NEVER, 0.0
@@ -163,7 +169,7 @@ def soft(c: Couple, cells: Cells) -> float:
                 w = c.old[a, tasks] + c.new[b, tasks]
                 x, y, z = free[a, b] - moved + w, used[a, b] - moved + w, matched[a, b] - kept + w
                 if add:
-                    total += np.exp(x - best) + np.exp(y - best) + np.exp(z - best)
+                    total += power(x - best) + power(y - best) + power(z - best)
                 else:
                     best = max(best, max(x, max(y, z)))
     return best + np.log(total) if total > 0 else NEVER
@@ -185,19 +191,19 @@ def hand_back(c, cells, mass, t, y, old_ends):
         a, b = (x, y) if old_ends else (y, x)
         w, gone = weight[x, t], 0.0
         if more > LITTLE:
-            p = more * np.exp(free[a, b] + w - open_)
+            p = more * power(free[a, b] + w - open_)
             mass[0][a, b] += p
             gone += p
             if y > x:
-                p = more * np.exp(used[a, b] + w - open_)
+                p = more * power(used[a, b] + w - open_)
                 mass[1][a, b] += p
                 gone += p
         if most > LITTLE:
             if y <= x:
-                p = most * np.exp(used[a, b] + w - shut)
+                p = most * power(used[a, b] + w - shut)
                 mass[1][a, b] += p
                 gone += p
-            p = most * np.exp(matched[a, b] - kept + moved + w - shut)
+            p = most * power(matched[a, b] - kept + moved + w - shut)
             mass[2][a, b] += p
             gone += p
         mass[3 if old_ends else 4][x, t] += gone
@@ -216,7 +222,7 @@ def shares(c: Couple, cells: Cells, log_total: float, mass: np.ndarray) -> None:
     for a in range(c.old_starts[tasks], tasks):
         for b in range(c.new_starts[tasks], tasks):
             w = c.old[a, tasks] + c.new[b, tasks] - log_total
-            x, y, z = np.exp(free[a, b] - moved + w), np.exp(used[a, b] - moved + w), np.exp(matched[a, b] - kept + w)
+            x, y, z = power(free[a, b] - moved + w), power(used[a, b] - moved + w), power(matched[a, b] - kept + w)
             mass[0, a, b] += x
             mass[1, a, b] += y
             mass[2, a, b] += z
@@ -227,7 +233,7 @@ def shares(c: Couple, cells: Cells, log_total: float, mass: np.ndarray) -> None:
         if both > LITTLE:
             for b in range(c.new_starts[t], t):
                 w = c.new[b, t] - free[t, t]
-                x, y = both * np.exp(free[t, b] + w), both * np.exp(used[t, b] + w)
+                x, y = both * power(free[t, b] + w), both * power(used[t, b] + w)
                 mass[0, t, b] += x
                 mass[1, t, b] += y
                 mass[4, b, t] += x + y
