@@ -14,7 +14,7 @@ from keyshift.solvers.intervals.policy.policy_iteration import DEFAULTS, PolicyI
 from keyshift.solvers.intervals.policy.potentials import better, potentials_policy
 from keyshift.solvers.threads import until_limit
 
-A_SECOND = 20_000
+A_SECOND = 100_000
 """So many partitions, under a time limit, are worth a second of `potentials_policy` before they are enumerated."""
 FEW = 100_000
 """So many are enumerated at once."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Iterable
+from contextlib import suppress
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.ranges import Count, Threads, Whole
@@ -19,6 +21,7 @@ from keyshift.solvers.intervals.policy.policy_iteration import DEFAULTS, PolicyI
 from keyshift.solvers.intervals.policy.restricted import candidates, myopic_policy, restricted_policy
 from keyshift.solvers.intervals.potentials.dual import MOST_TASKS, Certified, Dual
 from keyshift.solvers.intervals.potentials.one_step_kernels import best_next
+from keyshift.solvers.threads import until_limit
 
 Chosen = dict[int, dict[bytes, IntArray]]
 """Some partitions of every class: their cuts, by the bytes of these."""
@@ -64,14 +67,19 @@ def potentials_policy(
         return Answer(plain.assignment, plain.bound, budget.why, plain.message)
     if problem.workload.key_groups > MOST_TASKS:
         return better(problem, plain, restricted_policy(problem, budget=budget, seed=seed))
-    certified = Dual(problem, threads).ascend(budget.part(0.5))
+    dual, half = Dual(problem, threads), budget.part(0.5)
+    with suppress(LimitReached):  # what it has found by then is kept
+        until_limit(half, dual.ascend, half)
+    certified = dual.best
+    if certified is None:
+        return better(problem, plain, restricted_policy(problem, budget=budget, seed=seed))
     bound = max(certified.bound, policy_bound(problem))
     plain.bound = bound
     most = min(partitions, most_states, TABLE // (len(problem.counts) * problem.workload.key_groups))
     chosen = led_to(problem, certified, most, budget.part(0.4))
     rng = np.random.default_rng(seed)
     offered = candidates(problem, rng, OFFERED, 0.3, budget.part(0.3))
-    answer = best_within(problem, certified, [chosen, offered], bound, threads, budget)
+    answer = best_within(problem, certified, [chosen, offered], bound, threads, budget, most_states)
     return plain if answer is None else better(problem, answer, plain)
 
 
@@ -119,7 +127,13 @@ def led_to(problem: MigrationPolicy, certified: Certified, most: int, budget: Bu
 
 
 def best_within(
-    problem: MigrationPolicy, certified: Certified, chosen: Iterable[Chosen], bound: float, threads: int, budget: Budget
+    problem: MigrationPolicy,
+    certified: Certified,
+    chosen: Iterable[Chosen],
+    bound: float,
+    threads: int,
+    budget: Budget,
+    most_states: int,
 ) -> Answer | None:
     """The best policy that stays within some partitions, by policy iteration; None if the budget ends before."""
     parts = list(chosen)
@@ -137,7 +151,7 @@ def best_within(
     if not np.isfinite(iteration.high):
         return None
     iteration.low = min(float((below[n] - v).min()) for n, v in iteration.value.items()) - 1e-12 * problem.scale
-    answer = answer_of(problem, iteration.policy(), 0.0, sum(c.size for c in classes.values()) + 1, bound)
+    answer = answer_of(problem, iteration.policy(), 0.0, most_states, bound)
     answer.details["below"] = certified
     answer.termination = budget.why if budget.expired else proven(problem, answer)
     return answer

@@ -141,6 +141,7 @@ class Dual:
         self.must = np.concatenate(([0], np.cumsum(np.where(w.draining[w.current], whole.values, 0))))
         self._open_now()
         self.x = np.zeros(self.size)
+        self.best: Certified | None = None
 
     def _count_changes(self) -> None:
         """M' of (4), omega of (8), and where each table and its two prices stand in the vector."""
@@ -192,7 +193,7 @@ class Dual:
 
     def ascend(self, budget: Budget) -> Certified:
         """Maximise (8) temperature by temperature, as long as the budget lasts; the best certified bound on the way."""
-        best = self.certified()
+        self.best = best = self.certified()
         unit, lowest = np.ones(self.size), np.full(self.size, -np.inf)
         for pair in self.pairs:
             unit[self.place[pair]] = max(self.omega[pair], RARE) ** -0.5
@@ -202,7 +203,7 @@ class Dual:
                 break
             self._climb(warmth / max(self.starts), unit, lowest, budget)
             found = self.certified()
-            best = max(best, found, key=lambda c: c.bound)
+            self.best = best = max(best, found, key=lambda c: c.bound)
             budget.report(bound=best.bound, note=f"interval potentials: at least {best.bound:.6g}")
         return best
 
