@@ -66,11 +66,11 @@ def instances(pairs: int) -> Iterator[tuple[str, Problem]]:
         for instance, problem in [*drawn][: -(-pairs // 2)]:
             yield instance, problem
             yield f"{instance}, let out", let_out(problem)
-    for heavy in (heavy_allocation, heavy_collocation):
+    for draw in (heavy_allocation, heavy_collocation):
         for seed in range(pairs // 2):
-            problem = heavy(seed)
-            yield f"{heavy.__name__}/{seed}", problem
-            yield f"{heavy.__name__}/{seed}, let out", let_out(problem)
+            problem = draw(seed)
+            yield f"{draw.__name__}/{seed}", problem
+            yield f"{draw.__name__}/{seed}, let out", let_out(problem)
 
 
 def let_out(problem: Problem) -> Problem:
@@ -78,9 +78,8 @@ def let_out(problem: Problem) -> Problem:
     for field, factor in LET_OUT.get(problem.name, {}).items():
         limit = getattr(problem, field)
         if limit is not None:
-            return dataclasses.replace(
-                problem, **{field: type(limit)(math.ceil(limit * factor) if isinstance(limit, int) else limit * factor)}
-            )  # type: ignore[type-var]
+            more = math.ceil(limit * factor) if isinstance(limit, int) else limit * factor
+            return dataclasses.replace(problem, **{field: more})  # type: ignore[type-var]
     return problem
 
 

@@ -59,6 +59,8 @@ def local_search(
 ) -> Answer:
     """ALBIC's answer, or where everything runs now, improved by annealing: `improve`. No guarantee.
 
+    Over several windows it anneals under the limits of their mean load; what it keeps has passed the check of every window.
+
     Parameters
     ----------
     steps : int, default 1,500,000

@@ -48,6 +48,18 @@ DEFAULTS = CollocationSettings()
 """The settings of every run that is not handed others."""
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """What a caller asks of "milp", by the names that `solve_milp` has for it."""
+
+    seed: int
+    start: np.ndarray | None
+    threads: int
+    search_steps: int | None
+    bound_steps: int | None
+    finish: bool
+
+
 def solve_milp(
     problem: CollocatedAllocation,
     *,
@@ -89,44 +101,35 @@ def solve_milp(
     Over several windows the stages are about their mean load, for half of the time: its limits are the means of theirs, so
     the bound holds. Then CP-SAT and HiGHS have the rows of every window.
     """
+    asked = _Asked(seed, start, threads, search_steps, bound_steps, finish)
     if problem.several:
-        return over_windows(problem, budget, seed, start, threads, (search_steps, bound_steps), finish)
+        return _over_windows(problem, budget, asked)
     data = arrays_of(problem)
-    answer = _staged(problem, data, budget, seed, start, threads, (search_steps, bound_steps), finish)
+    answer = _staged(problem, data, budget, asked)
     searchable = data.max_moves > 0 and data.nodes > 1 and data.key_groups > 1
     if answer.termination == "gap" and finish and searchable and np.isfinite(budget.remaining):
         return _searched_on(problem, data, answer, budget, seed)
     return answer
 
 
-def over_windows(
-    problem: CollocatedAllocation,
-    budget: Budget,
-    seed: int,
-    start: np.ndarray | None,
-    threads: int,
-    steps: tuple[int | None, int | None],
-    finish: bool,
-) -> Answer:
+def _over_windows(problem: CollocatedAllocation, budget: Budget, asked: _Asked) -> Answer:
     """The mean load first, a relaxation; then the statements with every window."""
-    mean = problem.averaged()
-    relaxed = solve_milp(
-        mean, budget=budget.part(0.5), seed=seed, start=start, threads=threads, search_steps=steps[0], bound_steps=steps[1],
-        finish=finish,
-    )  # fmt: skip
+    relaxed = solve_milp(problem.averaged(), budget=budget.part(0.5), **vars(asked))
     if relaxed.termination == "infeasible":
         return relaxed
     found = relaxed.assignment
-    best = better_of(problem, Answer(None if found is None or problem.violations(found) else found), start).assignment
-    answer = _answer(problem, best, relaxed.bound or 0.0, budget.ended("gap"))
-    for solver, share in ((solve_cpsat, 0.5), (solve_plain_milp, 1.0)) if finish else ():
+    best = better_of(problem, Answer(None if found is None or problem.violations(found) else found), asked.start)
+    answer = _answer(problem, best.assignment, relaxed.bound or 0.0, budget.ended("gap"))
+    for solver, share in ((solve_cpsat, 0.5), (solve_plain_milp, 1.0)) if asked.finish else ():
         if answer.termination == "optimal" or budget.expired:
             break
-        said = solver(problem, budget=budget.part(share), seed=seed, start=answer.assignment, threads=threads)
+        said = solver(
+            problem, budget=budget.part(share), seed=asked.seed, start=answer.assignment, threads=asked.threads
+        )
         if said.termination == "infeasible":
             return said
-        best = better_of(problem, said, answer.assignment).assignment
-        answer = _answer(problem, best, max(answer.bound or 0.0, said.bound or 0.0), budget.ended("gap"))
+        best = better_of(problem, said, answer.assignment)
+        answer = _answer(problem, best.assignment, max(answer.bound or 0.0, said.bound or 0.0), budget.ended("gap"))
     return answer
 
 
@@ -140,23 +143,13 @@ def _searched_on(problem: CollocatedAllocation, data: Arrays, answer: Answer, bu
     return replace(found, details=answer.details, message=answer.message)
 
 
-def _staged(
-    problem: CollocatedAllocation,
-    data: Arrays,
-    budget: Budget,
-    seed: int,
-    start: np.ndarray | None,
-    threads: int,
-    steps: tuple[int | None, int | None],
-    finish: bool,
-) -> Answer:
+def _staged(problem: CollocatedAllocation, data: Arrays, budget: Budget, asked: _Asked) -> Answer:
     """Stages 1 to 4."""
-    search_steps, bound_steps = steps
-    size = data.key_groups * data.nodes
-    search_steps = min(1_500_000, 1_000 * size) if search_steps is None else search_steps
-    bound_steps = min(1500, 50 + 5 * data.key_groups) if bound_steps is None else bound_steps
+    seed, threads, finish, size = asked.seed, asked.threads, asked.finish, data.key_groups * data.nodes
+    search_steps = min(1_500_000, 1_000 * size) if asked.search_steps is None else asked.search_steps
+    bound_steps = min(1500, 50 + 5 * data.key_groups) if asked.bound_steps is None else asked.bound_steps
     lagrangian = LagrangianBound(data)
-    best, bound = start, _objective_bound(problem, most_by_structure(data, budget))
+    best, bound = asked.start, _objective_bound(problem, most_by_structure(data, budget))
     for turn in range(DEFAULTS.turns if finish else 1):
         found = improve(problem, best, budget.part(0.4), seed + turn, search_steps, data)
         best = best if found is None else found

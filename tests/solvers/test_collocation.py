@@ -8,6 +8,8 @@ from brute_force import brute_force
 from instances.collocation import random_problem
 
 import keyshift as ks
+from keyshift.models.answer import Answer, Budget
+from keyshift.solvers.collocation import portfolio
 
 BOUNDS = ("lp", "lagrange", "cut")
 
@@ -219,6 +221,20 @@ def test_four_hundred_key_groups_one_to_one_are_proven():
     assert solution.status == "optimal"
     assert solution.metrics["migrations"] == 10
     assert solution.objective < problem.objective(problem.workload.current)
+
+
+def test_a_gap_is_searched_on_until_the_bound_or_the_end_of_time():
+    rng = np.random.default_rng(3)
+    edges = [(k, int(other), 1 + k) for k, other in enumerate(rng.permutation(24))]
+    problem = ks.CollocatedAllocation(workload(np.ones(24), np.arange(24) % 3, 3, edges), max_migrations=6)
+    current, best = problem.workload.current, ks.solve(problem)
+    assert best.status == "optimal"
+    for bound, seconds, end in ((best.bound, 60.0, "optimal"), (0.0, 0.5, "time_limit")):
+        short = Answer(current.copy(), bound, "gap", message="said before")
+        found = portfolio._searched_on(problem, portfolio.arrays_of(problem), short, Budget(seconds), 0)
+        assert (found.termination, found.message) == (end, "said before")
+        assert problem.objective(found.assignment) == pytest.approx(best.objective)
+    assert best.objective < problem.objective(current)
 
 
 def test_a_bound_that_a_second_opinion_refutes_is_dropped():

@@ -162,6 +162,16 @@ def test_what_is_too_large_keeps_its_bound():
         assert "stay open" in s.message
 
 
+def test_what_stays_open_is_searched_wider_while_there_is_time():
+    problem, few = second_interval(600, 4, seed=2, limit=25), exact.RestrictedSettings(cores=(40,), widest=2_000)
+    plans = [
+        exact._OpenKeys(problem, exact._highs, budget, 0, 1, 0, few).run(None).assignment
+        for budget in (Budget(), Budget(60.0))
+    ]
+    assert not any(problem.violations(plan) for plan in plans)
+    assert problem.objective(plans[1]) < problem.objective(plans[0])
+
+
 def test_no_start_is_no_matter():
     problem = second_interval(600, 4, limit=25)
     alone = exact.solve_milp(problem, budget=Budget())
