@@ -19,7 +19,7 @@ from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.partitions.enumeration import some_of_class
 from keyshift.solvers.intervals.policy.policy_iteration import DEFAULTS, PolicyIteration, answer_of, proven
 from keyshift.solvers.intervals.policy.restricted import candidates, myopic_policy, restricted_policy
-from keyshift.solvers.intervals.potentials.dual import MOST_TASKS, Certified, Dual
+from keyshift.solvers.intervals.potentials.dual import MOST_TASKS, Certified, PotentialsDual
 from keyshift.solvers.intervals.potentials.one_step_kernels import best_next
 from keyshift.solvers.threads import until_limit
 
@@ -67,7 +67,7 @@ def potentials_policy(
         return Answer(plain.assignment, plain.bound, budget.why, plain.message)
     if problem.workload.key_groups > MOST_TASKS:
         return better(problem, plain, restricted_policy(problem, budget=budget, seed=seed))
-    dual, half = Dual(problem, threads), budget.part(0.5)
+    dual, half = PotentialsDual(problem, threads), budget.part(0.5)
     with suppress(LimitReached):  # what it has found by then is kept
         until_limit(half, dual.ascend, half)
     certified = dual.best

@@ -115,7 +115,7 @@ class Certified:
         return value
 
 
-class Dual:
+class PotentialsDual:
     """The function (8) of the tables B and the prices of an interval more, all of them in one vector.
 
     Parameters
