@@ -334,10 +334,6 @@ if __name__ == "__main__":
         "frontier",
         "Frontier: where the defaults used to stop short",
         __doc__,
-<<<<<<< HEAD
-        (beaten, heavy, tables, dense, messages, policies, enumerated),
-=======
-        (beaten, heavy, abound, limited, cold, tables, dense, messages, balance),
->>>>>>> main
+        (beaten, heavy, abound, limited, cold, tables, dense, messages, balance, policies, enumerated),
         **options,
     )
