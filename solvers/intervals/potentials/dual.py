@@ -65,7 +65,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
-class AscentSettings:
+class PotentialsSettings:
     """How (8) is maximised.
 
     Attributes
@@ -125,9 +125,9 @@ class PotentialsDual:
         Pairs of counts worked on at the same time; changes no result.
     """
 
-    def __init__(self, problem: MigrationPolicy, threads: int = 1, settings: AscentSettings | None = None) -> None:
+    def __init__(self, problem: MigrationPolicy, threads: int = 1, settings: PotentialsSettings | None = None) -> None:
         w = problem.workload
-        self.problem, self.threads, self.settings = problem, threads, settings or AscentSettings()
+        self.problem, self.threads, self.settings = problem, threads, settings or PotentialsSettings()
         self.tasks, self.gamma, self.total = w.key_groups, problem.discount, float(w.state.sum()) or 1.0
         self.starts = {n: problem.starts(n) for n in problem.reachable}
         ends = np.arange(self.tasks + 1)
