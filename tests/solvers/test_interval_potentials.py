@@ -12,7 +12,7 @@ from instances.policies import battery, random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.intervals.partitions.enumeration import enumerate_class, some_of_class
-from keyshift.solvers.intervals.potentials.dual import NOW, PotentialsSettings, PotentialsDual
+from keyshift.solvers.intervals.potentials.dual import NOW, PotentialsDual, PotentialsSettings
 from keyshift.solvers.intervals.potentials.one_step_kernels import best_next
 from keyshift.solvers.intervals.potentials.two_partitions_kernels import Cells, Couple, least, shares, soft
 
