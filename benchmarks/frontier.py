@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import resource
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+import intervals
 import numpy as np
 import pandas as pd
 from frontier_allocation import abound, cold, limited
+from frontier_routing import long, tables
 from page import Page, run
 from scipy import sparse
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import Problem
-from keyshift.models.families.collocation import synthetic_cluster
 from keyshift.models.families.mclb import section_5_stream
 
 NEAR = 1e-4
@@ -176,69 +175,6 @@ def heavy(page: Page) -> None:
     page.table(rows, "heavy")
 
 
-def tables(page: Page) -> None:
-    """Full tables: mixed routing.
-
-    A hundred times a million keys (loads Zipf, at least 1; homes at random, where all keys are), 10 to 100 nodes, room for 500 to 10,000 entries, 20 s.
-    The table leaves out instances in which one key alone is above every limit, which is seen at once.
-    """
-    labels: dict[str, dict[str, float]] = {}
-    posed = full_tables(labels, 10 if page.quick else 100)
-    done = ks.study(posed, ["milp"], time_limit=20, out=page.out / "tables-study")
-    rows = done.to_frame().set_index("instance")[["status", "objective", "bound", "gap", "seconds"]]
-    frame = pd.DataFrame.from_dict(labels, orient="index").join(rows)
-    frame["gap_percent"] = 100 * frame.pop("gap")
-    shown = frame[~frame["alone"]].drop(columns="alone")
-    page.table(frame, "tables", shown)
-    answered, proven = frame["objective"].notna(), frame["status"] == "infeasible"
-    page.say(f"{len(frame)} instances: {answered.sum()} answered, {proven.sum()} proven to have no answer ({frame['alone'].sum()} at once), "
-             f"{(~answered & ~proven).sum()} neither. Of the answers {(frame['gap_percent'] <= 1).sum()} are within 1 % of the bound; the largest "
-             f"gap is {frame['gap_percent'].max():.3g} %. The longest took {frame['seconds'].max():.0f} s.")  # fmt: skip
-
-
-def full_tables(labels: dict[str, dict[str, float]], count: int) -> Iterator[tuple[str, Problem]]:
-    """Instances whose table may be too small, and what they were drawn by."""
-    for seed in range(count):
-        rng = np.random.default_rng([seed, 77])
-        nodes, exponent, theta = int(rng.integers(10, 101)), rng.uniform(0.7, 1.2), rng.uniform(0.02, 0.15)
-        room, ranks = int(np.exp(rng.uniform(np.log(500), np.log(10_000)))), np.arange(1, 10**6 + 1) ** -exponent
-        load, home = np.maximum(1, np.round(ranks / ranks.sum() * 1e7)), rng.integers(0, nodes, 10**6)
-        w = ks.Workload(load=load, state=load, current=home, home=home, nodes=nodes)
-        problem = ks.MixedRouting(w, theta_max=theta, max_table_size=room)
-        labels[str(seed)] = {"seed": seed, "nodes": nodes, "exponent": exponent, "theta_max": theta, "room": room,
-                             "alone": bool(problem.conflicts())}  # fmt: skip
-        yield str(seed), problem
-
-
-def long(page: Page) -> None:
-    """Long streams.
-
-    `ks.replay` by Flux on 60 nodes, 1,200 key groups, 10 moves a period, loads on a random walk; time and memory of the process, by tenths of
-    the stream. What grows is the rows that the replay returns.
-    """
-    periods, rows, began = 500 if page.quick else 10_000, [], [time.perf_counter()]
-
-    def watch(_: Any) -> None:
-        began.append(time.perf_counter())
-        if (done := len(began) - 1) % (periods // 10) == 0:
-            pages = int(Path("/proc/self/statm").read_text().split()[1])
-            each = (began[done] - began[done - periods // 10]) / (periods // 10)
-            rows.append({"periods": done, "ms_a_period": 1e3 * each, "memory_MB": pages * resource.getpagesize() / 1e6})
-
-    ks.replay(walk(), ["flux"], problem="key-group-allocation", max_migrations=10, periods=periods, watch=watch)
-    page.table(rows, "long")
-
-
-def walk() -> Iterator[ks.Workload]:
-    """A cluster whose loads wander by 5 % a period."""
-    base, rng = next(synthetic_cluster(60, 1200, 30, 0.5, 1)), np.random.default_rng(0)
-    load = base.last_load
-    while True:
-        load = np.maximum(load * np.exp(rng.normal(0, 0.05, load.size)), 1e-3)
-        load = load * base.last_load.sum() / load.sum()
-        yield base.replace(load=load)
-
-
 def dense(page: Page) -> None:
     """Dense graphs: collocation.
 
@@ -329,17 +265,58 @@ def timed(what: Any) -> float:
     return time.perf_counter() - began
 
 
+def policies(page: Page) -> None:
+    """Migration policies beyond enumeration.
+
+    Words and flights as in *Interval migration*, 8 to 16 nodes, gamma = 0.8; values are shares of all the state. `potentials` on two threads,
+    before: `mtm-restricted`; both with a limit of a minute.
+    """
+    cases = [("0.25", 64), ("0.3", 64), ("0.4", 64), ("0.5", 64), ("0.2", 128)]
+    rows = []
+    for tau, tasks in cases[:1] if page.quick else cases:
+        w, _ = intervals.start(page, tasks)
+        problem = ks.MigrationPolicy(w, intervals.transition_matrix(intervals.histories()[0]), tau, intervals.GAMMA)
+        size = sum(intervals.census(problem).values())
+        limit = page.given.policy_seconds
+        for method, options in (("mtm-restricted", {}), ("potentials", {"threads": 2})):
+            s = ks.solve(problem, method, time_limit=limit, **options)
+            rows.append({"tau": float(tau), "m": tasks, "partitions": size, **valued(problem, s)})
+            print(rows[-1], flush=True)
+    page.table(rows, "policies")
+
+
+def enumerated(page: Page) -> None:
+    """Migration policies: 2.3 million partitions enumerated.
+
+    The same at tau = 0.25, by `mtm` on two threads, to a millionth of all the state.
+    """
+    w, _ = intervals.start(page)
+    tau = intervals.TAU if page.quick else "0.25"
+    problem = ks.MigrationPolicy(w, intervals.transition_matrix(intervals.histories()[0]), tau, intervals.GAMMA)
+    s = ks.solve(problem, "mtm", threads=2, tolerance=1e-6, time_limit=840)
+    page.table([{"tau": float(tau), "partitions": sum(intervals.census(problem).values()), **valued(problem, s), "termination": s.termination,
+                 "rounds": s.details.get("rounds")}], "enumerated")  # fmt: skip
+
+
+def valued(problem: Problem, s: ks.Solution) -> dict[str, Any]:
+    """What an answer is worth, in shares of all the state, and how far it is proven."""
+    value, bound = (math.nan if v is None else v / problem.scale for v in (s.objective, s.bound))
+    return {"method": s.method, "value": value, "bound": bound, "gap, %": 100 * (1 - bound / value), "gap over state": value - bound,
+            "seconds": s.seconds}  # fmt: skip
+
+
 if __name__ == "__main__":
     options = {
         "seconds": {"type": float, "default": 2.0},
         "each": {"type": float, "default": 20.0, "help": "seconds for each allocation"},
         "nodes": {"type": int, "nargs": "+", "default": [20, 40, 60], "help": "of the drifts of `abound`"},
         "pairs": {"type": int, "default": 25, "help": "of each problem"},
+        "policy-seconds": {"type": float, "default": 60.0, "help": "for each policy beyond enumeration"},
     }
     run(
         "frontier",
         "Frontier: where the defaults used to stop short",
         __doc__,
-        (beaten, heavy, abound, limited, cold, tables, long, dense, messages, balance),
+        (beaten, heavy, abound, limited, cold, tables, long, dense, messages, balance, policies, enumerated),
         **options,
     )
