@@ -24,7 +24,7 @@ class LinearProgram:
     integer: np.ndarray
 
 
-class Rows:
+class LinearRows:
     """Rows of a linear program, family by family."""
 
     def __init__(self, columns: int) -> None:

@@ -12,7 +12,7 @@ from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.routing.lagrangian import Relaxation
-from keyshift.solvers.safe_bounds import LinearProgram, Rows
+from keyshift.solvers.safe_bounds import LinearProgram, LinearRows
 
 LARGE = 0.02
 """Keys above this share of the highest limit are placed one by one."""
@@ -121,7 +121,7 @@ class LargeKeys:
         return values[:cells].reshape(-1, self.n), values[cells : cells + self.n]
 
     def program(self) -> LinearProgram:
-        """Columns: x[k, i] row by row, then s, y, m, w. Rows: somewhere, loads, pool, table, lines."""
+        """Columns: x[k, i] row by row, then s, y, m, w. LinearRows: somewhere, loads, pool, table, lines."""
         r, n, b = self.relaxation, self.n, self.large.size
         cells, each = b * n, np.arange(n)
         s, y, m, w = (cells + part * n + each for part in range(4))
@@ -130,7 +130,7 @@ class LargeKeys:
         away = (each != r.home[self.large][:, None]).astype(float)
         moves = (each != r.current[self.large][:, None]) * state[:, None]
         total = np.array([node.total for node in self.nodes])
-        rows, one = Rows(cells + 4 * n), np.zeros(cells + 2 * n, dtype=np.int64)
+        rows, one = LinearRows(cells + 4 * n), np.zeros(cells + 2 * n, dtype=np.int64)
         rows.add(np.repeat(np.arange(b), n), x.ravel(), np.ones(cells), np.ones(b), np.ones(b))
         rows.add(
             np.concatenate([np.tile(each, b), each, each]), np.concatenate([x.ravel(), s, w]),

@@ -12,7 +12,7 @@ from keyshift.solvers import highs
 from keyshift.solvers.checked import within
 from keyshift.solvers.routing.lagrangian import on_grid
 from keyshift.solvers.routing.statement import lp_bound
-from keyshift.solvers.safe_bounds import LinearProgram, Rows
+from keyshift.solvers.safe_bounds import LinearProgram, LinearRows
 
 MOST_CLASSES = 1_000_000
 """A million different keys on 40 nodes take HiGHS half a minute; a statement in Pyomo groups them from 100,000 on."""
@@ -61,7 +61,7 @@ def linear_program(keys: PooledKeys) -> LinearProgram:
     e, a, w = np.arange(size), size + np.arange(home.size), size + home.size + np.arange(nodes.size)
     both = np.concatenate([e, a])
     of_class = np.concatenate([e, home])
-    rows = Rows(columns)
+    rows = LinearRows(columns)
     left = np.flatnonzero(~keys.stays | np.isin(e, home))
     place = np.full(size, -1)
     place[left] = np.arange(left.size)
