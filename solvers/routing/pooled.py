@@ -10,7 +10,7 @@ from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.pooled import PooledKeys
 from keyshift.solvers import highs
 from keyshift.solvers.checked import within
-from keyshift.solvers.routing.lagrangian import on_grid
+from keyshift.solvers.routing.grid import on_grid
 from keyshift.solvers.routing.statement import lp_bound
 from keyshift.solvers.safe_bounds import LinearProgram, LinearRows
 

@@ -17,8 +17,10 @@ from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.routing.fewest_entries import fewest_entries
-from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise, on_grid
+from keyshift.solvers.routing.grid import on_grid
+from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise
 from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
+from keyshift.solvers.routing.over_windows import relaxation_of
 from keyshift.solvers.routing.rounding import rounded
 
 TIGHT = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
@@ -118,7 +120,7 @@ def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
 
     Where all states are multiples of a unit, it is rounded up to the next multiple.
     """
-    dual = maximise(Relaxation(problem.averaged(), records_of(problem)), budget, seed)
+    dual = maximise(relaxation_of(problem, records_of(problem)), budget, seed)
     if dual.excludes_everything(problem):
         return Answer(
             None, termination="infeasible", message="no assignment meets all limits, not even with divisible keys"
@@ -146,7 +148,7 @@ class _OpenKeys:
         self.problem, self.solver, self.budget = problem, solver, budget
         self.settings = {"seed": seed, "threads": threads}
         self.seed, self.largest = seed, largest
-        self.relaxation = Relaxation(problem.averaged(), records_of(problem))
+        self.relaxation = relaxation_of(problem, records_of(problem))
         self.best: IntArray | None = None
         self.value = np.inf
         self.details: dict[str, Any] = {"records": self.relaxation.keys.size}
@@ -226,20 +228,10 @@ class _OpenKeys:
 
     def _improve(self, relaxation: Relaxation, dual: Dual, pairs: int, gap: float = 0.0) -> None:
         """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
-        choices = relaxation.core_choices(dual.prices, pairs)
-        found = self.solver(
-            self._in_windows(choices),
-            self.budget.part(0.25),
-            None,
-            nodes=self.tuned.core_nodes,
-            gap=gap,
-            **self.settings,
-        )
+        choices = replace(relaxation.core_choices(dual.prices, pairs), problem=self.problem)
+        limits: dict[str, Any] = {"nodes": self.tuned.core_nodes, "gap": gap}
+        found = self.solver(choices, self.budget.part(0.25), None, **limits, **self.settings)
         self._offer(found.assignment)
-
-    def _in_windows(self, choices: Choices) -> Choices:
-        """Choices of the relaxation, to be stated with the rows of every window."""
-        return replace(choices, problem=self.problem) if self.problem.several else choices
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
         """Solve what reduced costs leave open; if it is too much, say so and keep the bound."""
@@ -255,7 +247,7 @@ class _OpenKeys:
             )
             return self._answer(bound, "gap", said)
         before = self.value
-        choices = self._in_windows(self.relaxation.open_choices(dual.prices, allowance))
+        choices = self.relaxation.open_choices(dual.prices, allowance)
         outcome = self.solver(choices, self.budget, self.best, most=before, **self.settings)
         self.details |= outcome.details
         refused = outcome.assignment is not None and not self._offer(outcome.assignment)
