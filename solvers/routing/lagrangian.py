@@ -108,13 +108,18 @@ class Relaxation:
 
     def constant(self, prices: Prices) -> float:
         """The part of g without keys."""
-        return float(prices.lower @ self.lower - prices.upper @ self.upper - prices.entry * self.limit)
+        rows = prices.lower.ravel() @ self.lower.ravel() - prices.upper.ravel() @ self.upper.ravel()
+        return float(rows - prices.entry * self.limit)
 
     def value(self, prices: Prices) -> float:
         """g, as floats give it."""
         moved, onto, entries = self.cuts(prices)
-        price = prices.upper - prices.lower
+        price = (prices.upper - prices.lower).ravel()
         return float(moved.sum() + (onto @ price).sum() + prices.entry * entries.sum()) + self.constant(prices)
+
+    def first_prices(self) -> Prices:
+        """Where the climb begins."""
+        return first_prices(self)
 
     def least(self, prices: Prices) -> tuple[IntArray, FloatArray, FloatArray]:
         """Cheapest node of each record, its cost, and by how much the second best costs more."""
@@ -127,13 +132,15 @@ class Relaxation:
         _, least, _ = self.least(prices)
         terms = least * self.keys.count
         parts = np.concatenate([
-            terms, prices.lower * self.lower, -prices.upper * self.upper, [-prices.entry * self.limit]
+            terms, (prices.lower * self.lower).ravel(), -(prices.upper * self.upper).ravel(), [-prices.entry * self.limit]
         ])  # fmt: skip
-        price, entry, _ = self.node_prices(prices)
-        # A term is the least of some sums of state, load * price and entry price: their magnitudes bound the rounding.
-        magnitude = float((self.keys.count * (self.state + self.load * np.abs(price).max() + entry)).sum())
-        magnitude += float(np.abs(parts[terms.size :]).sum())
+        magnitude = self.magnitude(prices) + float(np.abs(parts[terms.size :]).sum())
         return (math.fsum(parts) - 16 * EPSILON * magnitude) * self.problem.scale
+
+    def magnitude(self, prices: Prices) -> float:
+        """A term is the least of some sums of state, load * price and entry price: their magnitudes bound the rounding."""
+        price, entry, _ = self.node_prices(prices)
+        return float((self.keys.count * (self.state + self.load * np.abs(price).max() + entry)).sum())
 
     def open_choices(self, prices: Prices, allowance: float) -> Choices:
         """Pairs that cost at most `allowance` more than their record's cheapest.
@@ -246,22 +253,23 @@ class _Climb:
 
     def __init__(self, relaxation: Relaxation, seed: int) -> None:
         self.relaxation, self.seed = relaxation, seed
-        self.n = relaxation.upper.size
+        self.shape, self.n = relaxation.upper.shape, relaxation.kept.size
         self.two_sided = bool((relaxation.lower > 0).any())
         self.limited = relaxation.limit < 1.0
         self.rows: list[sp.csr_array] = []
         self.offsets: list[FloatArray] = []
-        self.centre = first_prices(relaxation)
+        self.centre = relaxation.first_prices()
         self.best = self._cut(self.centre)
         self.radius = max(0.05, float(self.centre.upper.max(initial=0.0)))
         self.converged = False
 
     def _vector(self, prices: Prices) -> FloatArray:
-        return np.concatenate([prices.upper, prices.lower if self.two_sided else [], [prices.entry]])
+        return np.concatenate([prices.upper.ravel(), prices.lower.ravel() if self.two_sided else [], [prices.entry]])
 
     def _prices(self, vector: FloatArray) -> Prices:
-        lower = vector[self.n : 2 * self.n] if self.two_sided else np.zeros(self.n)
-        return Prices(vector[: self.n], lower, float(vector[-1]))
+        rows = math.prod(self.shape)
+        lower = vector[rows : 2 * rows] if self.two_sided else np.zeros(rows)
+        return Prices(vector[:rows].reshape(self.shape), lower.reshape(self.shape), float(vector[-1]))
 
     def _cut(self, prices: Prices) -> float:
         """Add, for the keys now on each node, what their least cost is at most; returns g."""
@@ -269,7 +277,7 @@ class _Climb:
         columns = [onto, -onto] if self.two_sided else [onto]
         self.rows.append(sp.csr_array(np.hstack([*columns, entries[:, None]])))
         self.offsets.append(moved)
-        price = prices.upper - prices.lower
+        price = (prices.upper - prices.lower).ravel()
         own = float(moved.sum() + (onto @ price).sum() + prices.entry * entries.sum())
         return own + self.relaxation.constant(prices)
 
@@ -300,7 +308,7 @@ class _Climb:
     def _constant_row(self) -> FloatArray:
         """Slope of the part of g without keys."""
         r = self.relaxation
-        return np.concatenate([-r.upper, r.lower if self.two_sided else [], [-r.limit]])
+        return np.concatenate([-r.upper.ravel(), r.lower.ravel() if self.two_sided else [], [-r.limit]])
 
     def _master(self, centre: FloatArray) -> LinearProgram:
         """max sum z_i + slope @ y, z_i <= every cut at y, y in the box."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.routing.fewest_entries import fewest_entries
-from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise, on_grid
+from keyshift.solvers.routing.lagrangian import Dual, maximise, on_grid
+from keyshift.solvers.routing.over_windows import relaxation_of
 
 TIGHT = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
 """The check allows 1e-9 of the mean load: HiGHS's usual 1e-6 would let through what it refuses."""
@@ -113,7 +114,7 @@ def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
 
     Where all states are multiples of a unit, it is rounded up to the next multiple.
     """
-    dual = maximise(Relaxation(problem.averaged(), records_of(problem)), budget, seed)
+    dual = maximise(relaxation_of(problem, records_of(problem)), budget, seed)
     if dual.excludes_everything(problem):
         return Answer(
             None, termination="infeasible", message="no assignment meets all limits, not even with divisible keys"
@@ -141,7 +142,7 @@ class _OpenKeys:
         self.problem, self.solver, self.budget = problem, solver, budget
         self.settings = {"seed": seed, "threads": threads}
         self.seed, self.largest = seed, largest
-        self.relaxation = Relaxation(problem.averaged(), records_of(problem))
+        self.relaxation = relaxation_of(problem, records_of(problem))
         self.best: IntArray | None = None
         self.value = np.inf
         self.details: dict[str, Any] = {"records": self.relaxation.keys.size}
@@ -200,14 +201,8 @@ class _OpenKeys:
     def _improve(self, dual: Dual, pairs: int) -> None:
         """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
         choices = self.relaxation.core_choices(dual.prices, pairs)
-        found = self.solver(
-            self._in_windows(choices), self.budget.part(0.25), None, nodes=self.tuned.core_nodes, **self.settings
-        )
+        found = self.solver(choices, self.budget.part(0.25), None, nodes=self.tuned.core_nodes, **self.settings)
         self._offer(found.assignment)
-
-    def _in_windows(self, choices: Choices) -> Choices:
-        """Choices of the relaxation, to be stated with the rows of every window."""
-        return replace(choices, problem=self.problem) if self.problem.several else choices
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
         """Solve what reduced costs leave open; if it is too much, say so and keep the bound."""
@@ -223,7 +218,7 @@ class _OpenKeys:
             )
             return self._answer(bound, "gap", said)
         before = self.value
-        choices = self._in_windows(self.relaxation.open_choices(dual.prices, allowance))
+        choices = self.relaxation.open_choices(dual.prices, allowance)
         outcome = self.solver(choices, self.budget, self.best, most=before, **self.settings)
         self.details |= outcome.details
         refused = outcome.assignment is not None and not self._offer(outcome.assignment)
