@@ -120,7 +120,7 @@ def with_keyshift(spark, log: Path, out: Path) -> None:
 
 def stages(spark, log: Path) -> dict[str, Callable[[], None]]:
     """Each does what those before it do, and one thing more."""
-    from keyshift.spark_stats import facts, tallies
+    from keyshift.spark_stats import bit_fields, facts, tallies
     from keyshift.spark_stats.acceptance import read_tuples
     from keyshift.spark_stats.key_groups import KeyGroups
     from keyshift.spark_stats.windows import Windows
@@ -129,11 +129,12 @@ def stages(spark, log: Path) -> dict[str, Callable[[], None]]:
         frame.write.format("noop").mode("overwrite").save()
 
     tuples = read_tuples(spark.read.parquet(str(log)), topology(), "ts", Windows.of("1 hour"), KeyGroups(GROUPS))
-    count = partial(tallies.count, plan=facts.plan_of(topology(), tuples.measures))
-    swallow = facts.in_arrow(tuples.frame, lambda batches: (b for b in batches if b.num_rows < 0), tallies.PACKED)
-    counted = facts.in_arrow(tuples.frame, count, tallies.PACKED)
+    plan = facts.plan_of(topology(), tuples)
+    sent, count = bit_fields.packed(tuples.frame, plan.packs), partial(tallies.count, plan=plan)
+    swallow = facts.in_arrow(sent, lambda batches: (b for b in batches if b.num_rows < 0), tallies.PACKED)
+    counted = facts.in_arrow(sent, count, tallies.PACKED)
     return {
-        "scan, windows, key groups": lambda: run_all(tuples.frame),
+        "scan, windows, key groups": lambda: run_all(sent),
         "Arrow, to Python": lambda: run_all(swallow),
         "counting": lambda: run_all(counted),
         "shuffle, adding up": lambda: run_all(facts.merged(counted)),

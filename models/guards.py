@@ -102,6 +102,18 @@ def traffic(name: str, values: Any, key_groups: int) -> sp.csr_array:
     return matrix
 
 
+def traffic_of_windows(name: str, values: Any, key_groups: int, windows: int) -> tuple[sp.csr_array, ...]:
+    """One matrix that stands for all windows, or a matrix for each; see `traffic`."""
+    import scipy.sparse as sp
+
+    first = values[0] if isinstance(values, list | tuple | np.ndarray) and len(values) else None
+    rows = isinstance(first, list | tuple) and len(first) > 0 and isinstance(first[0], list | tuple | np.ndarray)
+    if not (rows or sp.issparse(first) or (isinstance(first, np.ndarray) and first.ndim == 2)):
+        return (traffic(name, values, key_groups),)
+    _expect_length(name, len(values), windows, "windows")
+    return tuple(traffic(f"{name}[{s}]", matrix, key_groups) for s, matrix in enumerate(values))
+
+
 def named(name: str, values: Mapping[str, ArrayLike], *, length: int) -> Mapping[str, NDArray[np.float64]]:
     """A read-only mapping of non-negative arrays."""
     if not isinstance(values, Mapping):

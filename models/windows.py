@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,9 @@ from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.priorities import Prioritised
 from keyshift.models.workload import FloatArray, Workload
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 Over = Literal["max", "mean", "cvar"]
 RULES = ("max", "mean", "cvar")
@@ -156,7 +159,18 @@ class OverWindows(Prioritised):
         """The problem about each of the windows alone, the oldest first; this one where it is about one."""
         if not self.several:
             return (self,)
-        return tuple(self._about(self.workload.replace(load=row)) for row in self.planned.load)
+        own = self.planned_traffic or (self.workload.traffic,) * self.planned.count
+        rows = zip(self.planned.load, own, strict=True)
+        return tuple(self._about(self.workload.replace(load=row, traffic=traffic)) for row, traffic in rows)
+
+    @cached_property
+    def planned_traffic(self) -> tuple[sp.csr_array, ...]:
+        """The traffic of each window that is planned for; empty where one matrix, or none, stands for all of them."""
+        if not self.several or self.scenarios is not None or not self.workload.earlier_traffic:
+            return ()
+        share = np.ones(self.windows) if self.probabilities is None else np.asarray(self.probabilities)
+        last = self.workload.window_traffic[-self.windows :]
+        return tuple(traffic for traffic, q in zip(last, share, strict=True) if q > 0)
 
     def averaged(self) -> Self:
         """The problem about one window with the mean load of all, which relaxes limits that hold in each of them.
@@ -174,10 +188,20 @@ class OverWindows(Prioritised):
         return replace(self, workload=workload, windows=1, scenarios=None, **rest)  # type: ignore[type-var]
 
     def typical(self) -> Workload:
-        """The workload with the mean load over the windows as its last one: for methods that know one number a key group."""
+        """The workload with the mean load and traffic over the windows as its last one.
+
+        For methods that know one number a key group.
+        """
         return self._typical
 
     @cached_property
     def _typical(self) -> Workload:
-        it = self.planned
-        return self.workload.replace(load=it.share @ it.load) if self.several else self.workload
+        if not self.several:
+            return self.workload
+        it, own = self.planned, self.planned_traffic
+        mean = (
+            sum((q * traffic for q, traffic in zip(it.share[1:], own[1:], strict=True)), it.share[0] * own[0])
+            if own
+            else None
+        )
+        return self.workload.replace(load=it.share @ it.load, traffic=self.workload.traffic if mean is None else mean)

@@ -47,8 +47,10 @@ class Workload:
         number and `capacity` the array.
     draining : array_like of bool, shape (n,), optional
         Nodes marked for removal. At least one node must be kept.
-    traffic : sparse array or array_like, shape (p, p), optional
-        Tuples sent from key group to key group in the last window, >= 0. Stored as `scipy.sparse.csr_array`.
+    traffic : sparse array or array_like, shape (p, p), or a sequence of m of them, optional
+        Tuples sent from key group to key group, >= 0: one matrix, or one for each window, the oldest first. Afterwards
+        `traffic` is the last window's, a `scipy.sparse.csr_array`, and `earlier_traffic` holds those before it; it is empty
+        where one matrix stands for all windows.
     operator : array_like of int, shape (p,), optional
         Operator that each key group belongs to, >= 0.
     home : array_like of int, shape (p,), optional
@@ -79,6 +81,7 @@ class Workload:
     capacity: FloatArray
     draining: BoolArray
     traffic: sp.csr_array | None
+    earlier_traffic: tuple[sp.csr_array, ...]
     operator: IntArray | None
     home: IntArray | None
     resources: Mapping[str, FloatArray]
@@ -114,7 +117,9 @@ class Workload:
         put("draining", guards.flags("draining", draining, length=n))
         if self.draining.all():
             raise InputError(f"draining marks all {n} nodes: at least one node must be kept")
-        put("traffic", None if traffic is None else guards.traffic("traffic", traffic, p))
+        given = () if traffic is None else guards.traffic_of_windows("traffic", traffic, p, self.windows)
+        put("traffic", given[-1] if given else None)
+        put("earlier_traffic", given[:-1])
         put("operator", None if operator is None else guards.indices("operator", operator, length=p, what="operator"))
         put("home", None if home is None else guards.indices("home", home, length=p, upper=n, what="node"))
         put("resources", guards.named("resources", resources or {}, length=p))
@@ -138,13 +143,25 @@ class Workload:
         return self.load[-1]
 
     @property
+    def window_traffic(self) -> tuple[sp.csr_array, ...]:
+        """The traffic of each window, the oldest first; empty where there is none."""
+        if self.traffic is None:
+            return ()
+        return (*self.earlier_traffic, self.traffic) if self.earlier_traffic else (self.traffic,) * self.windows
+
+    @property
     def kept(self) -> BoolArray:
         """Nodes that are not draining, shape (n,)."""
         return ~self.draining
 
     def replace(self, **changes: Any) -> Workload:
-        """Return a copy with some fields changed, validated again."""
+        """Return a copy with some fields changed, validated again.
+
+        Where `load` comes with another number of windows and `traffic` does not come at all, the last window's stands for all.
+        """
         values = self.arguments()
+        if self.earlier_traffic and "load" in changes and len(np.atleast_2d(changes["load"])) != self.windows:
+            values["traffic"] = self.traffic
         unknown = sorted(set(changes) - set(values))
         if unknown:
             raise InputError(f"a workload has no field {unknown[0]!r}; its fields are {', '.join(values)}")
@@ -184,7 +201,7 @@ class Workload:
             Columns of further resources.
         draining : list of names, optional
             Nodes marked for removal.
-        traffic : sparse array, optional
+        traffic : sparse array, or a sequence of them, optional
             As for `Workload`, in the order of the rows.
 
         Raises
@@ -216,6 +233,8 @@ class Workload:
         """What the workload is made from, by the names of its parameters."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["nodes"] = values.pop("capacity")
+        if earlier := values.pop("earlier_traffic"):
+            values["traffic"] = [*earlier, self.traffic]
         return {**values, "resources": dict(self.resources)}
 
     def __reduce__(self) -> tuple[Any, ...]:

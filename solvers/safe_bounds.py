@@ -24,6 +24,26 @@ class LinearProgram:
     integer: np.ndarray
 
 
+class LinearRows:
+    """Rows of a linear program, family by family."""
+
+    def __init__(self, columns: int) -> None:
+        self.columns, self.blocks = columns, list[sp.csr_array]()
+        self.lower: list[np.ndarray] = []
+        self.upper: list[np.ndarray] = []
+
+    def add(self, row: np.ndarray, column: np.ndarray, value: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
+        """Rows with these limits, counted from 0, and their entries."""
+        kept = value != 0
+        self.blocks.append(sp.csr_array((value[kept], (row[kept], column[kept])), shape=(lower.size, self.columns)))
+        self.lower.append(lower)
+        self.upper.append(upper)
+
+    def matrix(self) -> sp.csr_array:
+        """All of them."""
+        return sp.csr_array(sp.vstack(self.blocks))
+
+
 def dual_bound(program: LinearProgram, row_duals: np.ndarray) -> float:
     r"""Lower bound on a linear program from ANY row multipliers, however inexact.
 
@@ -61,3 +81,27 @@ def _times_best(multiplier: np.ndarray, lower: np.ndarray, upper: np.ndarray) ->
     with np.errstate(invalid="ignore"):
         product = np.where(multiplier > 0, multiplier * lower, multiplier * upper)
     return np.where(multiplier == 0, 0.0, product)
+
+
+def least_eigenvalue(matrix: np.ndarray) -> float:
+    """A number that the least eigenvalue of a symmetric matrix is certainly not below.
+
+    The computed eigenvalue, lowered until a Cholesky factorisation of the shifted matrix runs through; what rounding can
+    hide from the factorisation, some (size + 2) units in the last place of the trace, is taken off.
+
+    Notes
+    -----
+    Source: [Rump2006].
+    """
+    size = matrix.shape[0]
+    computed = float(np.linalg.eigvalsh(matrix)[0])
+    margin = EPSILON * size * max(float(np.abs(matrix).sum(axis=1).max()), np.finfo(float).tiny)
+    while True:
+        shifted = matrix - (computed - margin) * np.eye(size)
+        try:
+            np.linalg.cholesky(shifted)
+        except np.linalg.LinAlgError:
+            margin *= 4
+            continue
+        hidden = 2 * EPSILON * (size + 2) * float(np.abs(np.diag(shifted)).sum())
+        return computed - margin - hidden

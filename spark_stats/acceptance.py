@@ -66,6 +66,8 @@ class Tuples:
 
     frame: DataFrame
     measures: dict[tuple[int, str], Measure]
+    ranges: dict[str, tuple[int, int]]
+    """The least and the largest number that a column may hold, of all but the measures."""
 
 
 def read_tuples(
@@ -118,7 +120,15 @@ def read_tuples(
         columns[name] = reduce(add, (reason.cast("long") * F.lit(BASE**o) for o, reason in part))
     columns["refused"] = F.coalesce(row_reason.cast("long"), columns["refused"])
     columns["window"] = F.coalesce(columns["window"], F.lit(0))
-    return Tuples(events.select(*keep, *(column.alias(name) for name, column in columns.items())), measures)
+    frame = events.select(*keep, *(column.alias(name) for name, column in columns.items()))
+    return Tuples(frame, measures, _ranges(len(reasons), windows, key_groups))
+
+
+def _ranges(operators: int, windows: Windows, key_groups: KeyGroups) -> dict[str, tuple[int, int]]:
+    groups = {f"group_{o}": (-1, key_groups.count - 1) for o in range(operators)}
+    starts = zip(range(0, operators, PER_NUMBER), tallies.code_columns(operators), strict=True)
+    codes = {name: (tallies.BEYOND, BASE ** min(operators - start, PER_NUMBER)) for start, name in starts}
+    return {"window": windows.range, **groups, **codes}
 
 
 def read_all(
@@ -138,7 +148,8 @@ def read_all(
     parts = [read_tuples(events[name], topology, time, windows, key_groups, of=name) for name in topology.logs]
     whole = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), (part.frame for part in parts))
     measures = reduce(or_, (part.measures for part in parts))
-    return Tuples(whole.fillna(0, [name for name in whole.columns if name.startswith("value")]), measures)
+    whole = whole.fillna(0, [name for name in whole.columns if name.startswith("value")])
+    return Tuples(whole, measures, parts[0].ranges)
 
 
 @dataclass(frozen=True)

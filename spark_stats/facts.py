@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.spark_stats import tables, tallies
+from keyshift.spark_stats import bit_fields, tables, tallies
 from keyshift.spark_stats.acceptance import Measure, Tuples
 from keyshift.spark_stats.session import workers_python
 from keyshift.spark_stats.tables import TablePlan
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Executors need NumPy and PyArrow, not keyshift: the functions travel with the job.
-for module in (tallies, tables):
+for module in (bit_fields, tallies, tables):
     cloudpickle.register_pickle_by_value(module)
 
 
@@ -84,8 +84,9 @@ class Facts:
         in_arrow(self.frame, partial(tables.write, plan=plan), tallies.PACKED).collect()
 
 
-def plan_of(topology: Topology, measures: dict[tuple[int, str], Measure]) -> TallyPlan:
-    """Say which columns are added up for which operator and edge."""
+def plan_of(topology: Topology, tuples: Tuples) -> TallyPlan:
+    """Say which columns are added up for which operator and edge, and how they come to Python."""
+    measures = tuples.measures
     of_operators = [
         (*measures[o, "cost"].columns, *measures[o, "state"].columns) for o in range(len(topology.operators))
     ]
@@ -93,13 +94,14 @@ def plan_of(topology: Topology, measures: dict[tuple[int, str], Measure]) -> Tal
         measures[source, "bytes"].columns if (source, "bytes") in measures else ()
         for source, _ in topology.numbered_edges
     ]
-    return TallyPlan(len(topology.operators), topology.numbered_edges, (*of_operators, *of_edges))
+    packs = bit_fields.layout(tuples.ranges)
+    return TallyPlan(len(topology.operators), topology.numbered_edges, (*of_operators, *of_edges), packs)
 
 
 def gather(tuples: Tuples, topology: Topology) -> Facts:
     """Aggregate the tuples into facts."""
-    plan = plan_of(topology, tuples.measures)
-    tallied = in_arrow(tuples.frame, partial(tallies.count, plan=plan), tallies.PACKED)
+    plan = plan_of(topology, tuples)
+    tallied = in_arrow(bit_fields.packed(tuples.frame, plan.packs), partial(tallies.count, plan=plan), tallies.PACKED)
     return Facts(merged(tallied), tuples.measures, plan.width, len(plan.codes))
 
 

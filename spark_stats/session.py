@@ -87,12 +87,14 @@ def local_session(
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from keyshift.spark_stats.failures import in_one_sentence
 
-    with _log_file(BRIEF if brief else "") as java:
-        settings = {**_QUIET, **java, **(_LOCAL if master.startswith("local") else {}), **(conf or {})}
+    with _log_file() as file:
+        java = f"-Dkeyshift.log={file} -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+        said = {"spark.driver.extraJavaOptions": f"{java} {BRIEF if brief else ''}".strip()}
+        settings = {**_QUIET, **said, **(_LOCAL if master.startswith("local") else {}), **(conf or {})}
         builder = SparkSession.builder.master(master).appName(name)
         for key, value in settings.items():
             builder = builder.config(key, value)
-        with in_one_sentence():
+        with in_one_sentence(), _errors_to(file):
             session = builder.getOrCreate()
         try:
             yield session
@@ -101,14 +103,26 @@ def local_session(
 
 
 @contextmanager
-def _log_file(further: str = "") -> Iterator[dict[str, str]]:
-    """Send what Java says to a file; it stays if Spark fails, and the error says where."""
+def _errors_to(file: Path) -> Iterator[None]:
+    """Let processes that start within the block write their errors to a file: Java warns before it has a log."""
+    before = os.dup(2)
+    try:
+        with file.open("ab") as log:
+            os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
+@contextmanager
+def _log_file() -> Iterator[Path]:
+    """A file for what Java says; it stays if Spark fails, and the error says where."""
     from keyshift.spark_stats.failures import SparkError
 
     file = Path(tempfile.gettempdir()) / f"keyshift-spark-{os.getpid()}-{uuid.uuid4().hex[:6]}.log"
-    options = f"-Dkeyshift.log={file} -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
     try:
-        yield {"spark.driver.extraJavaOptions": f"{options} {further}".strip()}
+        yield file
     except SparkError as error:
         if file.exists() and file.stat().st_size:
             raise SparkError(f"{error} (Spark's own words: {file})") from None

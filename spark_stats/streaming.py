@@ -94,7 +94,7 @@ class StatsStream:
         self._delay = 0 if str(watermark).split()[:1] == ["0"] else microseconds("watermark", watermark)
         self._path, self._on_window, self._nodes = Path(path).absolute(), on_window, nodes
         checked = read_tuples(events, topology, time, self._windows, self._key_groups)
-        plan = plan_of(topology, checked.measures)
+        plan = plan_of(topology, checked)
         self._measures, self._width, self._codes = checked.measures, plan.width, len(plan.codes)
         with directory.claim(self._path):
             self._manifest()  # refuses a directory of other statistics

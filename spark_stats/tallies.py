@@ -30,6 +30,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from keyshift.spark_stats.bit_fields import Packs, unpacked
+
 IntArray = NDArray[np.int64]
 
 ARRIVED, REFUSED = -2, -1
@@ -52,11 +54,12 @@ SUMMARY = {**_WHOLE, "more": pa.list_(pa.int64())}
 
 @dataclass(frozen=True)
 class TallyPlan:
-    """What to count: `sums[k]` names the columns added up for kind k (operators, then edges)."""
+    """What to count: `sums[k]` names the columns added up for kind k (operators, then edges); `packs`, which come together."""
 
     operators: int
     edges: tuple[tuple[int, int], ...]
     sums: tuple[tuple[str, ...], ...]
+    packs: Packs = ()
 
     @property
     def width(self) -> int:
@@ -145,8 +148,8 @@ def summarise(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> Iterator[pa.RecordBatch]:
-    table = pa.Table.from_batches(batches)
-    window, codes = _array(table["window"]), [_array(table[name]) for name in plan.codes]
+    table = unpacked(pa.Table.from_batches(batches), plan.packs)
+    window, codes = table["window"], [table[name] for name in plan.codes]
     refused, wrong = codes[0], np.logical_or.reduce([code != 0 for code in codes])
     there: IntArray | slice = slice(None)
     if wrong.any():
@@ -158,12 +161,12 @@ def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> I
         there = np.flatnonzero((nowhere == 0) & (refused != LATE))
     (w,), (tuples,) = group_sum([window[there]], [None])
     yield from _packed_rows(ARRIVED, w, np.stack([np.zeros_like(w), np.zeros_like(w), tuples]), pack)
-    groups = [_array(table[f"group_{o}"]) for o in range(plan.operators)]
+    groups = [table[f"group_{o}"] for o in range(plan.operators)]
     for kind, sides in enumerate([*((o,) for o in range(plan.operators)), *plan.edges]):
         passes = np.logical_and.reduce([groups[o] >= 0 for o in sides])
         chosen = slice(None) if passes.all() else np.flatnonzero(passes)
         names = list(dict.fromkeys(plan.sums[kind]))  # a cost that is the state as well is added up once
-        measures = [_array(table[name])[chosen] for name in names]
+        measures = [table[name][chosen] for name in names]
         found, sums = group_sum([window[chosen], *(groups[o][chosen] for o in sides)], [None, *measures])
         sums = [sums[0], *(sums[1 + names.index(name)] for name in plan.sums[kind])]
         w, a, b = found if len(sides) == 2 else (*found, np.zeros_like(found[0]))
@@ -271,8 +274,3 @@ def _checked(values: IntArray, add: Any) -> IntArray:
             raise OverflowError("the sum of a cost, state or bytes does not fit in 64 bits")
     result: IntArray = add(values)
     return result
-
-
-def _array(column: pa.ChunkedArray) -> IntArray:
-    made: NDArray[Any] = column.to_numpy()
-    return made if made.dtype == bool else made.astype(np.int64, copy=False)

@@ -52,6 +52,12 @@ class Windows:
         since = F.unix_micros(clock) - F.lit(self.origin)
         return F.call_function("div", since - F.pmod(since, F.lit(self.length)), F.lit(self.length))
 
+    @property
+    def range(self) -> tuple[int, int]:
+        """The least and the largest number of a window, whatever 64 bits of microseconds say."""
+        furthest = 2**63 // self.length + 1 if self.length else 0
+        return -furthest, furthest
+
     def start(self, index: Column) -> Column:
         """Return the instant at which a window starts."""
         clock = F.timestamp_micros(index * F.lit(self.length) + F.lit(self.origin))

@@ -84,10 +84,10 @@ class Moves:
             for name, limit in (p.resource_capacity or {}).items()
         )
 
-    def lowers(self, k: int, giver: int, taker: int) -> bool:
-        """Whether moving a loaded key group leaves both nodes below what the giver carries now."""
-        load, capacity = self.workload.last_load[k], self.workload.capacity[taker]
-        return bool(load > 0 and self.relative[taker] + load / capacity < self.relative[giver] * (1 - SLACK))
+    def lowers(self, some: np.ndarray, giver: int, taker: int) -> np.ndarray:
+        """Which loaded key groups leave both nodes below what the giver carries now, if they move."""
+        load, capacity = self.workload.last_load[some], self.workload.capacity[taker]
+        return (load > 0) & (self.relative[taker] + load / capacity < self.relative[giver] * (1 - SLACK))
 
     def move(self, k: int, target: int) -> None:
         """Move a key group and keep the sums in step."""
@@ -116,7 +116,8 @@ def _one_round(state: Moves) -> bool:
 
 def _biggest_suitable(state: Moves, giver: int, taker: int) -> int | None:
     """The biggest loaded key group whose move lowers the higher of the two nodes; a key group moves only once."""
-    for k in state.staying(giver):
-        if state.lowers(int(k), giver, taker) and state.allowed(int(k), taker):
+    staying = state.staying(giver)
+    for k in staying[state.lowers(staying, giver, taker)]:
+        if state.allowed(int(k), taker):
             return int(k)
     return None

@@ -62,6 +62,13 @@ _ALL = (
         code="keyshift.models.families.allocation:madsen_allocation",
     ),
     Family(
+        name="madsen-windows",
+        problem="key-group-allocation",
+        summary="The same over windows in which every load fluctuates anew.",
+        source="[Madsen2016], section 5.1; the windows are keyshift's",
+        code="keyshift.models.families.allocation:madsen_windows",
+    ),
+    Family(
         name="madsen-scale-in",
         problem="key-group-allocation",
         summary="Ten nodes to drain while others are overloaded: one period of it.",
@@ -89,6 +96,13 @@ _ALL = (
         summary="A chain of operators of which a share of the key groups sends one to one.",
         source="[Madsen2016], section 5.3, Figures 10 and 11",
         code="keyshift.models.families.collocation:madsen_collocation",
+    ),
+    Family(
+        name="madsen-collocation-windows",
+        problem="collocated-allocation",
+        summary="The same over windows in which every load and all traffic fluctuate anew.",
+        source="[Madsen2016], section 5.3; the windows are keyshift's",
+        code="keyshift.models.families.collocation:madsen_collocation_windows",
     ),
     Family(
         name="hard-collocation",

@@ -1,4 +1,4 @@
-"""Proofs for minimum-cost load balancing: a matrix without negative eigenvalues as a product of whole numbers, and triangles."""
+"""Proofs for minimum-cost load balancing: a matrix without negative eigenvalues as a product of whole numbers, and vectors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BITS = 30
 LARGEST = 400
 """Rows of the matrix at most: its products take minutes beyond."""
 LEAST = 1e-9
-"""Triangles of a price below this are left out."""
+"""Vectors of a price below this are left out."""
 
 
 def prove_balance(problem: MCLB, case: Any, solution: Solution, value: Fraction | None, deadline: float) -> Proven:
@@ -46,20 +46,19 @@ def prove_balance(problem: MCLB, case: Any, solution: Solution, value: Fraction 
 def _factored(core: Core, case: Any, dual: SemidefiniteDual, shifted: bool) -> dict[str, Any]:
     """The dual matrix without its negative eigenvalues as a product of a lower triangle with itself, in whole numbers."""
     scale = dual.unit / float(case.units[0]) ** 2  # to whole units of load, squared
-    factor = _lower_factor(dual.matrix(dual.v) * scale, shifted)
+    factor = _lower_factor(dual.matrix() * scale, shifted)
     step = 2.0 ** (math.frexp(float(np.abs(factor).max()) or 1.0)[1] - BITS)
     per = scale / step**2
-    _, _, of_budget, of_triangle = dual.split(dual.v)
-    price = max(0.0, float(of_budget) * per * float(case.unit) / _mean_state(core)) if dual.held.size else 0.0
-    triangles = [
-        [int(i), int(j), int(k), x]
-        for (i, j, k), y in zip(dual.triangles, of_triangle, strict=True)
+    vectors = [
+        [x, cut.members.tolist(), cut.counts.tolist()]
+        for cut, y in zip(dual.cuts, dual.of_cuts, strict=True)
         if y > LEAST and (x := round(float(y) * per)) > 0
     ]
     rows = [[round(float(x) / step) for x in row[: k + 1]] for k, row in enumerate(factor)]
     return {
-        "kind": "semidefinite", "anchors": [int(core.names[a]) for a in dual.anchors], "price": text(price),
-        "triangles": triangles, "unit": text(Fraction(step) ** 2), "factor": rows,
+        "kind": "semidefinite", "anchors": [int(core.names[a]) for a in dual.anchors],
+        "price": text(dual.price * per * float(case.unit) / dual.mean_state),
+        "triangles": [], "vectors": vectors, "unit": text(Fraction(step) ** 2), "factor": rows,
     }  # fmt: skip
 
 
@@ -72,8 +71,3 @@ def _lower_factor(matrix: FloatArray, shifted: bool) -> FloatArray:
     values = values - min(values[0], 0.0) if shifted else np.maximum(values, 0.0)
     upper = np.linalg.qr((vectors * np.sqrt(np.maximum(values, 0.0))).T)[1]
     return np.asarray(upper).T
-
-
-def _mean_state(core: Core) -> float:
-    """The unit of state that the dual counts in."""
-    return float(core.state[(core.state > 0) & (core.current >= 0)].mean())

@@ -78,7 +78,8 @@ class ForestSearch:
         bound.open_to = open_to.copy()
         tighten(bound, Budget(max(0.5, self.deadline - time.monotonic())), None, STEPS)
         share = sum(case.talk) * self.read[0]
-        per_load = (bound.prices.upper - bound.prices.lower) * float(case.units[0]) / data.load_unit * share
+        prices, unit = bound.prices.upper[0] - bound.prices.lower[0], float(case.units[0])  # of the only window
+        per_load = prices * unit / data.load_unit[0] * share
         leaf = {"per_move": round(bound.prices.moves * share), "prices": [round(float(x)) for x in per_load]}
         return leaf, case.most_met(leaf, limits or {}, *self.read)
 
@@ -115,6 +116,6 @@ class ForestSearch:
         free = np.flatnonzero((labels != data.current) & (open_to.sum(axis=1) > 1))
         if not free.size:
             return None
-        weight = np.array([data.weight[data.indptr[k] : data.indptr[k + 1]].sum() for k in free])
+        weight = np.array([data.weight[0, data.indptr[k] : data.indptr[k + 1]].sum() for k in free])
         k = int(free[np.argmax(weight)])
         return k, int(labels[k])

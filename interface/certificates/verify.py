@@ -550,9 +550,10 @@ class BalanceCase(PlacedCase):
 
         n times the imbalance is the sum of C[k, l] X[k, l], where C[k, l] sums load k times load l over the windows. A square -
         the rows of `factor` times each other - has a sum with X that is not negative: it may be taken off C. So may whatever else
-        is not negative, times a price: 1 - 1/n less X[i, j] + X[i, k] - X[j, k], the triangles; and what the budget leaves where
-        it is, as nodes that hold state have rows of their own at the end (anchors, all apart). Of what is left every entry
-        counts at its worst.
+        is not negative, times a price: 1 - 1/n less X[i, j] + X[i, k] - X[j, k], the triangles; the sum of b[k] b[l] X[k, l] less
+        r (n - r) / n for whole numbers b with r, the sum of them, modulo n (the n sums of b over the nodes are whole, and vary
+        least where r of them are one above the others); and what the budget leaves where it is, as nodes that hold state have
+        rows of their own at the end (anchors, all apart). Of what is left every entry counts at its worst.
         """
         n, p, unit = self.left, self.size, number(proof["unit"], "the unit of the factor")
         anchors = wholes(proof["anchors"], "anchors", None, self.nodes - 1)
@@ -569,6 +570,15 @@ class BalanceCase(PlacedCase):
             for a, b, sign in ((i, j, 1), (i, k, 1), (j, k, -1)):
                 rest[max(a, b)][min(a, b)] += sign * price * unit / 2
             bound -= price * unit * shared
+        for price, rows, counts in (listed(v, "a vector", 3) for v in listed(proof.get("vectors", []), "vectors")):
+            worth = whole(price, "a vector's price") * unit
+            counts = wholes(counts, "a vector", len(wholes(rows, "a vector's rows", None, size - 1)), None, None)
+            need(len(set(rows)) == len(rows), "a vector has one number for a row")
+            for a, k in enumerate(rows):
+                for l, y in zip(rows[: a + 1], counts):
+                    rest[max(k, l)][min(k, l)] -= worth * counts[a] * y
+            left = sum(counts) % n
+            bound += worth * left * (n - left) / n
         price, held = number(proof["price"], "price") * unit, 0
         for k, (s, q) in enumerate(zip(self.state, self.current)):
             if q in place:

@@ -250,6 +250,7 @@ def fingerprint(workload: Workload) -> str:
     parts: list[Any] = [workload.load, workload.state, workload.current, workload.capacity, workload.draining]
     if workload.traffic is not None:
         parts += [workload.traffic.indptr, workload.traffic.indices, workload.traffic.data]
+    parts += [part for t in workload.earlier_traffic for part in (t.indptr, t.indices, t.data)]
     parts += [part for part in (workload.operator, workload.home, *workload.resources.values()) if part is not None]
     for part in parts:
         array = np.ascontiguousarray(part)

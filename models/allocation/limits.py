@@ -54,6 +54,13 @@ class Limits(OverWindows):
         open_to_all[np.arange(w.key_groups), w.current] = True
         return open_to_all
 
+    @property
+    def allowed_pairs(self) -> int:
+        """How many pairs `allowed` has, without listing them."""
+        w = self.workload
+        open_to_all = w.kept | self.into_draining
+        return w.key_groups * int(open_to_all.sum()) + int((~open_to_all)[w.current].sum())
+
     @cached_property
     def cost_limit(self) -> Knapsack | None:
         """The limit of (2) on the cost of the key groups that move; None without one."""
@@ -142,7 +149,7 @@ class Limits(OverWindows):
                 f"key group {k} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}"
                 for k in np.flatnonzero(use > roomiest * (1 + SLACK))
             ]
-        if not found:
+        if not found and self.resource_capacity:  # without capacities a key group may stay
             found = [
                 f"key group {k} has no node: it may not stay where it is, nor can it move within the limits"
                 for k in np.flatnonzero(~self.open_pairs.any(axis=1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from fractions import Fraction
 
@@ -12,29 +11,7 @@ from keyshift.models.allocation.cpsat_model import AllocationCpSat
 from keyshift.models.allocation.problem import SLACK, KeyGroupAllocation
 from keyshift.models.allocation.whole_distances import WholeDistances
 from keyshift.models.stages import WholeMeasure
-
-MOST_PARTS, WEIGHT_BITS, MOST_BITS = 1000, 30, 60
-"""Weights of windows that are fractions of at most MOST_PARTS parts become whole exactly; the others are rounded down to
-2**WEIGHT_BITS parts, or fewer, so that with distances the objective stays below 2**MOST_BITS."""
-
-
-FEW_WINDOWS = 8
-"""Up to so many windows CVaR is the largest of all weighted sums that it may be: CP-SAT is slow to find its t."""
-
-
-def extreme_weights(most: list[int], one: int) -> list[list[int]]:
-    """The corners of the weights w with 0 <= w <= most that sum to one, in whole numbers: all full but one of them."""
-    found = []
-    for size in range(len(most) + 1):
-        for full in itertools.combinations(range(len(most)), size):
-            rest = one - sum(most[s] for s in full)
-            row = [share if s in full else 0 for s, share in enumerate(most)]
-            if rest == 0 or (rest > 0 and size == len(most)):
-                found.append(row)
-            elif rest > 0:
-                others = [s for s in range(len(most)) if s not in full and most[s] > rest]
-                found += [[*row[:s], rest, *row[s + 1 :]] for s in others]
-    return found
+from keyshift.models.windows_cpsat import combine
 
 
 class AllocationWindowsCpSat(AllocationCpSat):
@@ -55,7 +32,7 @@ class AllocationWindowsCpSat(AllocationCpSat):
     def __init__(self, problem: KeyGroupAllocation) -> None:
         self.planned = problem.planned
         super().__init__(problem)
-        self.whole_distance = self.combined()
+        self.whole_distance, self.factor = combine(self.model, self.planned, self.d_of, self.largest, self.d)
         self.model.minimize(self.whole_distance)
 
     def whole_distances(self) -> WholeDistances:
@@ -96,39 +73,6 @@ class AllocationWindowsCpSat(AllocationCpSat):
         for s, (it, mean) in enumerate(zip(self.by_window, self.problem.means.tolist(), strict=True)):
             most = it.units(mean + 2 * SLACK * (mean or 1.0))
             self.model.add(self.d_of[s] <= most).with_name(f"distance_floor[s{s}]")
-
-    def weights(self) -> tuple[list[int], int]:
-        """The weights of (8) in whole numbers, none above its own, and what 1 is among them."""
-        bits = max(1, min(WEIGHT_BITS, MOST_BITS - self.largest.bit_length() - self.planned.count.bit_length()))
-        most = self.planned.most.tolist()
-        simple = [Fraction(share).limit_denominator(MOST_PARTS) for share in most]
-        one = math.lcm(*(share.denominator for share in simple))
-        if one.bit_length() <= bits and all(
-            abs(float(a) - b) <= 2.0**-50 * b for a, b in zip(simple, most, strict=True)
-        ):
-            return [int(share * one) for share in simple], one
-        return [math.floor(share * 2**bits) for share in most], 2**bits
-
-    def combined(self) -> object:
-        """(8) in whole units of distance times whole units of weight."""
-        if self.planned.over == "max":
-            for s, d in enumerate(self.d_of):
-                self.model.add(d <= self.d).with_name(f"worst[s{s}]")
-            self.factor = 1
-            return self.d
-        whole, self.factor = self.weights()
-        self.cvar = self.model.new_int_var(0, self.factor * self.largest, "cvar")
-        if self.planned.over == "mean":
-            return sum(weight * d for weight, d in zip(whole, self.d_of, strict=True))
-        if self.planned.count <= FEW_WINDOWS:
-            for number, row in enumerate(extreme_weights(whole, self.factor)):
-                value = sum(weight * d for weight, d in zip(row, self.d_of, strict=True))
-                self.model.add(value <= self.cvar).with_name(f"cvar[{number}]")
-            return self.cvar
-        above = [self.model.new_int_var(0, self.largest, f"excess[s{s}]") for s in range(self.planned.count)]
-        for s, d in enumerate(self.d_of):
-            self.model.add(d <= self.d + above[s]).with_name(f"above[s{s}]")
-        return self.factor * self.d + sum(weight * excess for weight, excess in zip(whole, above, strict=True))
 
     def load_distance(self, integer_objective: float) -> float:
         return integer_objective / float(self.distances.unit * self.factor)

@@ -11,6 +11,7 @@ import pyomo.environ as pyo
 from keyshift.models.allocation.problem import KeyGroupAllocation
 from keyshift.models.allocation.pyomo_model import NEGLIGIBLE, AllocationPyomo
 from keyshift.models.doubts import HIGHS_DOUBT
+from keyshift.models.windows_pyomo import combine, start_combined
 from keyshift.models.workload import IntArray
 
 
@@ -39,29 +40,17 @@ class AllocationWindowsPyomo(AllocationPyomo):
         super().__init__(problem, negligible=negligible)
 
     def variables(self, max_distance: float | None) -> None:
-        """x as over one window; d[s], and for (8) its worst, t, or t and what d[s] is above it."""
+        """x as over one window; d[s]."""
         m, it = self.model, self.planned
         m.pairs = pyo.Set(initialize=[(k, i) for k, nodes in enumerate(self.open) for i in nodes], dimen=2)
         m.x = pyo.Var(m.pairs, domain=pyo.Binary)
-        most = it.load.sum(axis=1) / self.workload.capacity.min() + self.problem.means
-        m.d = pyo.Var(range(it.count), bounds=lambda m, s: (0, float(most[s])))
-        if it.over != "mean":
-            m.t = pyo.Var(bounds=(0, float(most.max())))
-        if it.over == "cvar":
-            m.excess = pyo.Var(range(it.count), bounds=lambda m, s: (0, float(most[s])))
+        self.most = it.load.sum(axis=1) / self.workload.capacity.min() + self.problem.means
+        m.d = pyo.Var(range(it.count), bounds=lambda m, s: (0, float(self.most[s])))
 
     def set_objective(self, objective: Any) -> None:
         """(8) Minimise the worst distance, their mean, or CVaR, with its rows."""
-        m, it, windows = self.model, self.planned, range(self.planned.count)
-        weights = it.most.tolist()
-        if it.over == "mean":
-            self.distance = pyo.quicksum(weights[s] * m.d[s] for s in windows)
-        elif it.over == "max":
-            m.worst = pyo.Constraint(windows, rule=lambda m, s: m.d[s] <= m.t)
-            self.distance = 1.0 * m.t
-        else:
-            m.above = pyo.Constraint(windows, rule=lambda m, s: m.d[s] <= m.t + m.excess[s])
-            self.distance = m.t + pyo.quicksum(weights[s] * m.excess[s] for s in windows)
+        m = self.model
+        self.distance = combine(m, self.planned, m.d, self.most)
         m.objective = pyo.Objective(expr=self.distance)
 
     def load_in(self, s: int, i: int) -> tuple[pyo.Expression, float]:
@@ -106,14 +95,9 @@ class AllocationWindowsPyomo(AllocationPyomo):
         m, distances = self.model, self.problem.distances(assignment)
         for (k, i), x in m.x.items():
             x.value = int(assignment[k] == i)
-        weights = self.planned.weights(distances)
-        level = float(distances[weights > 0].min()) if self.planned.over == "cvar" else float(distances.max())
         for s, d in enumerate(distances.tolist()):
             m.d[s].set_value(d, skip_validation=True)
-            if self.planned.over == "cvar":
-                m.excess[s].set_value(max(0.0, d - level), skip_validation=True)
-        if self.planned.over != "mean":
-            m.t.set_value(level, skip_validation=True)
+        start_combined(m, self.planned, distances)
 
     def bound(self, proven: float) -> float | None:
         """Turn a bound that HiGHS proves into one on (8): less what its tolerances amount to in the heaviest window."""

@@ -14,7 +14,8 @@ from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation.problem import CollocatedAllocation
 from keyshift.models.integers import scaled
 from keyshift.models.stages import FLOATS, WholeMeasure
-from keyshift.models.workload import IntArray
+from keyshift.models.windows_cpsat import combine
+from keyshift.models.workload import FloatArray, IntArray
 
 LOAD_BITS, SHARE_BITS = 26, 24
 """Where z weighs on loads, node loads are variables of their own: written out over x and z with coefficients near
@@ -44,7 +45,7 @@ class CollocationCpSat(AllocationCpSat):
         self.problem = problem.allocation
         self.workload = problem.workload
         self.cost, self.load_bits, self.at = problem.load_model.per_tuple, load_bits, ""
-        self.about(problem)
+        self.about(problem, problem.pairs.traffic)
         self.traffic = scaled(problem.pairs.traffic)
         self.model = cp_model.CpModel()
         self.variables()
@@ -55,12 +56,29 @@ class CollocationCpSat(AllocationCpSat):
         self.migration_limits()
         self.rows_of_windows() if problem.several else self.rows_of_loads()
         self.resource_capacities()
-        whole = sum(int(self.traffic.values[e]) * z for (e, _), z in self.z.items())
-        self.model.minimize(int(self.traffic.values.sum()) - whole)  # remote traffic: 0 is a bound from the start
+        if problem.combines:
+            self.model.minimize(self.combined())
+        else:
+            whole = sum(int(self.traffic.values[e]) * z for (e, _), z in self.z.items())
+            self.model.minimize(int(self.traffic.values.sum()) - whole)  # remote traffic: 0 is a bound from the start
 
-    def about(self, window: CollocatedAllocation) -> None:
-        """Write rows with the loads of a window."""
-        together = scaled(np.concatenate([window.remote_loads, self.cost * window.pairs.traffic]), self.load_bits)
+    def combined(self) -> object:
+        """(14) and (15) in whole numbers: in units of `in_all`, times whole weights of the windows."""
+        p, m = self.collocated, self.model
+        rows = p.pair_traffic if p.separate else np.tile(p.pair_traffic, (p.planned.count, 1))
+        self.in_all = scaled(np.concatenate([p.apart, (p.saved * rows).ravel()]))
+        apart, saved = np.split(self.in_all.values, [len(rows)])
+        largest = int(apart.max())
+        values = [m.new_int_var(0, largest, f"value[s{s}]") for s in range(len(rows))]
+        for s, (most, row) in enumerate(zip(apart.tolist(), saved.reshape(rows.shape).tolist(), strict=True)):
+            together = sum(row[e] * z for (e, _), z in self.z.items() if row[e])
+            m.add(values[s] >= most - together).with_name(f"value[s{s}]")
+        whole, self.factor = combine(m, p.planned, values, largest, m.new_int_var(0, largest, "t"))
+        return whole
+
+    def about(self, window: CollocatedAllocation, traffic: FloatArray) -> None:
+        """Write rows with the loads of a window, and its traffic of each pair."""
+        together = scaled(np.concatenate([window.remote_loads, self.cost * traffic]), self.load_bits)
         # Here loads alone: one scale serves loads and savings.
         self.load: Any
         self.load, self.saving = np.split(together.values, [self.workload.key_groups])
@@ -73,13 +91,14 @@ class CollocationCpSat(AllocationCpSat):
 
     def rows_of_windows(self) -> None:
         """(8) and (9) for each window, whose nodes have loads of their own."""
-        for s, window in enumerate(self.collocated.by_window):
+        p = self.collocated
+        for s, window in enumerate(p.by_window):
             self.at = f"s{s},"
-            self.about(window)
+            self.about(window, p.pair_traffic[s if p.separate else 0])
             self.load_variables()
             self.node_loads()
             self.rows_of_loads()
-        self.about(self.collocated)
+        self.about(p, p.pairs.traffic)
 
     def variables(self) -> None:
         """Make x for the open pairs; where z weighs on loads, the load of each node and of all."""
@@ -213,6 +232,10 @@ class CollocationCpSat(AllocationCpSat):
     def bound(self, integer_bound: float) -> float:
         """Turn a proven bound on the scaled remote traffic into a safe one on the objective."""
         p = self.collocated
+        if p.combines:
+            it = self.in_all
+            value = float(Fraction(math.ceil(integer_bound - 1e-6)) / self.factor / it.scale)
+            return max(0.0, value - it.error * (1 + len(p.pairs)) - 1e-12 * p.scale)
         remote = float(Fraction(math.ceil(integer_bound - 1e-6)) / self.traffic.scale)
         remote = max(0.0, remote - self.traffic.error * len(p.pairs))
         return float(max(0.0, p.value(p.total_traffic - remote) - 1e-12 * p.scale))

@@ -9,29 +9,17 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation.load_model import LoadModel
+from keyshift.models.collocation.pairs import Pairs
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Violation
-from keyshift.models.windows import OverWindows
-from keyshift.models.workload import FloatArray, IntArray, Workload
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """Unordered pairs of different key groups that exchange traffic: ``first < second``, tuples both ways together."""
-
-    first: IntArray
-    second: IntArray
-    traffic: FloatArray
-
-    def __len__(self) -> int:
-        return int(self.traffic.size)
+from keyshift.models.windows import Over, OverWindows
+from keyshift.models.workload import FloatArray, Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +51,19 @@ class CollocatedAllocation(OverWindows):
     D is `max_load_distance` percent of the mean. (11) is needed only where z weighs on loads: elsewhere the
     objective pushes z up by itself.
 
-    Over several windows or scenarios each has loads :math:`y_{ks}`, a mean of its own, and rows (8) and (9) of its own; the
-    traffic is the workload's in all of them, and `total` is that of the mean load.
+    Over several windows or scenarios s each has loads :math:`y_{ks}`, a mean of its own, and rows (8) and (9) of its own; and
+    traffic :math:`t_{es}` of its own, where the workload has it, with one :math:`z_{ie}` for all. With
+
+    .. math:: (14) \quad v_s = \sum_e t_{es} \bigl(1 - \sum_i z_{ie}\bigr) \;\text{ or }\; total_s
+
+    it minimises, in the terms of `keyshift.models.windows`, the mean, the worst, or the mean of the worst share 1 - level:
+
+    .. math::
+
+        (15) \quad \min \; \sum_s q_s v_s, \quad \min \; t : t \ge v_s, \quad\text{or}\quad
+                   \min \; t + \sum_s \tfrac{q_s}{1 - level} u_s : u_s \ge v_s - t, \; u_s \ge 0
+
+    The sum over the windows is k times their mean: the same assignments are best.
 
     `objective` is the remote traffic (tuples), or with ``minimise="total_load"`` the load of the whole system, unless
     `priorities` puts another measure first.
@@ -88,12 +87,18 @@ class CollocatedAllocation(OverWindows):
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "remote_traffic", "total_load", "load_distance", "migrations", "state_moved". By default `minimise` alone. Over
-        several windows there is no "load_distance".
+        several windows there is no "load_distance", and none of traffic but with the mean.
     windows : int, default 1
-        (8) and (9) hold in each of the last so many windows. (7) is about the last one.
+        (8) and (9) hold in each of the last so many windows; traffic is that of each of them. (7) is about the last one.
     scenarios : array_like, shape (k, p), optional
-        (8) and (9) hold for each of these loads instead of the workload's: samples of a forecast, say. On the shell, a file:
-        .csv, a row a scenario; .json, a list of lists; or .npy.
+        (8) and (9) hold for each of these loads instead of the workload's: samples of a forecast, say; traffic is the last
+        window's. On the shell, a file: .csv, a row a scenario; .json, a list of lists; or .npy.
+    over : {"mean", "max", "cvar"}, default "mean"
+        (15): what becomes of the windows' remote traffic, or total load.
+    level : float, default 0.9
+        Of CVaR: the share of probability that is left out.
+    probabilities : array_like, shape (k,), optional
+        Of the windows or scenarios; equal by default. Where one is 0 its window has no part in anything.
 
     Raises
     ------
@@ -127,6 +132,9 @@ class CollocatedAllocation(OverWindows):
     priorities: str | tuple[str, ...] = ()
     windows: int = 1
     scenarios: ArrayLike | None = None
+    over: Over = "mean"
+    level: float = 0.9
+    probabilities: ArrayLike | None = None
     allocation: KeyGroupAllocation = field(init=False, repr=False)
     """The same limits without collocation: what (1), (2), (6), (7) are taken from."""
 
@@ -144,7 +152,9 @@ class CollocatedAllocation(OverWindows):
                 raise InputError(f"{name} = {getattr(self, name)!r} must be {known[0]!r} or {known[1]!r}")
         self._read_priorities()
         self._read_windows()
-        self._refuse_priorities_of_one_window("load_distance")
+        self._refuse_priorities_of_one_window(
+            "load_distance", *(("remote_traffic", "total_load") if self.combines else ())
+        )
         if self.workload.traffic is None:
             raise InputError("the workload has no traffic, which collocation is about")
         if model.per_tuple > 0 and "load" in (self.resource_capacity or {}):
@@ -152,7 +162,23 @@ class CollocatedAllocation(OverWindows):
                 "resource_capacity names 'load', which with a cost of remote traffic is not a fixed number for a key group"
             )
 
+    def arguments(self) -> dict[str, Any]:
+        """Without the rule where it is the usual one: such a problem's fingerprint is what it was before there were others."""
+        given, rule = super().arguments(), {"over": "mean", "level": 0.9, "probabilities": None}
+        usual = all(given.get(name, value) is value or given.get(name, value) == value for name, value in rule.items())
+        return {name: value for name, value in given.items() if not (usual and name in rule)}
+
     # Data of the formulation ------------------------------------------------------------------------------------
+
+    @property
+    def combines(self) -> bool:
+        """Whether (15) is more than the one window of mean load and traffic."""
+        return self.several and self.over != "mean" and bool(self.planned_traffic or self.minimise == "total_load")
+
+    @property
+    def separate(self) -> bool:
+        """Whether each window's own traffic counts: elsewhere their mean says all."""
+        return bool(self.planned_traffic) and (self.combines or self.load_model.per_tuple > 0)
 
     @property
     def own_measure(self) -> str:
@@ -171,15 +197,30 @@ class CollocatedAllocation(OverWindows):
 
     @cached_property
     def remote_loads(self) -> FloatArray:
-        """Y, shape (p,); over several windows, of the mean load."""
+        """Y, shape (p,); over several windows, of the mean load and traffic."""
         return guards.frozen(self.load_model.remote_loads(self.typical()))
 
     @cached_property
     def pairs(self) -> Pairs:
         """The pairs e with their traffic, in lexicographic order."""
-        both = sp.triu(self.workload.traffic + self.workload.traffic.T, k=1).tocoo()  # type: ignore[union-attr]
-        order = np.lexsort((both.col, both.row))
-        return Pairs(both.row[order].astype(np.int64), both.col[order].astype(np.int64), both.data[order])
+        return Pairs.of(self.typical().traffic)
+
+    @cached_property
+    def pair_traffic(self) -> FloatArray:
+        """Of each pair in each window, shape (k, pairs); a single row, the mean, where they are not `separate`."""
+        return guards.frozen(self.pairs.under(self.planned_traffic if self.separate else ()))
+
+    @cached_property
+    def apart(self) -> FloatArray:
+        """(14) with all traffic remote, shape (k,)."""
+        if self.minimise == "total_load":
+            return np.array([float(window.remote_loads.sum()) for window in self.by_window])
+        return np.broadcast_to(self.pair_traffic.sum(axis=1), (self.planned.count,))
+
+    @property
+    def saved(self) -> float:
+        """By how much (14) falls for each tuple that stays on its node."""
+        return 1.0 if self.minimise == "remote_traffic" else self.load_model.per_tuple
 
     @cached_property
     def total_traffic(self) -> float:
@@ -199,7 +240,7 @@ class CollocatedAllocation(OverWindows):
         return mean - d, mean + d
 
     def value(self, collocated: Any) -> Any:
-        """The objective when so much traffic is collocated; a bound on the one becomes a bound on the other."""
+        """The objective when so much traffic is collocated, over several windows that of the mean: (15) is never below."""
         if self.minimise == "remote_traffic":
             return self.total_traffic - collocated
         return float(self.remote_loads.sum()) - self.load_model.per_tuple * collocated
@@ -238,25 +279,28 @@ class CollocatedAllocation(OverWindows):
 
     def objective(self, assignment: np.ndarray) -> float:
         first = self.stages[0]
-        if first == "remote_traffic":
-            return metrics.remote_traffic(self.workload, assignment)
-        if first == "total_load":
-            return self.load_model.total_load(self.typical(), assignment)
-        return self.measured(first, assignment)
+        return self._summed(first, assignment) if first in self.measures[:2] else self.measured(first, assignment)
+
+    def _summed(self, measure: str, assignment: np.ndarray) -> float:
+        """(14), the remote traffic or the total load, as (15) combines it."""
+        if self.several and self.over != "mean" and (self.planned_traffic or measure == "total_load"):
+            return self.planned.combined(np.array([w._summed(measure, assignment) for w in self.by_window]))
+        if measure == "remote_traffic":
+            return metrics.remote_traffic(self.typical(), assignment)
+        return self.load_model.total_load(self.typical(), assignment)
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
-        found = [(self._distance(deviation), mean) for deviation, mean in self._in_windows(assignment)]
+        found = [(w._distance(away), mean) for w in self.by_window for away, mean in [w._deviations(assignment)]]
         distance = max(away for away, _ in found)
         return {
             **metrics.summary(self.workload, assignment),
             "load_distance": distance,
             "load_distance_percent": max(0.0 if mean == 0 else 100 * away / mean for away, mean in found),
-            "total_load": self.load_model.total_load(self.typical(), assignment),
+            "remote_traffic": self._summed("remote_traffic", assignment),
+            "collocation_factor": metrics.collocation_factor(self.typical(), assignment),
+            "total_load": self._summed("total_load", assignment),
             "migration_cost": float(self.allocation.migration_cost[metrics.moved(self.workload, assignment)].sum()),
         }
-
-    def _in_windows(self, assignment: np.ndarray) -> list[tuple[FloatArray, float]]:
-        return [window._deviations(assignment) for window in self.by_window]
 
     def _deviations(self, assignment: np.ndarray) -> tuple[FloatArray, float]:
         """Load per unit of capacity less the mean, for every node, and the mean."""

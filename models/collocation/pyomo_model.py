@@ -10,6 +10,7 @@ import pyomo.environ as pyo
 
 from keyshift.models.allocation.pyomo_model import AllocationPyomo
 from keyshift.models.collocation.problem import CollocatedAllocation
+from keyshift.models.windows_pyomo import combine, start_combined
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 ROUNDING = 1e-6
@@ -39,7 +40,8 @@ class CollocationPyomo(AllocationPyomo):
     """
 
     letters: Mapping[str, str] = {
-        **AllocationPyomo.letters, "z": "en", "z_first": "en", "z_second": "en", "z_lower": "en",
+        **AllocationPyomo.letters, "z": "en", "z_first": "en", "z_second": "en", "z_lower": "en", "kept_in": "s",
+        "kept_in_sum": "s", "worst": "s", "above": "s", "excess": "s",
     }  # fmt: skip
 
     @classmethod
@@ -79,8 +81,9 @@ class CollocationPyomo(AllocationPyomo):
         self.lower_loads()
         self.resource_capacities()
 
-    def about(self, window: CollocatedAllocation) -> None:
-        """Write rows with the loads of a window; (8) and (9) are written in means."""
+    def about(self, window: CollocatedAllocation, number: int | None = None) -> None:
+        """Write rows with the loads and the traffic of a window; (8) and (9) are written in means."""
+        self.window = number
         self.remote = window.remote_loads
         self.total_remote = float(self.remote.sum())
         self.unit = self.total_remote / window.kept_capacity or 1.0
@@ -114,13 +117,34 @@ class CollocationPyomo(AllocationPyomo):
             m.z_lower = pyo.Constraint(
                 m.shared, rule=lambda m, e, i: m.z[e, i] >= m.x[first[e], i] + m.x[second[e], i] - 1
             )
-        whole: list[list[object]] = [[] for _ in range(self.workload.nodes)]
+        self.held: list[list[tuple[int, Any]]] = [[] for _ in range(self.workload.nodes)]  # the pairs that a node holds
         for e, common in both.items():
             free = first[e] if self.is_free(first[e]) else second[e]
             for i in common:
-                whole[i].append(float(self.traffic[e]) * (m.z[e, i] if (e, i) in m.z else m.x[free, i]))
-        self.whole = [pyo.quicksum(terms) for terms in whole]  # traffic of the pairs that a node holds whole
+                self.held[i].append((e, m.z[e, i] if (e, i) in m.z else m.x[free, i]))
+        self.whole = self.whole_by(self.traffic)
         self.sum_up(float(self.traffic[~explicit & (self._today(first) == self._today(second))].sum()), beyond)
+        self.in_windows()
+
+    def whole_by(self, traffic: FloatArray) -> list[Any]:
+        """Traffic of the pairs that each node holds whole."""
+        return [pyo.quicksum(float(traffic[e]) * both for e, both in held if traffic[e]) for held in self.held]
+
+    def in_windows(self) -> None:
+        """The traffic that each window has of its own: what nodes hold whole, and kept_in[s], its sum."""
+        p, m = self.collocated, self.model
+        if not p.separate:
+            return
+        own = p.pair_traffic / (p.total_traffic or 1.0)
+        self.whole_in = [self.whole_by(row) for row in own]
+        m.kept_in = pyo.Var(range(len(own)), bounds=lambda m, s: (0, float(own[s].sum())))
+        exact = p.load_model.per_tuple > 0
+
+        def summed(m: pyo.ConcreteModel, s: int) -> object:
+            right = pyo.quicksum(self.whole_in[s])
+            return m.kept_in[s] == right if exact else m.kept_in[s] <= right
+
+        m.kept_in_sum = pyo.Constraint(range(len(own)), rule=summed)
 
     def sum_up(self, today: float, beyond: FloatArray | None) -> None:
         """The share of the traffic that is collocated: z's, and today's without one with what moving may add."""
@@ -140,9 +164,14 @@ class CollocationPyomo(AllocationPyomo):
         return self.workload.current[key_groups]
 
     def set_objective(self) -> None:  # type: ignore[override]
-        """Minimise the remote traffic, or the load of the whole system."""
-        together = self.collocated.total_traffic * self.model.together
-        self.model.objective = pyo.Objective(expr=self.collocated.value(together))
+        """Minimise the remote traffic, or the load of the whole system; (14), (15) where each window has its own."""
+        p, m = self.collocated, self.model
+        value = p.value(p.total_traffic * m.together)
+        if p.combines:
+            kept = [m.kept_in[s] if p.separate else m.together for s in range(p.planned.count)]
+            apart = zip(p.apart.tolist(), kept, strict=True)
+            value = combine(m, p.planned, [most - p.saved * p.total_traffic * k for most, k in apart], p.apart)
+        m.objective = pyo.Objective(expr=value)
 
     def bound(self, proven: float) -> float:
         """Turn a bound that HiGHS proves into one on the objective: the model's is the problem's own."""
@@ -153,7 +182,7 @@ class CollocationPyomo(AllocationPyomo):
         load = pyo.quicksum(
             float(y) / self.unit * self.model.x[k, i] for k, y in enumerate(self.remote) if y > 0 and i in self.open[k]
         )
-        return load - (self.cost / self.unit * self.whole[i] if self.cost > 0 else 0.0)
+        return load - (self.cost / self.unit * self.saving[0][i] if self.cost > 0 else 0.0)
 
     @property
     def cost(self) -> float:
@@ -163,7 +192,14 @@ class CollocationPyomo(AllocationPyomo):
     @property
     def mean(self) -> pyo.Expression:
         """The mean node load, in units of the mean with all traffic remote."""
-        return (self.total_remote - self.cost * self.model.together) / (self.unit * self.collocated.kept_capacity)
+        return (self.total_remote - self.cost * self.saving[1]) / (self.unit * self.collocated.kept_capacity)
+
+    @property
+    def saving(self) -> tuple[list[Any], Any]:
+        """The traffic that each node holds whole and its sum, in the window that rows are written about."""
+        if self.window is None or not self.collocated.separate:
+            return self.whole, self.model.together
+        return self.whole_in[self.window], self.model.kept_in[self.window]
 
     def upper_loads(self) -> None:
         """(8) No node lies too far above the mean."""
@@ -176,7 +212,7 @@ class CollocationPyomo(AllocationPyomo):
     def _in_windows(self, name: str, nodes: list[int], side: int) -> None:
         """Add the rows of a side, in every window."""
         for s, window in enumerate(self.collocated.by_window):
-            self.about(window)
+            self.about(window, s)
             at = f"{name}_s{s}" if self.collocated.several else name
             self.letters = {**self.letters, at: "n"}
             setattr(self.model, at, pyo.Constraint(nodes, rule=lambda m, i: self._load_row(i, side)))
@@ -221,7 +257,13 @@ class CollocationPyomo(AllocationPyomo):
                 x.value = int(assignment[k] == i)
         for (e, i), z in m.z.items():
             z.value = int(assignment[pairs.first[e]] == i == assignment[pairs.second[e]])
-        m.together.value = min(1.0, float(self.traffic[assignment[pairs.first] == assignment[pairs.second]].sum()))
+        same = assignment[pairs.first] == assignment[pairs.second]
+        m.together.value = min(1.0, float(self.traffic[same].sum()))
+        p, kept = self.collocated, self.collocated.pair_traffic[:, same].sum(axis=1)
+        for s, row in enumerate(kept.tolist() if p.separate else ()):
+            m.kept_in[s].set_value(row / (p.total_traffic or 1.0), skip_validation=True)
+        if p.combines:
+            start_combined(m, p.planned, p.apart - p.saved * kept)
 
 
 def _free(expression: object) -> Any:

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from keyshift.models import guards
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.errors import InputError
+from keyshift.models.windows import Over
 from keyshift.models.workload import Workload
 
 BUSY = 50.0
@@ -93,3 +94,37 @@ def madsen_collocation(
     """One period of the synthetic cluster ([Madsen2016], section 5.3, Figures 10 and 11)."""
     w = next(synthetic_cluster(nodes, key_groups, operators, one_to_one, 1, seed))
     return CollocatedAllocation(w, max_migrations=max_migrations, max_load_distance=max_load_distance)
+
+
+def madsen_collocation_windows(
+    *,
+    seed: int = 0,
+    nodes: int = 20,
+    key_groups: int = 400,
+    one_to_one: float = 0.5,
+    max_migrations: int = 20,
+    max_load_distance: float = 5.0,
+    windows: int = 8,
+    over: Over = "mean",
+    fluctuation: float = 0.1,
+) -> CollocatedAllocation:
+    """As `madsen_collocation`, over windows in which every load and the traffic of every pair fluctuate anew.
+
+    Parameters
+    ----------
+    fluctuation : float, default 0.1
+        Half-width of the fluctuation, as a share of the load, and five times as much of the traffic; ours.
+    """
+    w = next(synthetic_cluster(nodes, key_groups, 2, one_to_one, 1, seed))
+    windows = guards.whole("windows", windows, least=1, optional=False) or 1
+    rng = np.random.default_rng([seed, windows])
+    loads = w.last_load * (1 + rng.uniform(-fluctuation, fluctuation, (windows, key_groups)))
+    traffic = []
+    for _ in range(windows):
+        made = sp.csr_array(w.traffic, copy=True)
+        made.data = np.rint(made.data * (1 + rng.uniform(-5 * fluctuation, 5 * fluctuation, made.nnz)))
+        traffic.append(made)
+    return CollocatedAllocation(
+        w.replace(load=loads, traffic=traffic), max_load_distance=max_load_distance, max_migrations=max_migrations,
+        windows=windows, over=over,
+    )  # fmt: skip

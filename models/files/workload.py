@@ -8,7 +8,7 @@ A directory holds
 ``key_groups.parquet``  key_group, state, current; where given: operator, home, key, resource.<name>
 ``nodes.parquet``     node, capacity, draining; where given: name
 ``load.parquet``      window, key_group, load (rows of load 0 are left out)
-``traffic.parquet``   src, dst, tuples (only where the workload has traffic)
+``traffic.parquet``   src, dst, tuples (only where the workload has traffic); window, where each has its own
 ====================  ==============================================================================
 
 A workload that replaces another writes tables of new names (``load-3fa95c20.parquet``); ``workload.json``, replaced in
@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -32,12 +32,16 @@ from keyshift.models.files.schema import (
     read_file,
 )
 from keyshift.models.files.tables import MOST_NUMBERS
-from keyshift.models.files.workload_tables import create_tables, read_tables, replace_tables, sparse
+from keyshift.models.files.workload_tables import (
+    create_tables,
+    read_tables,
+    replace_tables,
+    stamp_of,
+    traffic_columns,
+    traffic_of_columns,
+)
 from keyshift.models.files.writing import reason, write_text
 from keyshift.models.workload import Workload
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 _ONE = {"type": "array", "items": {"type": "number", "minimum": 0}}
 
@@ -51,12 +55,12 @@ class WorkloadFile(FileFormat):
     """A workload in one JSON file."""
 
     kind: ClassVar[str] = "keyshift-workload"
-    newest: ClassVar[int] = 2
+    newest: ClassVar[int] = 3
     legacy: ClassVar[str] = "keyshift_workload"
     bare: ClassVar[bool] = True
 
     format: str = "keyshift-workload"
-    version: int = 2
+    version: int = 3
     load: Annotated[
         list[list[float]],
         BeforeValidator(_rows_of),
@@ -71,7 +75,11 @@ class WorkloadFile(FileFormat):
     ]
     draining: list[bool] | None = None
     traffic: Annotated[
-        list[list[float]] | None, Field(description="[source key group, target key group, tuples] of the last window")
+        list[list[float]] | None,
+        Field(
+            description="[source key group, target key group, tuples], the same in all windows; or, from version 3 on, "
+            "[window, source key group, target key group, tuples]"
+        ),
     ] = None
     operator: Wholes | None = None
     home: Wholes | None = None
@@ -148,7 +156,7 @@ def read_workload(path: str | Path, *, max_numbers: int = MOST_NUMBERS) -> Workl
 def _content(workload: Workload) -> dict[str, Any]:
     w = workload
     content: dict[str, Any] = {
-        **WorkloadFile.stamp(),
+        **stamp_of(WorkloadFile, w),
         "load": w.load.tolist(),
         "state": w.state.tolist(),
         "current": w.current.tolist(),
@@ -157,10 +165,7 @@ def _content(workload: Workload) -> dict[str, Any]:
     if w.draining.any():
         content["draining"] = w.draining.tolist()
     if w.traffic is not None:
-        pairs = w.traffic.tocoo()
-        content["traffic"] = [
-            list(t) for t in zip(pairs.row.tolist(), pairs.col.tolist(), pairs.data.tolist(), strict=True)
-        ]
+        content["traffic"] = [list(row) for row in zip(*(c.tolist() for c in traffic_columns(w).values()), strict=True)]
     for name in ("operator", "home"):
         if (values := getattr(w, name)) is not None:
             content[name] = values.tolist()
@@ -196,7 +201,7 @@ def _read_json(source: Path) -> Workload:
         current=read.current,
         nodes=nodes,
         draining=read.draining,
-        traffic=None if read.traffic is None else _traffic_from_triples(read.traffic, len(read.state)),
+        traffic=None if read.traffic is None else _traffic_from_rows(read.traffic, len(read.state), len(read.load)),
         operator=read.operator,
         home=read.home,
         resources=read.resources,
@@ -212,14 +217,18 @@ def _even_rows(load: list[list[float]]) -> list[list[float]]:
     return load
 
 
-def _traffic_from_triples(triples: list[list[float]], key_groups: int) -> sp.csr_array:
-    for position, triple in enumerate(triples):
-        if len(triple) != 3:
-            raise InputError(f"traffic[{position}] = {triple!r:.60} must be [src, dst, tuples]")
-        for name, value in zip(("src", "dst"), triple, strict=False):
-            if not (0 <= value < key_groups and value == int(value)):
+def _traffic_from_rows(rows: list[list[float]], key_groups: int, windows: int) -> Any:
+    names = ("window", "src", "dst") if rows and len(rows[0]) == 4 else ("src", "dst")
+    for position, row in enumerate(rows):
+        if len(row) != len(names) + 1:
+            raise InputError(f"traffic[{position}] = {row!r:.60} must be [{', '.join(names)}, tuples]")
+        for name, value in zip(names, row, strict=False):
+            most = windows if name == "window" else key_groups
+            if not (0 <= value < most and float(value).is_integer()):
+                what = "window" if name == "window" else "key group"
                 raise InputError(
-                    f"traffic.{name}[{position}] = {value:g} is not a key group: they are numbered 0 to {key_groups - 1}"
+                    f"traffic.{name}[{position}] = {value:g} is not a {what}: they are numbered 0 to {most - 1}"
                 )
-    src, dst, tuples = zip(*triples, strict=True) if triples else ((), (), ())
-    return sparse(np.array(src, dtype=np.int64), np.array(dst, dtype=np.int64), np.array(tuples), key_groups)
+    numbers = np.array(rows, dtype=np.float64).reshape(-1, len(names) + 1).T
+    columns = dict(zip(names, numbers[:-1].astype(np.int64), strict=True))
+    return traffic_of_columns({**columns, "tuples": numbers[-1]}, windows, key_groups)

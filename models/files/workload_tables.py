@@ -35,7 +35,7 @@ TABLES = {
     ),
     "nodes": Columns({"node": "whole", "capacity": "number", "draining": "flag"}, {"name": "label"}),
     "load": Columns({"window": "whole", "key_group": "whole", "load": "number"}),
-    "traffic": Columns({"src": "whole", "dst": "whole", "tuples": "number"}),
+    "traffic": Columns({"src": "whole", "dst": "whole", "tuples": "number"}, {"window": "whole"}),
 }
 
 
@@ -52,7 +52,7 @@ class WorkloadManifest(FileFormat):
     """``workload.json`` of a directory of tables."""
 
     kind: ClassVar[str] = "keyshift-workload"
-    newest: ClassVar[int] = 2
+    newest: ClassVar[int] = 3
     legacy: ClassVar[str] = "keyshift_workload"
 
     format: str
@@ -80,9 +80,38 @@ def _tables_of(w: Workload) -> dict[str, dict[str, Any]]:
     if names is not None:
         tables["nodes"]["name"] = names
     if w.traffic is not None:
-        pairs = w.traffic.tocoo()
-        tables["traffic"] = {"src": pairs.row, "dst": pairs.col, "tuples": pairs.data}
+        tables["traffic"] = traffic_columns(w)
     return tables
+
+
+def stamp_of(kind: type[FileFormat], w: Workload) -> dict[str, Any]:
+    """Format and version: earlier versions of keyshift read all workloads but those with traffic for each window."""
+    return {**kind.stamp(), **({} if w.earlier_traffic else {"version": 2})}
+
+
+def traffic_columns(w: Workload) -> dict[str, np.ndarray]:
+    """The traffic as columns, with the window where each has its own."""
+    parts = [pairs.tocoo() for pairs in (w.window_traffic if w.earlier_traffic else w.window_traffic[-1:])]
+    columns = {
+        "window": np.repeat(np.arange(len(parts)), [part.nnz for part in parts]),
+        "src": np.concatenate([part.row for part in parts]),
+        "dst": np.concatenate([part.col for part in parts]),
+        "tuples": np.concatenate([part.data for part in parts]),
+    }
+    return columns if w.earlier_traffic else {name: columns[name] for name in ("src", "dst", "tuples")}
+
+
+def traffic_of_columns(columns: dict[str, np.ndarray], windows: int, key_groups: int) -> Any:
+    """What `traffic_columns` wrote: a matrix, or a list of one for each window."""
+    if "window" not in columns:
+        return sparse(columns["src"], columns["dst"], columns["tuples"], key_groups)
+    number = columns["window"]
+    wrong = (number < 0) | (number >= windows)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise InputError(f"traffic.window[{at}] = {number[at]}, expected 0 to {windows - 1}")
+    parts = ({name: values[number == s] for name, values in columns.items()} for s in range(windows))
+    return [sparse(part["src"], part["dst"], part["tuples"], key_groups) for part in parts]
 
 
 def _column(labels: tuple[str | int, ...] | None) -> list[str] | list[int] | None:
@@ -138,7 +167,7 @@ def _write_tables(workload: Workload, folder: Path, mark: str) -> set[str]:
             fill = partial(pq.write_table, pa.table(columns), write_page_checksum=True)
             write_file(folder / file, fill)
         about = {"key_groups": workload.key_groups, "nodes": workload.nodes, "windows": workload.windows}
-        manifest = {**WorkloadManifest.stamp(), **about, "tables": accounts}
+        manifest = {**stamp_of(WorkloadManifest, workload), **about, "tables": accounts}
         write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
     except BaseException:
         for account in accounts.values():
@@ -173,7 +202,7 @@ def read_tables(source: Path, most: int) -> Workload:
         current=groups["current"],
         nodes=nodes["capacity"],
         draining=nodes["draining"],
-        traffic=sparse(pairs["src"], pairs["dst"], pairs["tuples"], p) if pairs else None,
+        traffic=traffic_of_columns(pairs, m, p) if pairs else None,
         operator=groups.get("operator"),
         home=groups.get("home"),
         resources={n.removeprefix(_RESOURCE): v for n, v in groups.items() if n.startswith(_RESOURCE)},

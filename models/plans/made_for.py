@@ -165,6 +165,9 @@ def unlisted(workload: Workload) -> str:
         pairs = w.traffic.tocoo()
         for name, part in (("src", pairs.row), ("dst", pairs.col), ("tuples", pairs.data)):
             _add(digest, f"traffic.{name}", part)
+    for earlier in w.earlier_traffic:
+        for part in (earlier.indptr, earlier.indices, earlier.data):
+            _add(digest, "earlier_traffic", part)
     return digest.hexdigest()
 
 

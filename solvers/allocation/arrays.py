@@ -13,6 +13,7 @@ from keyshift.models.allocation.problem import SLACK
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 EPSILON = float(np.finfo(np.float64).eps)
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,17 @@ class Instance:
             cheapest = np.cumsum(np.sort(self.cost))
             moves = min(moves, int(np.searchsorted(cheapest * (1 - 1e-12 * self.key_groups), self.max_cost, "right")))
         return min(moves, self.key_groups)
+
+    def effort(self, share: float) -> FloatArray:
+        """What a move takes of the limits of (2), in units of which there are `max_moves`, shape (p,).
+
+        The limit on cost stands for a `share` of the units, the limit on their number for the rest.
+        """
+        if share == 0:
+            return np.ones(self.key_groups)
+        with np.errstate(over="ignore"):
+            spent = np.minimum(self.cost / max(self.max_cost, TINY), 2.0)  # whatever costs more than all cannot move
+        return 1.0 - share + share * self.max_moves * spent
 
     @cached_property
     def by_node(self) -> tuple[IntArray, IntArray]:

@@ -13,8 +13,7 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.incumbent import PROVEN, Incumbent
-from keyshift.solvers.allocation.pricing.bound import PriceBound
-from keyshift.solvers.allocation.pricing.tree import PriceTree
+from keyshift.solvers.allocation.pricing.tree import PriceTree, price_trees
 from keyshift.solvers.allocation.settings import RoundSettings
 
 
@@ -38,7 +37,7 @@ class Rounds:
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed)
         self.planner: CountPlanner | None = None
-        self.tree: PriceTree | None = None
+        self.trees: list[PriceTree] = []
         self.planned = self.asked = 0
         self.unproven = math.inf
         self.phases = {"anneal": self._anneal_next, "plan": self._plan_next}
@@ -48,7 +47,9 @@ class Rounds:
         found, scale = self.found, self.found.problem.scale
         movable = self.instance.max_moves > 0 and self.instance.nodes > 1
         done = self._anneal_next(0) if movable else 0
-        counts = CountBound(self.instance, lambda: found.budget.expired)
+        small = found.problem.allowed_pairs <= self.settings.counted_pairs
+        share = found.budget if small else found.budget.part(self.settings.counted_share)
+        counts = CountBound(self.instance, lambda: share.expired)
         low = counts.bound()
         if math.isinf(low):
             found.infeasible = "the migrations allowed are too few to bring every node within its capacity"
@@ -62,9 +63,9 @@ class Rounds:
     def _take_turns(self, counts: CountBound, done: int) -> int:
         """Turns after the first, once there are counts; how many in all."""
         self.planner = CountPlanner(self.instance, counts, self.seed)
-        if self.most is None and (prices := PriceBound(self.instance)).affordable:
-            self.tree = PriceTree(prices)
-        pairs = int(self.found.problem.allowed.sum())
+        if self.most is None:
+            self.trees = price_trees(self.instance)
+        pairs = self.found.problem.allowed_pairs
         settings = self.settings
         steps = min(settings.most_steps, max(settings.least_steps, pairs * settings.steps_for_each))
         endless = math.isfinite(self.found.budget.time_limit) and pairs > settings.endless_pairs
@@ -107,10 +108,10 @@ class Rounds:
 
     def _price_while_it_helps(self, turn: int) -> int:
         """Ask the prices while that improves a bound or the best; returns the steps of search that take as long."""
-        if self.tree is None or self.planner is None:
+        if not self.trees or self.planner is None:
             return 0
         done = self.settings.priced_steps
-        while not self.found.done and self._price(self.tree, self.planner, turn):
+        while not self.found.done and self._price(self.planner, turn):
             done += self.settings.priced_steps
         return done
 
@@ -151,13 +152,21 @@ class Rounds:
             self.found.offer(assignment, "planned")
             self._anneal(assignment, self.search.polish, stream)
 
-    def _price(self, tree: PriceTree, planner: CountPlanner, turn: int) -> bool:
+    def _choose_tariff(self, target: float) -> PriceTree:
+        """The prices that say most about a distance; only those are asked from then on."""
+        if len(self.trees) > 1:
+            for tree in self.trees:
+                tree.bound.excludes(target, lambda: self.found.budget.expired)
+            self.trees = [max(self.trees, key=lambda tree: tree.bound.value)]
+        return self.trees[0]
+
+    def _price(self, planner: CountPlanner, turn: int) -> bool:
         """Ask prices about the best distance when it is new, else one below; whether that moved a bound or the best."""
         scale = self.found.problem.scale
         low, high = self.found.bound / scale, self.found.objective / scale - 0.9 * PROVEN
         if not low < high < math.inf:
             return False
-        settings = self.settings
+        settings, tree = self.settings, self._choose_tariff(high)
         aim = settings.priced_at[self.asked % len(settings.priced_at)]
         target = high if high < self.unproven else low + (high - low) * aim
         first = settings.branch_work / tree.bound.work

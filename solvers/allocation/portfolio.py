@@ -78,7 +78,7 @@ class Portfolio(Incumbent):
         """All phases, as far as they are needed."""
         self.offer(self.problem.workload.current)
         several = self.problem.several
-        large = self.problem.allowed.sum() * self.problem.planned.count > self.settings.small
+        large = self.problem.allowed_pairs * self.problem.planned.count > self.settings.small
         if large and not self.budget.expired:
             self.search(rounds)
         limited = large and (rounds is not None or (several and self.too_large()))
@@ -92,7 +92,7 @@ class Portfolio(Incumbent):
 
     def too_large(self) -> bool:
         """Whether a statement over several windows would take longer to write down than it is worth."""
-        return bool(self.problem.allowed.sum() * self.problem.planned.count > self.settings.stated)
+        return self.problem.allowed_pairs * self.problem.planned.count > self.settings.stated
 
     def search(self, rounds: int | None) -> None:
         """Phases 1 and 2."""
@@ -132,7 +132,7 @@ class Portfolio(Incumbent):
 
     def second_stage(self) -> None:
         """Among the assignments of this load distance, one of least deviation_sum."""
-        if self.best is None or self.problem.allowed.sum() > self.settings.second_stage_pairs:
+        if self.best is None or self.problem.allowed_pairs > self.settings.second_stage_pairs:
             return
         from keyshift.models.allocation.cpsat_model import AllocationCpSat
         from keyshift.solvers import cpsat
@@ -160,7 +160,7 @@ class Portfolio(Incumbent):
 
         if self.best is None:
             return
-        other = settle(self.problem, self.best)
+        other = settle(self.problem, self.best, lambda: self.budget.expired)
         report, slack = self.problem.check(other), 1e-11 * self.problem.scale
         better = report.objective <= self.objective + slack
         if report.feasible and better and report.metrics["deviation_sum"] <= self.deviation_sum + slack:

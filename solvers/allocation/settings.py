@@ -19,6 +19,8 @@ class RoundSettings:
     few_pairs, early_effort : int, float
         With no more pairs than this many, CP-SAT gets so many deterministic seconds after the first cycle: few key groups
         with heavy tails are a matter of arithmetic, and a solver proves in a second what no search can.
+    counted_pairs, counted_share : int, float
+        With more pairs than this many, counting departures and arrivals may take this share of the time left.
     endless_pairs : int
         With more pairs than this many, rounds use up a time limit: no solver would use the time better.
     planned_at : tuple of float
@@ -46,6 +48,8 @@ class RoundSettings:
     steps_for_each: int = 15_000
     few_pairs: int = 3_000
     early_effort: float = 3.0
+    counted_pairs: int = 1_000_000
+    counted_share: float = 0.2
     endless_pairs: int = 5_000
     planned_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
     planned_steps: int = 150_000

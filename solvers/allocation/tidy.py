@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 
 ROUNDING = 1e-12
@@ -17,7 +18,7 @@ PASSES = 5
 """Over all moves, at most."""
 
 
-def settle(problem: KeyGroupAllocation, assignment: IntArray) -> IntArray:
+def settle(problem: KeyGroupAllocation, assignment: IntArray, expired: Callable[[], bool] = lambda: False) -> IntArray:
     """An assignment as good in both stages, with fewer moves on kept nodes or fewer key groups on draining ones.
 
     No deviation leaves the range between the lowest and the highest that there are. Within it a move is undone, or two
@@ -29,6 +30,8 @@ def settle(problem: KeyGroupAllocation, assignment: IntArray) -> IntArray:
     problem : KeyGroupAllocation
     assignment : ndarray, shape (p,)
         Feasible.
+    expired : callable, optional
+        Once it is true, one pass over the moves is all.
 
     Returns
     -------
@@ -36,7 +39,7 @@ def settle(problem: KeyGroupAllocation, assignment: IntArray) -> IntArray:
     """
     state = _State(Instance(problem), assignment.copy())
     for _ in range(PASSES):
-        if not (state.undo_one() or state.merge_two()):
+        if not (state.undo_one() or state.merge_two()) or expired():
             break
     state.drain()
     return state.place
@@ -66,31 +69,53 @@ class _State:
     def send(self, *steps: tuple[int, int]) -> bool:
         """Put key groups on nodes, all or none; whether every node stays in range."""
         it = self.instance
-        deviation, used = self.deviation.copy(), self.used.copy()
+        nodes = [*{int(node) for k, target in steps for node in (self.place[k], target)}]
+        before = self.deviation[nodes], self.used[:, nodes]
         for k, target in steps:
             source = self.place[k]
-            deviation[source] -= it.load[k] * it.weight[source]
-            deviation[target] += it.load[k] * it.weight[target]
-            used[:, source] -= it.use[:, k]
-            used[:, target] += it.use[:, k]
-        if (deviation > self.highest).any() or (deviation < self.lowest).any() or (used > it.room).any():
+            self.deviation[source] -= it.load[k] * it.weight[source]
+            self.deviation[target] += it.load[k] * it.weight[target]
+            self.used[:, source] -= it.use[:, k]
+            self.used[:, target] += it.use[:, k]
+        after = self.deviation[nodes]
+        too_much = (self.used[:, nodes] > it.room[:, nodes]).any()
+        if too_much or (after > self.highest).any() or (after < self.lowest[nodes]).any():
+            self.deviation[nodes], self.used[:, nodes] = before
             return False
-        self.deviation, self.used = deviation, used
         for k, target in steps:
             self.place[k] = target
         return True
 
+    def fits(self, change: FloatArray, nodes: IntArray) -> BoolArray:
+        """Which changes of load leave which nodes in range."""
+        after = self.deviation[nodes] + change * self.instance.weight[nodes]
+        return (after <= self.highest) & (after >= self.lowest[nodes])
+
     def undo_one(self) -> bool:
         """Send moved key groups back one by one; whether any went."""
-        sent = [self.send((int(k), int(self.instance.current[k]))) for k in self.moved()]
-        return any(sent)
+        it, away = self.instance, self.moved()
+        done = False
+        while away.size:  # a move that fits no more may fit again after another
+            home, load = it.current[away], it.load[away]
+            fitting = np.flatnonzero(self.fits(load, home) & self.fits(-load, self.place[away]))
+            sent = next((at for at in fitting if self.send((int(away[at]), int(home[at])))), None)
+            if sent is None:
+                break
+            done, away = True, away[sent + 1 :]
+        return done
 
     def merge_two(self) -> bool:
         """Where one key group replaced another on a node, let the one go on instead of the other; whether any did."""
-        current, done = self.instance.current, False
-        for second in self.moved():
-            arrived = np.flatnonzero((self.place == current[second]) & (current != current[second]))
-            for first in arrived if self.place[second] != current[second] else ():
+        it, moved = self.instance, self.moved()
+        current, done = it.current, False
+        for second in moved:
+            home, target = current[second], self.place[second]
+            if home == target:
+                continue
+            arrived = np.sort(moved[(self.place[moved] == home) & (current[moved] != home)])
+            more = it.load[second] - it.load[arrived]
+            fitting = self.fits(more, np.full(arrived.size, home)) & self.fits(-more, np.full(arrived.size, target))
+            for first in arrived[fitting]:
                 if self.send((int(second), int(current[second])), (int(first), int(self.place[second]))):
                     done = True
                     break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,33 +18,34 @@ UNLIMITED = 1e18
 
 @dataclass(frozen=True)
 class Arrays:
-    """Loads in units of the mean node load, traffic in units of all traffic between key groups.
+    """k windows: loads in units of each one's mean node load, traffic in units of all traffic between key groups.
 
-    (8) reads ``load[i] <= upper_share[i] * total + upper_extra[i]``, (9) the same from below; (7) stacks one row
-    for each limited resource, in units of its limit.
+    (8) reads ``load[s, i] <= upper_share[i] * total[s] + upper_extra[s, i]``, (9) the same from below; (7) stacks one row
+    for each limited resource, in units of its limit. Traffic has t rows: one for each window where that matters, else one.
     """
 
     current: IntArray  # (p,)
     allowed: BoolArray  # (p, n)
-    load: FloatArray  # y, (p,)
-    remote_load: FloatArray  # Y, (p,)
-    cost: float  # load of all traffic, were it remote
+    load: FloatArray  # y, (k, p)
+    remote_load: FloatArray  # Y, (k, p)
+    cost: FloatArray  # load of all traffic, were it remote, (k,)
     indptr: IntArray  # (p + 1,), symmetric adjacency
     neighbour: IntArray
-    weight: FloatArray  # traffic of the pair, both ways
+    weight: FloatArray  # traffic of the pair, both ways, (t, entries)
     first: IntArray  # (pairs,)
     second: IntArray
-    traffic: FloatArray
+    traffic: FloatArray  # (t, pairs)
     upper_share: FloatArray  # (n,)
-    upper_extra: FloatArray
-    lower_share: FloatArray
-    lower_extra: FloatArray
+    upper_extra: FloatArray  # (k, n)
+    lower_share: FloatArray  # (n,)
+    lower_extra: FloatArray  # (k, n)
     max_moves: int
     move_cost: FloatArray  # (p,), in units of the limit; 0 without one
     use: FloatArray  # (resources, p), in units of the node's limit where all nodes have the same
     capacity: FloatArray  # (resources, n)
     traffic_unit: float
-    load_unit: float
+    load_unit: FloatArray  # (k,)
+    lean: FloatArray  # the weight of each row of traffic in the mean, (t,)
 
     @property
     def key_groups(self) -> int:
@@ -54,54 +56,76 @@ class Arrays:
         return int(self.upper_share.size)
 
     @property
-    def total_remote(self) -> float:
-        """Load of the whole system were all traffic remote, in means."""
-        return float(self.remote_load.sum())
+    def windows(self) -> int:
+        return int(self.cost.size)
+
+    @cached_property
+    def total_remote(self) -> FloatArray:
+        """Load of the whole system were all traffic remote, in means, (k,)."""
+        return self.remote_load.sum(axis=1)
+
+    @cached_property
+    def upper(self) -> FloatArray:
+        """What (8) allows each node at the most were all traffic remote, (k, n)."""
+        return self.upper_share * self.total_remote[:, None] + self.upper_extra
+
+    @cached_property
+    def lower(self) -> FloatArray:
+        """What (9) asks of each node at the most, (k, n)."""
+        return self.lower_share * self.total_remote[:, None] + self.lower_extra
+
+    @cached_property
+    def mean_traffic(self) -> FloatArray:
+        """Of each pair over the windows, (pairs,)."""
+        return self.traffic[0] if self.lean.size == 1 else self.lean @ self.traffic
+
+    def together(self, assignment: IntArray) -> FloatArray:
+        """What stays on its node, of each row of traffic, (t,)."""
+        return np.array([row[assignment[self.first] == assignment[self.second]].sum() for row in self.traffic])
 
     def collocated(self, assignment: IntArray) -> float:
-        """Share of the traffic between key groups that stays on its node."""
-        return float(self.traffic[assignment[self.first] == assignment[self.second]].sum())
+        """Share of the traffic between key groups that stays on its node, in the mean."""
+        return float(self.lean @ self.together(assignment))
 
 
 def arrays_of(problem: CollocatedAllocation) -> Arrays:
     """The problem in arrays; every limit is as wide as the check's, rounding included."""
     w, pairs = problem.workload, problem.pairs
     traffic_unit = problem.total_traffic or 1.0
-    load_unit = float(problem.remote_loads.sum()) / problem.kept_capacity or 1.0
-    share, extra = 0.0, 0.0
+    remote = np.array([window.remote_loads for window in problem.by_window])
+    load_unit = np.array([float(row.sum()) / problem.kept_capacity or 1.0 for row in remote])
+    share, extra = 0.0, np.zeros(load_unit.size)
     if problem.max_load_distance is None:
-        extra = UNLIMITED
+        extra[:] = UNLIMITED
     elif problem.distance_unit == "percent":
         share = problem.max_load_distance / 100
     else:
         extra = problem.max_load_distance / load_unit
     share += 2 * SLACK
     per_node = w.capacity / problem.kept_capacity
-    low_extra = np.where(w.kept, -extra, -UNLIMITED) * w.capacity
-    graph = sp.csr_array(
-        (
-            np.tile(pairs.traffic / traffic_unit, 2),
-            (np.r_[pairs.first, pairs.second], np.r_[pairs.second, pairs.first]),
-        ),
-        shape=(w.key_groups, w.key_groups),
-    )
-    graph.sort_indices()
+    low_extra = np.where(w.kept, -extra[:, None], -UNLIMITED) * w.capacity
+    traffic = problem.pair_traffic / traffic_unit
+    ends = (np.r_[pairs.first, pairs.second], np.r_[pairs.second, pairs.first])
+    places = sp.csr_array((np.arange(1, 2 * len(pairs) + 1), ends), shape=(w.key_groups, w.key_groups))
+    places.sort_indices()
     limit = problem.max_migration_cost
     cost = problem.allocation.migration_cost
     move_cost = np.zeros(w.key_groups) if limit is None else cost / limit if limit > 0 else np.where(cost > 0, 2.0, 0.0)
     names = list(problem.resource_capacity or {})
     return Arrays(
-        current=w.current, allowed=problem.allocation.open_pairs, load=w.last_load / load_unit,
-        remote_load=problem.remote_loads / load_unit,
+        current=w.current, allowed=problem.allocation.open_pairs,
+        load=np.array([window.workload.last_load for window in problem.by_window]) / load_unit[:, None],
+        remote_load=remote / load_unit[:, None],
         cost=problem.load_model.per_tuple * traffic_unit / load_unit,
-        indptr=graph.indptr.astype(np.int64), neighbour=graph.indices.astype(np.int64), weight=graph.data,
-        first=pairs.first, second=pairs.second, traffic=pairs.traffic / traffic_unit,
-        upper_share=per_node * (1 + share), upper_extra=np.full(w.nodes, extra) * w.capacity,
+        indptr=places.indptr.astype(np.int64), neighbour=places.indices.astype(np.int64),
+        weight=np.ascontiguousarray(np.tile(traffic, 2)[:, places.data - 1]),
+        first=pairs.first, second=pairs.second, traffic=traffic,
+        upper_share=per_node * (1 + share), upper_extra=extra[:, None] * w.capacity,
         lower_share=per_node * (1 - share), lower_extra=low_extra,
         max_moves=_most_moves(problem), move_cost=move_cost,
         use=np.array([problem.allocation.usage(name) for name in names]).reshape(len(names), w.key_groups),
         capacity=np.array([(problem.resource_capacity or {})[name] for name in names]).reshape(len(names), w.nodes),
-        traffic_unit=traffic_unit, load_unit=load_unit,
+        traffic_unit=traffic_unit, load_unit=load_unit, lean=problem.planned.share if problem.separate else np.ones(1),
     )  # fmt: skip
 
 

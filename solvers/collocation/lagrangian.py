@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,18 +32,19 @@ class Forest:
     order: IntArray
     parent: IntArray
     weight: FloatArray
-    weak: sp.csr_array
-    """The pairs outside the forest, symmetric."""
+    """Of the edge to the parent, by each row of traffic, shape (p, t)."""
+    weak: tuple[sp.csr_array, ...]
+    """The pairs outside the forest, symmetric, by each row of traffic."""
 
 
 def forest_of(data: Arrays) -> Forest:
-    """The heaviest spanning forest, by SciPy."""
+    """The heaviest spanning forest of the mean traffic, by SciPy."""
     p = data.key_groups
     shape = (p, p)
-    one_way = sp.csr_array((data.traffic, (data.first, data.second)), shape=shape)
+    one_way = sp.csr_array((data.mean_traffic, (data.first, data.second)), shape=shape)
     tree = sp.csr_array(-minimum_spanning_tree(-one_way))
     both = sp.csr_array(tree + tree.T)
-    parent, weight, order = np.full(p, -1), np.zeros(p), []
+    parent, weight, order = np.full(p, -1), np.zeros((p, len(data.traffic))), []
     seen = np.zeros(p, dtype=bool)
     for root in range(p):
         if seen[root]:
@@ -52,13 +54,15 @@ def forest_of(data: Arrays) -> Forest:
         order.extend(visited.tolist())
         inner = visited[1:]
         parent[inner] = predecessor[inner]
-    inner = np.flatnonzero(parent >= 0)
-    weight[inner] = both.toarray()[inner, parent[inner]] if p <= 3000 else [both[k, parent[k]] for k in inner]
-    all_pairs = sp.csr_array((data.weight, data.neighbour, data.indptr), shape=shape)
-    weak = sp.csr_array(all_pairs - both)
-    weak.data[np.abs(weak.data) < 1e-15] = 0.0
-    weak.eliminate_zeros()
-    return Forest(np.array(order[::-1], dtype=np.int64), parent.astype(np.int64), weight, weak)
+    row = np.repeat(np.arange(p), np.diff(data.indptr))
+    up = parent[row] == data.neighbour
+    weight[row[up]] = data.weight[:, up].T
+    inside, weak = up | (parent[data.neighbour] == row), []
+    for traffic in data.weight:
+        rest = sp.csr_array((np.where(inside, 0.0, traffic), data.neighbour.copy(), data.indptr.copy()), shape=shape)
+        rest.eliminate_zeros()
+        weak.append(rest)
+    return Forest(np.array(order[::-1], dtype=np.int64), parent.astype(np.int64), weight, tuple(weak))
 
 
 @dataclass
@@ -80,6 +84,14 @@ class Multipliers:
             np.maximum(0.0, self.lower - step * slack.lower),
             np.maximum(0.0, self.use - step * slack.use),
         )
+
+    def pushing(self, prices: Multipliers) -> Multipliers:
+        """The slack without that of loads which cost nothing and are kept: over many windows it would drown the rest."""
+        upper, lower = (
+            np.where((price <= 0) & (slack > 0), 0.0, slack)
+            for price, slack in ((prices.upper, self.upper), (prices.lower, self.lower))
+        )
+        return replace(self, upper=upper, lower=lower)
 
     def mixed(self, other: Multipliers, share: float) -> Multipliers:
         """``share * self + (1 - share) * other``, row by row."""
@@ -114,6 +126,8 @@ class LagrangianBound:
     O(p n); pairs outside the heaviest spanning forest are bounded by key group: at most m key groups move, so a mover
     can meet at most m - 1 others on the move, each shared half and half between the two.
 
+    Over several windows (8) and (9) have prices for each, and a pair's traffic is weighed by `lean` where it differs.
+
     Min-marginals of the same dynamic program bound every assignment that puts k on i: a (k, i) whose bound does not
     exceed an incumbent is closed for good. `open_to` keeps what is left.
 
@@ -130,7 +144,7 @@ class LagrangianBound:
         self.forest = forest_of(data)
         self.open_to = data.allowed.copy()
         p, n = data.key_groups, data.nodes
-        self.weak = WeakPairs(*self._weak(self.forest.weak))
+        self.weak, self.lean = self._weak(self.forest.weak), data.lean
         self.up, self.theta, self.marginal = np.empty((p, n)), np.empty((p, n)), np.empty((p, n))
         self.labels = np.zeros(p, dtype=np.int64)
         self.prices = self.first_prices()  # the best so far: where the next `tighten` begins
@@ -154,45 +168,48 @@ class LagrangianBound:
         """Share of traffic by which moving k to i may raise what the pairs not `explicit` collocate, shape (p, n)."""
         data = self.data
         p, out = data.key_groups, ~explicit
-        one_way = sp.csr_array((data.traffic[out], (data.first[out], data.second[out])), shape=(p, p))
-        weak = sp.csr_array(one_way + one_way.T)
-        on, here, slack = self._weak(weak)
-        gain = on - here[:, None] + slack[:, None]
+        one_way = sp.csr_array((data.mean_traffic[out], (data.first[out], data.second[out])), shape=(p, p))
+        weak = self._weak((sp.csr_array(one_way + one_way.T),))
+        gain = weak.on[0] - weak.here[0][:, None] + weak.slack[0][:, None]
         gain[np.arange(p), data.current] = 0.0
         return np.where(gain != 0, gain * (1 + 1e-9 * np.sign(gain)) + 1e-15, 0.0)
 
-    def _weak(self, weak: sp.csr_array) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Traffic of weak pairs with each node today (p, n), with the own node (p,), and the slack of a mover (p,)."""
+    def _weak(self, weak: Sequence[sp.csr_array]) -> WeakPairs:
+        """What rows of traffic make of weak pairs."""
         p, n = self.data.key_groups, self.data.nodes
         place = sp.csr_array((np.ones(p), (np.arange(p), self.data.current)), shape=(p, n))
-        on = np.asarray((weak @ place).todense())
-        return on, on[np.arange(p), self.data.current].copy(), self._slack(weak)
+        on = np.array([(row @ place).toarray() for row in weak])
+        return WeakPairs(on, on[:, np.arange(p), self.data.current], np.array([self._slack(row) for row in weak]))
 
     def first_prices(self) -> Multipliers:
         """Prices at which only a move costs anything."""
         data = self.data
-        move = float(np.median(data.traffic)) if data.traffic.size and data.max_moves < data.key_groups else 0.0
-        return Multipliers(move, 0.0, np.zeros(data.nodes), np.zeros(data.nodes), np.zeros_like(data.capacity))
+        move = float(np.median(data.mean_traffic)) if data.traffic.size and data.max_moves < data.key_groups else 0.0
+        rows = (data.windows, data.nodes)
+        return Multipliers(move, 0.0, np.zeros(rows), np.zeros(rows), np.zeros_like(data.capacity))
 
     def evaluate(self, prices: Multipliers) -> tuple[float, Multipliers]:
         """The bound at some prices, and the slack of every row at the assignment that attains it."""
         data, forest = self.data, self.forest
-        kappa = float(prices.upper @ data.upper_share - prices.lower @ data.lower_share)
+        kappa = prices.upper @ data.upper_share - prices.lower @ data.lower_share
         price = prices.upper - prices.lower
-        omega = 1.0 + data.cost * (price - kappa)
-        factor = float(np.abs(omega).max()) * (1.0 if omega.min() >= 0 else 2.0)
+        saved = data.cost[:, None] * (price - kappa[:, None])  # what a unit of collocated traffic saves of the rows
+        omega = self.lean[:, None] + (saved if self.lean.size > 1 else saved.sum(axis=0))
+        factor = np.abs(omega).max(axis=1) * np.where(omega.min(axis=1) >= 0, 1.0, 2.0)
         move_price = prices.moves + prices.cost * data.move_cost
-        terms = LoadTerms(data.remote_load, data.use, data.current, self.open_to)
-        potentials(terms, RowPrices(move_price, price, prices.use, omega, factor), self.weak, self.theta)
-        self.omega = omega
-        self.tree_value = best_labels(
-            forest.order, forest.parent, forest.weight, self.theta, omega, self.up, self.labels
+        weak = self.weak
+        left = (omega[:, data.current] * weak.here - factor[:, None] * weak.slack).sum(axis=0)
+        priced = RowPrices(
+            move_price, data.remote_load.T @ price, prices.use, np.einsum("tn,tpn->pn", omega, weak.on), left
         )
+        potentials(LoadTerms(data.use, data.current, self.open_to), priced, self.theta)
+        self.worth = forest.weight @ omega
+        self.tree_value = best_labels(forest.order, forest.parent, self.worth, self.theta, self.up, self.labels)
         constant = self._constant(prices, omega)
         self.constant = constant
         magnitude = (
-            abs(constant) + 1.0 + float((np.abs(price).max() + np.abs(prices.use).sum()) * data.total_remote)
-            + float(move_price.sum()) + float(np.abs(omega).max())
+            abs(constant) + 1.0 + float(np.abs(price).max(axis=1) @ data.total_remote)
+            + float(np.abs(prices.use).sum() * data.total_remote.max() + move_price.sum() + np.abs(omega).max(axis=1).sum())
         )  # fmt: skip
         self.doubt = DOUBT * magnitude
         return self.tree_value + constant + self.doubt, self._row_slack()
@@ -200,14 +217,12 @@ class LagrangianBound:
     def _constant(self, prices: Multipliers, omega: FloatArray) -> float:
         """What the prices pay for the rows' right-hand sides, and the weak pairs that are together today."""
         data = self.data
-        upper = data.upper_share * data.total_remote + data.upper_extra
-        lower = data.lower_share * data.total_remote + data.lower_extra
         rows = (
-            prices.moves * data.max_moves + prices.cost * (1 + 1e-8) + float(prices.upper @ upper)
-            - float(prices.lower @ lower)
+            prices.moves * data.max_moves + prices.cost * (1 + 1e-8) + float((prices.upper * data.upper).sum())
+            - float((prices.lower * data.lower).sum())
             + float((prices.use * data.capacity * (1 + 1e-8)).sum())
         )  # fmt: skip
-        return rows + float((omega[data.current] * self.weak.here).sum()) / 2
+        return rows + float((omega[:, data.current] * self.weak.here).sum()) / 2
 
     def _row_slack(self) -> Multipliers:
         """Right-hand side less left-hand side of every relaxed row at the maximiser (weak pairs as they are today)."""
@@ -215,13 +230,15 @@ class LagrangianBound:
         moved = a != data.current
         linked = forest.parent >= 0
         whole = linked & (a == a[np.where(linked, forest.parent, 0)])
-        saved = np.bincount(a[whole], forest.weight[whole], data.nodes) + np.bincount(
-            data.current, self.weak.here / 2, data.nodes
-        )
-        load = np.bincount(a, data.remote_load, data.nodes) - data.cost * saved
-        total = data.total_remote - data.cost * saved.sum()
-        upper = np.minimum(data.upper_share * total + data.upper_extra - load, 1e3)
-        lower = np.minimum(load - data.lower_share * total - data.lower_extra, 1e3)
+        kept = [
+            np.bincount(a[whole], weight[whole], data.nodes) + np.bincount(data.current, here / 2, data.nodes)
+            for weight, here in zip(forest.weight.T, self.weak.here, strict=True)
+        ]
+        saved = data.cost[:, None] * np.array(kept)
+        load = np.array([np.bincount(a, row, data.nodes) for row in data.remote_load]) - saved
+        total = data.total_remote - saved.sum(axis=1)
+        upper = np.minimum(data.upper_share * total[:, None] + data.upper_extra - load, 1e3)
+        lower = np.minimum(load - data.lower_share * total[:, None] - data.lower_extra, 1e3)
         used = np.array([np.bincount(a, use, data.nodes) for use in data.use]).reshape(data.capacity.shape)
         cost = 1.0 - float(data.move_cost[moved].sum())
         return Multipliers(float(data.max_moves - moved.sum()), cost, upper, lower, data.capacity - used)
@@ -232,7 +249,7 @@ class LagrangianBound:
         Call right after `evaluate`. Whatever is closed then collocates no more than ``incumbent``.
         """
         forest = self.forest
-        by_label(forest.order, forest.parent, forest.weight, self.omega, self.up, self.tree_value, self.marginal)
+        by_label(forest.order, forest.parent, self.worth, self.up, self.tree_value, self.marginal)
         worse = self.open_to & (self.marginal + self.constant + self.doubt <= incumbent)
         self.open_to &= ~worse
         return int(worse.sum())
@@ -266,6 +283,8 @@ def tighten(
         if budget.expired:
             break
         value, slack = bound.evaluate(prices)
+        if bound.data.windows > 1:
+            slack = slack.pushing(prices)
         if value < best - 1e-9:
             since = 0
         else:
@@ -307,16 +326,19 @@ def most_arrivals(data: Arrays) -> int:
     With j arrivals, at most m - j key groups leave: the j lightest from elsewhere must fit beside what is left when
     the heaviest leave. Where collocation changes loads, only the number counts.
     """
-    most = data.max_moves
-    if data.cost > 0:
-        return most
-    load = np.bincount(data.current, data.remote_load, data.nodes)
-    limit = data.upper_share * data.total_remote + data.upper_extra
-    arrivals = 0
+    if data.cost.max() > 0:
+        return data.max_moves
+    return min(_most_arrivals_in(s, data) for s in range(data.windows))
+
+
+def _most_arrivals_in(window: int, data: Arrays) -> int:
+    """`most_arrivals` by the loads of one window."""
+    most, arrivals, loads, limit = data.max_moves, 0, data.remote_load[window], data.upper[window]
+    load = np.bincount(data.current, loads, data.nodes)
     for i in range(data.nodes):
         here = data.current == i
-        lightest = np.r_[0.0, np.cumsum(np.sort(data.remote_load[~here]))]
-        heaviest = np.r_[0.0, np.cumsum(-np.sort(-data.remote_load[here]))]
+        lightest = np.r_[0.0, np.cumsum(np.sort(loads[~here]))]
+        heaviest = np.r_[0.0, np.cumsum(-np.sort(-loads[here]))]
         j = np.arange(min(most, lightest.size - 1) + 1)
         left = heaviest[np.minimum(most - j, heaviest.size - 1)]
         arrivals = max(arrivals, int(j[load[i] - left + lightest[j] <= limit[i] + 1e-9].max(initial=0)))

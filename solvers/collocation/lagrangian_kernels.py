@@ -11,13 +11,13 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 
 class WeakPairs(NamedTuple):
-    """What a key group has to do with others outside the forest."""
+    """What a key group has to do with others outside the forest, for each of t rows of traffic."""
 
     on: FloatArray
-    """Traffic with each node today, shape (p, n), and with the own one."""
+    """Traffic with each node today, shape (t, p, n), and with the own one, (t, p)."""
     here: FloatArray
     slack: FloatArray
-    """What others that move may add to a mover."""
+    """What others that move may add to a mover, (t, p)."""
 
 
 class RowPrices(NamedTuple):
@@ -26,34 +26,33 @@ class RowPrices(NamedTuple):
     move: FloatArray
     """For moving each key group."""
     load: FloatArray
-    """For a unit of load on each node."""
+    """For the load of each key group on each node, in all windows together, shape (p, n)."""
     use: FloatArray
     """For a unit of each resource on each node, shape (r, n)."""
-    omega: FloatArray
-    """What a unit of collocated traffic is worth on each node."""
-    factor: float
-    """The most that a unit of the weak pairs' slack can be worth."""
+    weak: FloatArray
+    """What the weak pairs of each key group with each node are worth, shape (p, n)."""
+    left: FloatArray
+    """What its weak pairs with its current node are, less the most that others which move may make up for, shape (p,)."""
 
 
 class LoadTerms(NamedTuple):
     """What each key group brings along, and where it is."""
 
-    load: FloatArray
     use: FloatArray
     current: IntArray
     open_to: BoolArray
 
 
 @njit(cache=True)
-def best_labels(order, parent, weight, theta, omega, up, labels):
-    """Nodes that maximise ``sum theta[k, a[k]] + sum over forest edges weight * omega[i] where both ends are on i``.
+def best_labels(order, parent, worth, theta, up, labels):
+    """Nodes that maximise ``sum theta[k, a[k]] + sum over forest edges worth[k, i] where both ends are on i``.
 
     Parameters
     ----------
     order : children before parents
-    parent, weight : each key group's parent (-1 for roots) and the traffic of the edge to it
+    parent : each key group's parent (-1 for roots)
+    worth : (p, n), what the edge to the parent is worth on each node
     theta : (p, n)
-    omega : (n,), what a unit of collocated traffic is worth on each node
     up : (p, n), out: the best of each subtree by the label of its root
     labels : (p,), out
 
@@ -69,7 +68,7 @@ def best_labels(order, parent, weight, theta, omega, up, labels):
             first, second, where = top_two(up[k])
             for i in range(n):
                 other = second if i == where else first
-                up[j, i] += max(other, up[k, i] + weight[k] * omega[i])
+                up[j, i] += max(other, up[k, i] + worth[k, i])
     total = 0.0
     for s in range(p - 1, -1, -1):
         k = order[s]
@@ -80,7 +79,7 @@ def best_labels(order, parent, weight, theta, omega, up, labels):
             labels[k] = where
         else:
             i = labels[j]
-            together = up[k, i] + weight[k] * omega[i]
+            together = up[k, i] + worth[k, i]
             if i == where:
                 labels[k] = i if together >= second else second_label(up[k], where)
             else:
@@ -111,7 +110,7 @@ def second_label(values, where):
 
 
 @njit(cache=True)
-def by_label(order, parent, weight, omega, up, total, out):
+def by_label(order, parent, worth, up, total, out):
     """For every key group and node, the maximum given that the one is on the other, (p, n) in `out`.
 
     `up` and `total` are what `best_labels` left.
@@ -129,36 +128,32 @@ def by_label(order, parent, weight, omega, up, total, out):
             continue
         first, second, where = top_two(up[k])
         for i in range(n):
-            message[i] = max(second if i == where else first, up[k, i] + weight[k] * omega[i])
+            message[i] = max(second if i == where else first, up[k, i] + worth[k, i])
             rest[i] = out[j, i] - message[i]
         first, second, where = top_two(rest)
         for i in range(n):
             other = second if i == where else first
-            out[k, i] = up[k, i] + max(other, rest[i] + weight[k] * omega[i])
+            out[k, i] = up[k, i] + max(other, rest[i] + worth[k, i])
 
 
 @njit(cache=True)
-def potentials(terms, prices, weak, theta):
+def potentials(terms, prices, theta):
     """theta[k, i]: what key group k on node i earns, without its forest edges.
 
-    A mover pays for the move; its weak pairs earn ``omega[i] * on[k, i]``, lose ``omega[current] * here[k]`` and may
-    earn ``factor * slack[k]`` more with others that move.
+    A mover pays for the move; its weak pairs earn what they are worth on the new node and lose what they are on the current
+    one, less what they may earn with others that move.
     """
     p, n = theta.shape
-    load, use, current, open_to = terms
-    omega = prices.omega
+    use, current, open_to = terms
     for k in range(p):
         here = current[k]
         for i in range(n):
             if not open_to[k, i]:
                 theta[k, i] = -1e9
                 continue
-            value = -prices.load[i] * load[k]
+            value = -prices.load[k, i]
             for r in range(use.shape[0]):
                 value -= prices.use[r, i] * use[r, k]
             if i != here:
-                value += (
-                    omega[i] * weak.on[k, i] - omega[here] * weak.here[k]
-                    + prices.factor * weak.slack[k] - prices.move[k]
-                )  # fmt: skip
+                value += prices.weak[k, i] - prices.left[k] - prices.move[k]
             theta[k, i] = value

@@ -11,7 +11,8 @@ from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.ranges import Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
-from keyshift.solvers.collocation.local_search_kernels import Proposal, ShiftData, ShiftState, anneal, refresh
+from keyshift.solvers.collocation.local_search_kernels import anneal, refresh
+from keyshift.solvers.collocation.move_kernels import Before, Goal, Proposal, ShiftData, ShiftState
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class LocalSearchSettings:
         The factor by which the temperature falls in a round.
     from_best : int
         Every so many rounds the search goes on from the best assignment.
+    blend : float
+        Where the worst windows count, the share of the mean in what the search looks at.
     """
 
     chunk: int = 50_000
@@ -42,6 +45,7 @@ class LocalSearchSettings:
     cool: float = 0.25
     fall: float = 100.0
     from_best: int = 4
+    blend: float = 0.2
 
     @property
     def shares(self) -> FloatArray:
@@ -59,7 +63,7 @@ def local_search(
 ) -> Answer:
     """ALBIC's answer, or where everything runs now, improved by annealing: `improve`. No guarantee.
 
-    Over several windows it anneals under the limits of their mean load; what it keeps has passed the check of every window.
+    Over several windows it anneals under the limits of each of them.
 
     Parameters
     ----------
@@ -99,24 +103,24 @@ def improve(
             else problem.workload.current.copy()
         )
     chosen = settings or LocalSearchSettings()
-    penalty = (
-        4 * (float(data.traffic.max()) if data.traffic.size else 1.0) / max(float(np.median(data.remote_load)), 1e-9)
-    )
+    typical = max(float(np.median(data.remote_load)), 1e-9)
+    penalty = 4 * (float(data.traffic.max()) if data.traffic.size else 1.0) / typical / data.windows
     rng = np.array([np.random.SeedSequence([seed, 71]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
     base = data.current if best is None else best
-    read, state, record = _data_of(data, chosen), _state_of(data, base), base.copy()
-    wanted = Proposal(*np.empty((2, 3), np.int64), *np.empty((2, 3)))
+    read, state, record = _data_of(data, goal_of(problem, data, chosen), chosen), _state_of(data, base), base.copy()
+    wanted = Proposal(*np.empty((2, 3), np.int64), *np.empty((2, len(data.traffic), 3)))
+    before = Before(np.empty(len(data.traffic)), np.empty(data.nodes))
     refresh(read, state)
     heats = _heats(data, state, chosen)
     for round_ in range(max(1, steps // chosen.chunk)):
         if budget.expired:
             break
         hot = heats[round_ % len(heats)]
-        found, infeasible = anneal(
-            rng, min(steps, chosen.chunk), hot, hot / chosen.fall, penalty, record, wanted, read, state
-        )
-        penalty *= 2.0 if found < 0 or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
-        feasible = found >= 0 and not problem.violations(record)
+        level = _level(problem, data, read.goal, data.current if best is None else best)
+        schedule = np.array([min(steps, chosen.chunk), hot, hot / chosen.fall, penalty, level])
+        found, infeasible = anneal(rng, schedule, record, wanted, before, read, state)
+        penalty *= 2.0 if found == -np.inf or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
+        feasible = found > -np.inf and not problem.violations(record)
         if feasible and (best is None or problem.objective(record) < problem.objective(best)):
             best = record.copy()
             budget.report(objective=problem.objective(best), note="local search")
@@ -127,21 +131,42 @@ def improve(
 
 def _heats(data: Arrays, state: ShiftState, settings: LocalSearchSettings) -> tuple[float, ...]:
     """The temperatures that rounds begin at, in turns: what a pair matters, or a key group's best node, and less."""
-    pair = float(np.median(data.traffic)) if data.traffic.size else 1.0
-    node = float(np.median(state.on_node.max(axis=1) - state.on_node.mean(axis=1)))
+    pair = float(np.median(data.mean_traffic)) if data.traffic.size else 1.0
+    on_node = np.einsum("t,tpn->pn", data.lean, state.on_node)
+    node = float(np.median(on_node.max(axis=1) - on_node.mean(axis=1)))
     return pair, settings.cool * pair, max(pair, node), settings.cool * max(pair, node)
 
 
-def _data_of(data: Arrays, settings: LocalSearchSettings) -> ShiftData:
+def goal_of(problem: CollocatedAllocation, data: Arrays, settings: LocalSearchSettings) -> Goal:
+    """What the search maximises."""
+    over, planned = problem.over if problem.combines else "mean", problem.planned
+    apart = problem.apart / (problem.saved * data.traffic_unit or 1.0) if problem.combines else data.traffic.sum(axis=1)
+    most = planned.most if over == "cvar" else planned.share
+    return Goal(np.array(apart), np.array(most), over == "max", 0.0 if over == "mean" else settings.blend)
+
+
+def _level(problem: CollocatedAllocation, data: Arrays, goal: Goal, assignment: IntArray) -> float:
+    """The t of (15) at an assignment: 0 unless it is CVaR."""
+    if problem.over != "cvar" or len(data.traffic) == 1 or not problem.combines:
+        return 0.0
+    remote = goal.apart - data.together(assignment)
+    return float(remote[problem.planned.weights(remote) > 0].min())
+
+
+def _data_of(data: Arrays, goal: Goal, settings: LocalSearchSettings) -> ShiftData:
     """The instance as the kernels take it."""
+    d = data
     return ShiftData(
-        data.current, data.allowed, data.remote_load, data.total_remote, data.cost, data.indptr, data.neighbour,
-        data.weight, data.first, data.second, data.upper_share, data.upper_extra, data.lower_share, data.lower_extra,
-        data.max_moves, data.move_cost, data.use, data.capacity, settings.shares,
+        d.current, d.allowed, d.remote_load, d.total_remote, d.cost, bool(d.cost.max() == 0), goal, d.indptr, d.neighbour,
+        d.weight, d.first, d.second, d.upper_share, d.upper_extra, d.lower_share, d.lower_extra, d.max_moves, d.move_cost,
+        d.use, d.capacity, settings.shares,
     )  # fmt: skip
 
 
 def _state_of(data: Arrays, base: IntArray) -> ShiftState:
     """Room for a search that begins at an assignment."""
-    p, n = data.key_groups, data.nodes
-    return ShiftState(base.copy(), np.zeros(n), np.zeros((data.use.shape[0], n)), np.zeros((p, n)), np.zeros(3))
+    p, n, t = data.key_groups, data.nodes, len(data.traffic)
+    return ShiftState(
+        base.copy(), np.zeros((data.windows, n)), np.zeros((data.use.shape[0], n)), np.zeros((t, p, n)), np.zeros(t),
+        np.zeros(2), np.zeros(n),
+    )  # fmt: skip

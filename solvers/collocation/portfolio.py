@@ -16,7 +16,8 @@ from keyshift.solvers.checked import better_of
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.local_search import improve
-from keyshift.solvers.collocation.statement import run_highs, second_opinion, solve_cpsat, solve_plain_milp
+from keyshift.solvers.collocation.over_windows import lean_on, mean_bound, objective_bound, share_of
+from keyshift.solvers.collocation.statement import run_highs, second_opinion
 from keyshift.solvers.collocation.structural_bounds import most_by_structure
 
 
@@ -33,6 +34,8 @@ class CollocationSettings:
     most_columns, columns_per_second : int
         HiGHS gets no more variables than these, in all and for each second that is left: neither writing a model down
         nor solving its first relaxation can be cut short. Pairs beyond are bounded instead, the least talkative first.
+    free_windows : int
+        Over more windows than these HiGHS gets the fewer variables: its rows are many.
     confirmed : int
         Up to this many (pair, node), what HiGHS leaves open, or says of what is left, is checked in whole numbers.
     """
@@ -41,6 +44,7 @@ class CollocationSettings:
     late_steps: int = 5_000_000
     most_columns: int = 60_000
     columns_per_second: int = 1_000
+    free_windows: int = 4
     confirmed: int = 3_000
 
 
@@ -98,38 +102,15 @@ def solve_milp(
 
     Notes
     -----
-    Over several windows the stages are about their mean load, for half of the time: its limits are the means of theirs, so
-    the bound holds. Then CP-SAT and HiGHS have the rows of every window.
+    Over several windows all stages have the limits of each of them. Where (15) is not the mean, the bound is that of a
+    weighted mean of the windows' traffic, with weights that each turn leans to those that were worst in it.
     """
     asked = _Asked(seed, start, threads, search_steps, bound_steps, finish)
-    if problem.several:
-        return _over_windows(problem, budget, asked)
     data = arrays_of(problem)
     answer = _staged(problem, data, budget, asked)
     searchable = data.max_moves > 0 and data.nodes > 1 and data.key_groups > 1
     if answer.termination == "gap" and finish and searchable and np.isfinite(budget.remaining):
         return _searched_on(problem, data, answer, budget, seed)
-    return answer
-
-
-def _over_windows(problem: CollocatedAllocation, budget: Budget, asked: _Asked) -> Answer:
-    """The mean load first, a relaxation; then the statements with every window."""
-    relaxed = solve_milp(problem.averaged(), budget=budget.part(0.5), **vars(asked))
-    if relaxed.termination == "infeasible":
-        return relaxed
-    found = relaxed.assignment
-    best = better_of(problem, Answer(None if found is None or problem.violations(found) else found), asked.start)
-    answer = _answer(problem, best.assignment, relaxed.bound or 0.0, budget.ended("gap"))
-    for solver, share in ((solve_cpsat, 0.5), (solve_plain_milp, 1.0)) if asked.finish else ():
-        if answer.termination == "optimal" or budget.expired:
-            break
-        said = solver(
-            problem, budget=budget.part(share), seed=asked.seed, start=answer.assignment, threads=asked.threads
-        )
-        if said.termination == "infeasible":
-            return said
-        best = better_of(problem, said, answer.assignment)
-        answer = _answer(problem, best.assignment, max(answer.bound or 0.0, said.bound or 0.0), budget.ended("gap"))
     return answer
 
 
@@ -148,14 +129,15 @@ def _staged(problem: CollocatedAllocation, data: Arrays, budget: Budget, asked: 
     seed, threads, finish, size = asked.seed, asked.threads, asked.finish, data.key_groups * data.nodes
     search_steps = min(1_500_000, 1_000 * size) if asked.search_steps is None else asked.search_steps
     bound_steps = min(1500, 50 + 5 * data.key_groups) if asked.bound_steps is None else asked.bound_steps
-    lagrangian = LagrangianBound(data)
-    best, bound = asked.start, _objective_bound(problem, most_by_structure(data, budget))
+    lagrangian, mean = LagrangianBound(data), arrays_of(problem.averaged()) if problem.several else data
+    best, bound = asked.start, mean_bound(problem, most_by_structure(mean, budget))
     for turn in range(DEFAULTS.turns if finish else 1):
         found = improve(problem, best, budget.part(0.4), seed + turn, search_steps, data)
         best = best if found is None else found
-        share = None if best is None else data.collocated(best)
+        share = None if best is None else share_of(problem, lagrangian, best)
         most = tighten(lagrangian, budget.part(0.5), share, bound_steps, _tuple_share(problem))
-        answer = _answer(problem, best, max(bound, _objective_bound(problem, most)), "gap")
+        answer = _answer(problem, best, max(bound, objective_bound(problem, lagrangian, most)), "gap")
+        lean_on(problem, lagrangian, turn)
         bound = max(bound, answer.bound or 0.0)
         budget.report(None if best is None else problem.objective(best), bound)
         if answer.termination == "optimal" or budget.expired or not finish:
@@ -171,12 +153,13 @@ def _staged(problem: CollocatedAllocation, data: Arrays, budget: Budget, asked: 
 
 def _fits(data: Arrays, open_to: BoolArray, budget: Budget) -> bool:
     """Whether what is open can go to HiGHS whole."""
-    return bool(_explicit(data, open_to, _room(open_to, budget)).all())
+    return bool(_explicit(data, open_to, _room(open_to, budget, data.windows)).all())
 
 
-def _room(open_to: BoolArray, budget: Budget, settings: CollocationSettings = DEFAULTS) -> int:
+def _room(open_to: BoolArray, budget: Budget, windows: int, settings: CollocationSettings = DEFAULTS) -> int:
     """How many z the exact stage may have."""
-    return int(min(settings.most_columns, settings.columns_per_second * budget.remaining)) - int(open_to.sum())
+    most = min(settings.most_columns, settings.columns_per_second * budget.remaining)
+    return int(most / max(1.0, windows / settings.free_windows)) - int(open_to.sum())
 
 
 def _finish(
@@ -192,12 +175,12 @@ def _finish(
     """Stage 4. What was closed is no better than the incumbent, so the bound is that of the rest, or the incumbent."""
     best = answer.assignment
     open_to = data.allowed if best is None else lagrangian.open_to
-    room = _room(open_to, budget, settings)
+    room = _room(open_to, budget, data.windows, settings)
     explicit = _explicit(data, open_to, room)
     left_out = int((~explicit).sum())
     details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
-    # Where z weighs on loads, no pair can be left out.
-    if (room < 0 and np.isfinite(budget.remaining)) or (left_out and data.cost > 0):
+    # Where z weighs on loads, or on several windows' traffic, no pair can be left out.
+    if (room < 0 and np.isfinite(budget.remaining)) or (left_out and (data.cost.max() > 0 or data.lean.size > 1)):
         return Answer(
             best, answer.bound, "gap", "what the bound leaves open is too large to be solved exactly", details
         )
@@ -234,7 +217,7 @@ def _explicit(data: Arrays, open_to: BoolArray, room: int) -> BoolArray:
     free = open_to.sum(axis=1) > 1
     common = (open_to[data.first] & open_to[data.second]).sum(axis=1)
     columns = np.where(free[data.first] & free[data.second], common, 0)
-    order = np.argsort(-data.traffic, kind="stable")
+    order = np.argsort(-data.mean_traffic, kind="stable")
     fits = np.zeros(columns.size, dtype=bool)
     fits[order] = np.cumsum(columns[order]) <= max(room, 0)
     return fits | (columns == 0)
@@ -243,15 +226,9 @@ def _explicit(data: Arrays, open_to: BoolArray, room: int) -> BoolArray:
 def _whole(problem: CollocatedAllocation) -> bool:
     """Whether all traffic is in whole tuples, few enough to be told apart in floating point."""
     traffic = problem.pairs.traffic
-    return bool((traffic == np.rint(traffic)).all()) and problem.total_traffic < 1e8
+    return not problem.combines and bool((traffic == np.rint(traffic)).all()) and problem.total_traffic < 1e8
 
 
 def _tuple_share(problem: CollocatedAllocation) -> float | None:
     """One tuple as a share of all traffic, where traffic is whole."""
     return 1.0 / problem.total_traffic if problem.total_traffic > 0 and _whole(problem) else None
-
-
-def _objective_bound(problem: CollocatedAllocation, most_collocated: float) -> float:
-    """The least objective when at most so large a share of the traffic is collocated."""
-    share = min(most_collocated + 1e-12, 1.0)
-    return float(max(0.0, problem.value(share * problem.total_traffic) - 1e-12 * problem.scale))

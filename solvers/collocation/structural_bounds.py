@@ -13,12 +13,17 @@ from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.ranges import Whole
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 
+LEANINGS = 8
+"""Weights of the windows that a bound over several tries, one after another."""
 LARGEST_CUT, LARGEST_SPECTRUM = 150, 1500
 """Components with more key groups get no minimum cut; workloads with more key groups no spectrum."""
 
 
 def most_by_structure(data: Arrays, budget: Budget) -> float:
-    """An upper bound on the share of traffic that any feasible assignment collocates: 1 less the better bound."""
+    """An upper bound on the share of traffic that any feasible assignment collocates: 1 less the better bound.
+
+    It is about one window.
+    """
     least = 0.0 if budget.expired else component_cuts(data)
     if not budget.expired and data.max_moves >= data.key_groups // 4:  # with few moves other bounds are far better
         least = max(least, spectral_cut(data))
@@ -33,11 +38,11 @@ def component_cuts(data: Arrays) -> float:
     boundaries: at least r / 2 times the minimum cut is remote.
     """
     p = data.key_groups
-    graph = sp.csr_array((data.weight, data.neighbour, data.indptr), shape=(p, p))
+    graph = sp.csr_array((data.weight[0], data.neighbour, data.indptr), shape=(p, p))
     count, label = connected_components(graph, directed=False)
-    limit = float((data.upper_share * data.total_remote + data.upper_extra).max())
+    limit = float(data.upper.max())
     least = 0.0
-    for weight, c in zip(np.bincount(label, data.load, count), range(count), strict=True):
+    for weight, c in zip(np.bincount(label, data.load[0], count), range(count), strict=True):
         members = np.flatnonzero(label == c)
         if weight <= limit * (1 + 1e-9) or not 2 <= members.size <= LARGEST_CUT:
             continue
@@ -64,13 +69,12 @@ def spectral_cut(data: Arrays) -> float:
     smaller than computed by far more than LAPACK's error.
     """
     p = data.key_groups
-    floor = data.lower_share * data.total_remote + data.lower_extra
-    floors = np.sort(floor[floor > 0])[::-1]
-    if data.cost > 0 or floors.size == 0 or p > LARGEST_SPECTRUM or data.traffic.size == 0:
+    floors = np.sort(data.lower[data.lower > 0])[::-1]
+    if data.cost[0] > 0 or floors.size == 0 or p > LARGEST_SPECTRUM or data.traffic.size == 0:
         return 0.0
     floors = floors[:p]
-    graph = sp.csr_array((data.weight, data.neighbour, data.indptr), shape=(p, p)).toarray()
-    root = 1.0 / np.sqrt(data.load + 1e-6)
+    graph = sp.csr_array((data.weight[0], data.neighbour, data.indptr), shape=(p, p)).toarray()
+    root = 1.0 / np.sqrt(data.load[0] + 1e-6)
     laplacian = root[:, None] * (np.diag(graph.sum(axis=1)) - graph) * root
     values = scipy.linalg.eigh(laplacian, eigvals_only=True, subset_by_index=[0, floors.size - 1])
     doubt = 1e-10 * float(np.abs(laplacian).sum(axis=1).max())
@@ -99,10 +103,13 @@ def lagrangian_bound(
 ) -> Answer:
     """The bound by Lagrangian relaxation over trees, which knows the migration limits; see `LagrangianBound`."""
     from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
+    from keyshift.solvers.collocation.over_windows import lean_on, objective_bound, share_of
 
-    problem = problem.averaged()
-    data = arrays_of(problem)
-    share = None if start is None else data.collocated(start)
-    most = tighten(LagrangianBound(data), budget, share, steps)
-    bound = problem.value(min(most, 1.0) * problem.total_traffic) - 1e-9 * problem.scale
-    return Answer(start, max(0.0, float(bound)), "completed")
+    lagrangian, best = LagrangianBound(arrays_of(problem)), 0.0
+    turns = LEANINGS if lagrangian.lean.size > 1 and problem.combines else 1
+    for turn in range(turns):
+        share = None if start is None else share_of(problem, lagrangian, start)
+        most = tighten(lagrangian, budget, share, max(1, steps // turns))
+        best = max(best, objective_bound(problem, lagrangian, most) - 1e-9 * problem.scale)
+        lean_on(problem, lagrangian, turn)
+    return Answer(start, best, "completed")

@@ -80,7 +80,8 @@ def branch_and_bound(
         root = max(root, squares / core.nodes)
     if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= DEFAULTS.largest:
         reference = core.nodes * search.value if search.best is not None else None
-        squares = semidefinite_squares(core, budget.part(0.6), reference=reference)
+        enough = core.nodes * (search.value - problem.tolerance)
+        squares = semidefinite_squares(core, budget.part(0.6), reference=reference, enough=enough, seed=seed)
         root = max(root, squares / core.nodes)
         budget.report(bound=root)
         proven = search.value - root <= problem.tolerance

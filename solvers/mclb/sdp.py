@@ -1,4 +1,4 @@
-r"""The Frieze-Jerrum semidefinite relaxation of MCLB, with anchors for the budget, by a dual first-order method.
+r"""A semidefinite relaxation of MCLB, with anchors for the budget and whole vectors as cuts, by a dual method.
 
 Let Z[k, l] = 1 iff k and l share a node, and X = Z - J/n. Then n h = <C, X> with C = Y'Y, and every placement has
 
@@ -6,38 +6,47 @@ Let Z[k, l] = 1 iff k and l share a node, and X = Z - J/n. Then n h = <C, X> wit
 
     (1) \quad X_{kk} = 1 - 1/n, \qquad
     (2) \quad X_{kl} \ge -1/n, \qquad
-    (3) \quad X \succeq 0, \qquad
-    (4) \quad X_{ij} + X_{ik} - X_{jk} \le 1 - 1/n.
+    (3) \quad X \succeq 0.
 
-With a budget B, one anchor a_i without load stands for each node that holds state; it cannot leave:
+With a budget B, one anchor a_i stands for each node that holds state; it cannot leave. What has more state than B cannot
+leave either: its load becomes its anchor's. For the others
 
 .. math::
 
-    (5) \quad X_{a_i a_j} = -1/n, \qquad
-    (6) \quad \sum_k s_k X_{k a(q_k)} \ge (1 - 1/n) \sum_k s_k - B.
+    (4) \quad X_{a_i a_j} = -1/n, \qquad
+    (5) \quad \sum_k s_k X_{k a(q_k)} \ge (1 - 1/n) \sum_k s_k - B.
 
-The dual multipliers of (1), (2), (4)-(6) make up a matrix M = C - A*(v). As the trace of X is the same for every
+Give each row a whole number :math:`b_k`: the sums of b over the nodes are n whole numbers, and vary least where r of them
+are one more than the others, so that
+
+.. math::
+
+    (6) \quad \sum_{k, l} b_k b_l X_{kl} \ge r (n - r) / n, \qquad r = \Big( \sum_k b_k \Big) \bmod n.
+
+A vector of 1, -1, -1 is the triangle inequality :math:`X_{ij} + X_{ik} - X_{jk} \le 1 - 1/n`, ones for n + 1 key groups say
+that two of them share a node. Where the relaxation has a key group half here and half there, longer vectors are what
+cuts it off: without a budget they are worth little more than the triangles are, with anchors several times as much.
+
+The dual multipliers v of (1), (2), (4)-(6) make up a matrix M = C - A*(v). As the trace of X is the same for every
 placement, any multipliers give the bound b'v + trace(X) min(0, lambda_min(M)): exact arithmetic on whatever the
 iteration ends with, not its convergence, is what makes it one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg as sl
-from scipy.optimize import fmin_l_bfgs_b
 
 from keyshift.models import Answer, Budget
-from keyshift.models.answer import LimitReached
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb import local_search_kernels as search_kernels
+from keyshift.solvers.mclb import sdp_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
-from keyshift.solvers.safe_bounds import EPSILON
+from keyshift.solvers.safe_bounds import EPSILON, least_eigenvalue
 from keyshift.solvers.threads import one_blas_thread
 
 
@@ -47,19 +56,36 @@ class SemidefiniteSettings:
 
     Attributes
     ----------
-    smoothings : tuple of float
-        Widths of the smoothed dual, from coarse to fine, in units of the reference value per key group.
-    steps : int
-        Steps of L-BFGS at each width.
-    cuts : int
-        Triangle inequalities added at a time.
+    first, steps : int
+        Steps before the first cuts, and between two rounds of cuts.
+    rescale, factor, worth : int, float, float
+        So many steps apart the step length is looked at, and changed by this factor; what rows are broken by is worth so many
+        times what X still changes by.
+    beyond : float
+        So many times as far as the method itself does, each step changes X.
+    triangles, starts, entry : int
+        Triangles added in a round at most; random vectors that a round begins from; their largest entry.
+    least : float
+        Cuts broken by less are left out.
+    patience, rise : int, float
+        The end, where so many rounds together have closed less than this share of what is open; a fiftieth of it where
+        there is a limit, whose time is there to be used.
     largest : int
         Up to this many rows the matrix is worth its eigenvalues, which `branch_and_bound` asks for.
     """
 
-    smoothings: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4)
-    steps: int = 400
-    cuts: int = 2_000
+    first: int = 100
+    steps: int = 30
+    rescale: int = 10
+    factor: float = 1.25
+    worth: float = 5.0
+    beyond: float = 1.6
+    triangles: int = 1_000
+    starts: int = 300
+    entry: int = 2
+    least: float = 3e-3
+    patience: int = 40
+    rise: float = 0.1
     largest: int = 700
 
 
@@ -77,27 +103,31 @@ def sdp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, triangles: bool =
     problem : MCLB
     budget : Budget
     seed : int
-        Unused: no random numbers.
+        Of the vectors that cuts are sought from.
     triangles : bool, default True
-        Add violated triangle inequalities (4); False is plain Frieze-Jerrum.
+        Add violated triangle inequalities and their like (6); False is plain Frieze-Jerrum, with anchors.
 
     Notes
     -----
-    Sources: [Frieze1997]; the smoothed dual
-    of Malick, Povh, Rendl, Wiegele, *Regularization methods for semidefinite programming*, 2009, and Krislock, Malick,
-    Roupin, *BiqCrunch*, 2017; the safe shift of Jansson, Chaykin, Keil, *Rigorous error bounds for the optimal value in
-    semidefinite programming*, 2007. The anchors (5), (6) are ours.
+    Sources: [Frieze1997]; the alternating projections of [Wiegele2022] and, for the rows, [Hildreth1957]; the safe shift of
+    [Jansson2007]. Among (6) are the cliques of [Chopra1993]. The anchors (4), (5) and the search for (6) are ours.
     """
     core = problem.core
     windows = window_bound(core.load.T, core.nodes)
     if core.nodes == 1:
         return Answer(None, 0.0)
-    squares = semidefinite_squares(core, budget, triangles=triangles)
+    squares = semidefinite_squares(core, budget, triangles=triangles, seed=seed)
     return Answer(None, max(squares, windows) / core.nodes, budget.why if budget.expired else "completed")
 
 
 def semidefinite_squares(
-    core: Core, budget: Budget, *, reference: float | None = None, triangles: bool = True, enough: float = math.inf
+    core: Core,
+    budget: Budget,
+    *,
+    reference: float | None = None,
+    triangles: bool = True,
+    enough: float = math.inf,
+    seed: int = 0,
 ) -> float:
     """A safe lower bound on n times the imbalance.
 
@@ -110,33 +140,38 @@ def semidefinite_squares(
     triangles : bool
     enough : float
         Stop once the bound is as high as that.
+    seed : int
     """
     with one_blas_thread():
         dual = SemidefiniteDual(core, reference if reference is not None else _quick_value(core))
-        return _climb(dual, budget, triangles, enough)
+        return _climb(dual, budget, triangles, enough, seed)
 
 
 def semidefinite_multipliers(core: Core, budget: Budget, reference: float) -> SemidefiniteDual:
-    """The dual where it ends: its multipliers, its triangles and its matrix prove a bound."""
+    """The dual where it ends, every key group with a row of its own: multipliers, cuts and matrix prove a bound."""
     with one_blas_thread():
-        dual = SemidefiniteDual(core, reference)
-        _climb(dual, budget, True, math.inf)
+        dual = SemidefiniteDual(core, reference, merged=False)
+        _climb(dual, budget, True, math.inf, 0)
         return dual
 
 
-def _climb(dual: SemidefiniteDual, budget: Budget, triangles: bool, enough: float) -> float:
-    """Lead the dual up, finer and finer, with more and more triangles; the best safe value on the way."""
-    best = 0.0
-    for stage, smoothing in enumerate(dual.settings.smoothings):
-        for _ in range(6):
-            if budget.expired:
-                return best
-            dual.ascend(smoothing, dual.settings.steps, budget)
-            best = max(best, dual.safe_value())
-            if budget.expired or best >= enough:
-                return best
-            if not triangles or stage == 0 or dual.add_triangles(smoothing, budget) == 0:
-                break
+def _climb(dual: SemidefiniteDual, budget: Budget, cuts: bool, enough: float, seed: int) -> float:
+    """Lead the dual up, with more and more cuts; the best safe value on the way, which the dual keeps."""
+    settings, rng = dual.settings, np.random.default_rng(seed)
+    best, kept, values = 0.0, (dual.v, dual.cuts), [-math.inf] * settings.patience
+    rise = settings.rise * (1.0 if math.isinf(budget.remaining) else 0.02)
+    steps = settings.first
+    while not budget.expired:
+        dual.iterate(steps, budget)
+        value, steps = dual.safe_value(), settings.steps
+        if value > best:
+            best, kept = value, (dual.v.copy(), list(dual.cuts))
+        values.append(best)
+        if best >= enough or best - values[-1 - settings.patience] <= rise * max(0.0, dual.reference - best):
+            break
+        if cuts and not budget.expired:
+            dual.add_cuts(rng)
+    dual.take(*kept)
     return best
 
 
@@ -146,140 +181,148 @@ def _quick_value(core: Core) -> float:
     return core.squares(placed)
 
 
+class Cut(NamedTuple):
+    """One row (6): the rows of X that it counts, by how much each, and its entries."""
+
+    members: IntArray
+    counts: IntArray
+    row: IntArray
+    column: IntArray
+    coefficient: FloatArray
+    right: float
+
+    @classmethod
+    def of(cls, members: IntArray, counts: IntArray, nodes: int) -> Cut:
+        a, b = np.triu_indices(members.size)
+        rest = int(counts.sum()) % nodes
+        coefficient = counts[a] * counts[b] * np.where(a == b, 1.0, 2.0)
+        return cls(members, counts, members[a], members[b], coefficient, rest * (nodes - rest) / nodes)
+
+    @property
+    def key(self) -> tuple[bytes, bytes]:
+        """What tells two cuts apart: b and -b are the same cut."""
+        return self.members.tobytes(), (self.counts * np.sign(self.counts[0])).tobytes()
+
+
 @dataclass
 class SemidefiniteDual:
-    """The multipliers, and the smoothed dual function that they are led up on."""
+    """The multipliers, the rows they belong to, and the matrix X that both are led up by.
+
+    Each step is one of the alternating direction method of multipliers on the dual: with a step length t, the matrix
+    X - t M is split into its part without negative eigenvalues, the next X, and the rest, t times the dual matrix; then
+    `sweep` lets the multipliers bring the sum towards keeping the rows.
+    """
 
     core: Core
     reference: float
-    triangles: IntArray = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    merged: bool = True
     settings: SemidefiniteSettings = DEFAULTS
+    cuts: list[Cut] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        core = self.core
-        n = core.nodes
+        core, n = self.core, self.core.nodes
         self.anchors = np.flatnonzero(~core.interchangeable) if core.limited else np.zeros(0, dtype=np.int64)
-        p, extra = core.load.shape[0], self.anchors.size
-        self.size = size = p + extra
-        moment = np.zeros((size, size))
-        moment[:p, :p] = core.load @ core.load.T
+        anchor = np.full(n + 1, -1, dtype=np.int64)
+        anchor[self.anchors] = np.arange(self.anchors.size)
+        of_key_group = anchor[core.current]  # -1: nothing to leave
+        self.rounding = 1e-9 * (core.budget + core.forced if core.limited else 0.0)
+        stuck = (of_key_group >= 0) & (core.state > core.budget + self.rounding) & self.merged
+        free = np.flatnonzero(~stuck)
+        p, self.size = free.size, free.size + self.anchors.size
+        load = np.zeros((self.size, core.load.shape[1]))
+        load[:p] = core.load[free]
+        np.add.at(load, p + of_key_group[stuck], core.load[stuck])
+        moment = load @ load.T
         total = float(np.trace(moment))
         # Any positive number is a valid unit; a reference of nothing must not make it one.
-        self.unit = max(self.reference / size, 1e-9 * total / size) or 1.0
+        self.unit = max(self.reference / self.size, 1e-9 * total / self.size) or 1.0
         self.cost = moment / self.unit
         self.diagonal = 1.0 - 1.0 / n
-        self.trace = size * self.diagonal
-        self.upper = np.triu_indices(size, 1)
-        self.pairs = self.upper[0].size
-        self.pair = np.zeros((size, size), dtype=np.int64)
-        self.pair[self.upper] = np.arange(self.pairs)
-        self.pair += self.pair.T
-        self._set_up_budget(p)
-        self.v = np.zeros(size + self.pairs + 1)
+        self.trace = self.size * self.diagonal
+        held = np.flatnonzero((core.state[free] > 0) & (of_key_group[free] >= 0))
+        self._set_up_rows(p, held, core.state[free][held], p + of_key_group[free][held])
+        self.X, self.step = np.zeros_like(moment), 1.0
 
-    def _set_up_budget(self, p: int) -> None:
-        """Row (6): its pairs, their weights and right-hand side, in units of the mean state; (5) frees multipliers."""
-        core = self.core
-        self.held = np.zeros(0, dtype=np.int64)
-        self.weight, self.least = np.zeros(0), 0.0
-        self.fixed = np.zeros(self.pairs, dtype=bool)
-        if self.anchors.size:
-            where = np.full(core.nodes, -1)
-            where[self.anchors] = p + np.arange(self.anchors.size)
-            costly = np.flatnonzero((core.state > 0) & (core.current >= 0))
-            self.held = self.pair[costly, where[core.current[costly]]]
-            mean = float(core.state[costly].mean())
-            self.weight = core.state[costly] / mean
-            self.least = self.diagonal * float(self.weight.sum()) - core.budget / mean
-            a, b = np.triu_indices(self.anchors.size, 1)
-            self.fixed[self.pair[p + a, p + b]] = True
+    def _set_up_rows(self, p: int, held: IntArray, state: FloatArray, anchor: IntArray) -> None:
+        """Rows (1), (2) and (4), place by place, and (5), in units of the mean state; no cut yet."""
+        row, column = np.triu_indices(self.size)
+        on_diagonal = row == column
+        right = np.where(on_diagonal, self.diagonal, -1.0 / self.core.nodes)
+        self.mean_state = float(state.mean()) if held.size else 1.0
+        weight = state / self.mean_state
+        first = np.arange(row.size + 1)
+        self.budget_row = -1
+        if held.size:
+            self.budget_row = row.size
+            least = self.diagonal * float(weight.sum()) - self.core.budget / self.mean_state
+            row, column = np.append(row, held), np.append(column, anchor)
+            right, first = np.append(right, least), np.append(first, row.size)
+        coefficient = np.append(np.ones(on_diagonal.size), weight if held.size else [])
+        free = np.append(on_diagonal | (row[: on_diagonal.size] >= p), [False] * (right.size - on_diagonal.size))
+        self.base = (row, column, coefficient, np.diff(first), right, free)
+        self.take(np.zeros(right.size), [])
 
-    def split(self, v: FloatArray) -> tuple[FloatArray, FloatArray, float, FloatArray]:
-        """The multipliers of the diagonal, the pairs, the budget and the triangles."""
-        size, pairs = self.size, self.pairs
-        return v[:size], v[size : size + pairs], float(v[size + pairs]), v[size + pairs + 1 :]
-
-    def on_pairs(self, v: FloatArray) -> FloatArray:
-        """What A*(v) puts on each pair k < l."""
-        _, of_pair, of_budget, of_triangle = self.split(v)
-        total = of_pair.copy()
-        if self.held.size:
-            np.add.at(total, self.held, of_budget * self.weight)
-        if of_triangle.size:
-            ij, ik, jk = self.cut_pairs
-            total -= np.bincount(ij, of_triangle, self.pairs) + np.bincount(ik, of_triangle, self.pairs)
-            total += np.bincount(jk, of_triangle, self.pairs)
-        return total
-
-    def matrix(self, v: FloatArray) -> FloatArray:
-        """M = C - A*(v)."""
-        half = self.on_pairs(v) / 2
-        made = self.cost.copy()
-        made[self.upper] -= half
-        made.T[self.upper] -= half
-        made[np.diag_indices(self.size)] -= v[: self.size]
-        return made
-
-    def linear(self, v: FloatArray) -> float:
-        """Evaluate b'v."""
-        diagonal, of_pair, of_budget, of_triangle = self.split(v)
-        parts = [self.diagonal * diagonal, -of_pair / self.core.nodes, -self.diagonal * of_triangle]
-        return math.fsum([*np.concatenate(parts).tolist(), of_budget * self.least])
-
-    def smoothed(self, v: FloatArray, smoothing: float) -> tuple[float, FloatArray]:
-        """Minus the smoothed dual, b'v - |M_-|^2 / (2 smoothing), and minus its gradient; X = -M_- / smoothing."""
-        values, vectors = sl.eigh(self.matrix(v), driver="evd", check_finite=False)
-        count = int(np.searchsorted(values, 0.0))
-        root = vectors[:, :count] * np.sqrt(-values[:count] / smoothing)
-        self.X = X = root @ root.T
-        on_pair = X[self.upper]
-        slope = [self.diagonal - np.diag(X), -1.0 / self.core.nodes - on_pair]
-        slope.append(np.array([self.least - float(self.weight @ on_pair[self.held])]))
-        if self.triangles.size:
-            ij, ik, jk = self.cut_pairs
-            slope.append(on_pair[ij] + on_pair[ik] - on_pair[jk] - self.diagonal)
-        value = self.linear(v) - float(np.square(values[:count]).sum()) / (2 * smoothing)
-        return -value, -np.concatenate(slope)
+    def take(self, v: FloatArray, cuts: list[Cut]) -> None:
+        """Go on with these multipliers, those of the cuts last."""
+        row, column, coefficient, lengths, right, free = self.base
+        row = np.concatenate([row, *(c.row for c in cuts)])
+        column = np.concatenate([column, *(c.column for c in cuts)])
+        coefficient = np.concatenate([coefficient, *(c.coefficient for c in cuts)])
+        first = np.concatenate([[0], np.cumsum(np.append(lengths, [c.row.size for c in cuts]).astype(np.int64))])
+        right = np.append(right, [c.right for c in cuts])
+        squares = np.where(row == column, 1.0, 0.5) * np.square(coefficient)
+        norm = np.add.reduceat(squares, first[:-1])
+        free = np.append(free, np.zeros(len(cuts), dtype=bool))
+        self.rows = kernels.Rows(first, row, column, coefficient, right, free, norm)
+        self.v, self.cuts = v, cuts
 
     @property
-    def cut_pairs(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Pairs (i, j), (i, k), (j, k) of the triangles."""
-        i, j, k = self.triangles.T
-        return self.pair[i, j], self.pair[i, k], self.pair[j, k]
+    def of_cuts(self) -> FloatArray:
+        """The multipliers of the cuts."""
+        return self.v[self.v.size - len(self.cuts) :]
 
-    def ascend(self, smoothing: float, steps: int, budget: Budget) -> None:
-        """Lead the multipliers up the smoothed dual."""
+    @property
+    def price(self) -> float:
+        """The multiplier of the budget."""
+        return float(self.v[self.budget_row]) if self.budget_row >= 0 else 0.0
 
-        def evaluated(v: FloatArray) -> tuple[float, FloatArray]:
-            budget.tick()  # one line search may take many of these
-            return self.smoothed(v, smoothing)
+    def matrix(self) -> FloatArray:
+        """M = C - A*(v)."""
+        return np.asarray(kernels.take_off(self.cost, self.rows, self.v))
 
-        def keep(v: FloatArray) -> None:
-            self.v = v.copy()
+    def iterate(self, steps: int, budget: Budget) -> None:
+        """Lead the multipliers up; the step length follows what rows are broken by, and what X still changes by."""
+        settings, sweeps = self.settings, 2
+        for number in range(1, steps + 1):
+            if budget.expired:
+                break
+            values, vectors = np.linalg.eigh(self.X - self.step * self.matrix())
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            positive = root @ root.T
+            swept = positive.copy()
+            kernels.sweep(swept, self.rows, self.v, self.step, sweeps)
+            if number % settings.rescale == 0:
+                broken = (
+                    settings.worth * float(np.linalg.norm(swept - positive)) / (float(np.linalg.norm(swept)) or 1.0)
+                )
+                changed = float(np.linalg.norm(swept - self.X)) / self.step
+                if max(broken, changed) > 2 * min(broken, changed):
+                    self.step *= settings.factor if changed > broken else 1 / settings.factor
+            self.X = self.X + settings.beyond * (swept - self.X)
 
-        free: tuple[float | None, None] = (None, None)
-        bounds = [free] * self.size + [(0.0, None)] * (self.v.size - self.size)
-        for pair in np.flatnonzero(self.fixed).tolist():
-            bounds[self.size + pair] = free
-        # `minimize` would turn the bounds into arrays and back four times: seconds, at 400 key groups. Wherever the limit
-        # comes, there is a bound: any multipliers give one.
-        with contextlib.suppress(LimitReached):
-            fmin_l_bfgs_b(
-                evaluated, self.v, bounds=bounds, callback=keep,
-                m=20, factr=1e-7 / np.finfo(float).eps, maxiter=steps, maxfun=2 * steps,
-            )  # fmt: skip
-
-    def add_triangles(self, smoothing: float, budget: Budget) -> int:
-        """Take up the most violated of (4), let go of those that have come to weigh nothing; how many are new."""
-        self.smoothed(self.v, smoothing)
-        weighs = self.split(self.v)[3] > 1e-9
-        found = violated_triangles(self.X, self.diagonal, self.settings.cuts, 20 * smoothing, budget)
-        known = set(map(tuple, self.triangles.tolist()))
-        new = np.array([t for t in found.tolist() if tuple(t) not in known], dtype=np.int64).reshape(-1, 3)
-        kept = self.split(self.v)[3][weighs]
-        self.v = np.concatenate([self.v[: self.size + self.pairs + 1], kept, np.zeros(len(new))])
-        self.triangles = np.concatenate([self.triangles[weighs], new])
-        return len(new)
+    def add_cuts(self, rng: np.random.Generator) -> None:
+        """Take up the most broken of (6), let go of those that have come to weigh nothing."""
+        settings, n = self.settings, self.core.nodes
+        corners, by = kernels.broken_triangles(self.X, self.diagonal, 3 * settings.least)
+        corners = corners[np.argsort(-by, kind="stable")[: settings.triangles]]
+        found = [Cut.of(c, np.array([1, -1, -1]), n) for c in corners]
+        vectors, _ = kernels.broken_vectors(self.X, n, settings.starts, settings.least, settings.entry, rng)
+        found += [Cut.of(np.flatnonzero(b), b[b != 0], n) for b in vectors]
+        weighs = self.of_cuts > 1e-7
+        cuts = {c.key: c for c, kept in zip(self.cuts, weighs, strict=True) if kept}
+        new = {c.key: c for c in found if c.key not in cuts}
+        others = self.v[: self.v.size - len(self.cuts)]
+        self.take(np.concatenate([others, self.of_cuts[weighs], np.zeros(len(new))]), [*cuts.values(), *new.values()])
 
     def safe_value(self) -> float:
         """The bound that the present multipliers prove, in units of the sum of squares.
@@ -287,57 +330,12 @@ class SemidefiniteDual:
         For every placement <C, X> = <A*(v), X> + <M, X> >= b'v + trace(X) min(0, lambda_min(M)). Taken off: what rounding
         can have added to C and to M, entry by entry, as no entry of X exceeds 1; and to b'v.
         """
-        made = self.matrix(self.v)
-        diagonal, of_pair, of_budget, of_triangle = self.split(self.v)
-        multipliers = float(np.abs(diagonal).sum() + np.abs(of_pair).sum() + 3 * np.abs(of_triangle).sum())
-        multipliers += abs(of_budget) * (float(self.weight.sum()) + abs(self.least))
-        entries = float(np.abs(self.cost).sum())
-        terms = self.core.load.shape[1] + 16
-        doubt = EPSILON * (terms * entries + (terms + self.triangles.shape[0]) * multipliers)
-        value = self.linear(self.v) + self.trace * min(0.0, least_eigenvalue(made)) - doubt
+        made, rows, size = self.matrix(), self.rows, np.abs(self.v)
+        reach = np.add.reduceat(np.abs(rows.coefficient), rows.first[:-1]) + np.abs(rows.right)
+        if self.budget_row >= 0:  # its right-hand side is a difference of larger numbers
+            reach[self.budget_row] += (self.core.budget + self.core.forced) / self.mean_state
+        terms, doubts = self.core.load.shape[1] + self.core.load.shape[0] + 16, float(size @ reach)
+        doubt = EPSILON * (terms * float(np.abs(self.cost).sum()) + (terms + len(self.cuts)) * doubts)
+        linear = math.fsum((self.v * rows.right).tolist())
+        value = linear + self.trace * min(0.0, least_eigenvalue(made)) - doubt
         return max(0.0, value * self.unit * (1 - 8 * EPSILON))
-
-
-def least_eigenvalue(matrix: FloatArray) -> float:
-    """A number that the least eigenvalue of a symmetric matrix is certainly not below.
-
-    The computed eigenvalue, lowered until a Cholesky factorisation of the shifted matrix runs through; what rounding can
-    hide from the factorisation, some (size + 2) units in the last place of the trace, is taken off.
-
-    Notes
-    -----
-    Source: [Rump2006].
-    """
-    size = matrix.shape[0]
-    computed = float(sl.eigvalsh(matrix, check_finite=False)[0])
-    margin = EPSILON * size * max(float(np.abs(matrix).sum(axis=1).max()), np.finfo(float).tiny)
-    while True:
-        shifted = matrix - (computed - margin) * np.eye(size)
-        try:
-            np.linalg.cholesky(shifted)
-        except np.linalg.LinAlgError:
-            margin *= 4
-            continue
-        hidden = 2 * EPSILON * (size + 2) * float(np.abs(np.diag(shifted)).sum())
-        return computed - margin - hidden
-
-
-def violated_triangles(X: FloatArray, right: float, count: int, least: float, budget: Budget) -> IntArray:
-    """The most violated X_ij + X_ik - X_jk <= right, as rows (i, j, k) with j < k; ties by index.
-
-    When the budget ends, of those i that were looked at.
-    """
-    size = X.shape[0]
-    rows, excess = [], []
-    above = np.triu(np.ones((size, size), dtype=bool), 1)
-    for i in range(size):
-        if i and budget.expired:
-            break
-        over = X[i][:, None] + X[i][None, :] - X - right
-        wanted = above & (over > least)
-        wanted[i, :] = wanted[:, i] = False
-        j, k = np.nonzero(wanted)
-        rows.append(np.stack([np.full(j.size, i), j, k], axis=1))
-        excess.append(over[j, k])
-    every, by = np.concatenate(rows), np.concatenate(excess)
-    return every[np.argsort(-by, kind="stable")[:count]]

@@ -11,6 +11,7 @@ from typing import Any
 import keyshift as ks
 from hostile import draw as d
 from hostile import exact as e
+from hostile import over_windows
 
 NAME = "key-group-allocation"
 OPTIONS: dict[str, dict[str, list[Any]]] = {
@@ -26,7 +27,7 @@ PARTIAL = {"rounds", "enough", "weights"}  # options with which an exact method 
 def draw(rng: random.Random) -> dict[str, Any]:
     """One instance, as plain data."""
     w = d.workload(rng)
-    return {"problem": NAME, "workload": w, "options": options(rng, w)}
+    return over_windows.draw(rng, {"problem": NAME, "workload": w, "options": options(rng, w)}, rules=True)
 
 
 def options(rng: random.Random, w: dict[str, Any]) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def build(spec: dict[str, Any]) -> ks.Problem:
     return ks.KeyGroupAllocation(ks.Workload(**spec["workload"]), **spec["options"])
 
 
-class Truth(e.Truth):
+class OneWindow(e.Truth):
     """(1)-(7), and d."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
@@ -124,3 +125,9 @@ class Truth(e.Truth):
         loads = e.sums(a, self.load, self.n)
         away = [loads[i] / self.capacity[i] - self.mean for i in range(self.n)]
         return max(abs(x) if i in self.kept else max(x, Fraction(0)) for i, x in enumerate(away))
+
+
+class Truth(over_windows.Truth):
+    """(8): what becomes of the windows' distances."""
+
+    one = OneWindow

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import keyshift as ks
-from hostile import allocation
+from hostile import allocation, over_windows
 from hostile import draw as d
 from hostile import exact as e
 
@@ -43,7 +43,7 @@ def draw(rng: random.Random) -> dict[str, Any]:
     if rng.random() < 0.3:
         o["minimise"] = "total_load"
     o |= distance(rng, {"problem": NAME, "workload": w, "options": o})
-    return {"problem": NAME, "workload": w, "options": o}
+    return over_windows.draw(rng, {"problem": NAME, "workload": w, "options": o}, rules=True)
 
 
 def distance(rng: random.Random, spec: dict[str, Any]) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def distance(rng: random.Random, spec: dict[str, Any]) -> dict[str, Any]:
         return {"max_load_distance": None}
     if kind < 0.5:
         return {"max_load_distance": rng.choice([0.0, 10.0, 50.0, 100.0, 300.0, 1e6])}
-    truth = Truth(spec)
+    truth = OneWindow(spec)
     n = e.node_number(spec["workload"])
     reached, mean = truth.distance(tuple(rng.randrange(n) for _ in spec["workload"]["current"]))
     if rng.random() < 0.5 or mean == 0:
@@ -68,7 +68,7 @@ def build(spec: dict[str, Any]) -> ks.Problem:
     return ks.CollocatedAllocation(ks.Workload(**spec["workload"]), **spec["options"])
 
 
-class Truth(allocation.Truth):
+class OneWindow(allocation.OneWindow):
     """(1), (2), (6), (7) of key-group allocation, and (8), (9)."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
@@ -118,3 +118,9 @@ class Truth(allocation.Truth):
         if self.of_traffic:
             return sum((t for k, j, t in self.links if a[k] != a[j]), Fraction(0))
         return sum(self.node_loads(a), Fraction(0))
+
+
+class Truth(over_windows.Truth):
+    """(14) and (15): what becomes of the windows' traffic, or load."""
+
+    one, usual = OneWindow, "mean"

@@ -71,12 +71,17 @@ def _fewer(spec: Spec) -> Iterator[Spec]:
                     del made["options"][name][k]
         else:
             _without(made["workload"], k)
+            for row in made["options"].get("scenarios") or []:
+                del row[k]
         yield made
 
 
 def _without(w: dict[str, Any], k: int) -> None:
-    lists = [w[name] for name in ("state", "current", "home", "keys", "traffic") if w.get(name) is not None]
-    lists += [*(w.get("resources") or {}).values(), *(w.get("traffic") or [])]
+    lists = [w[name] for name in ("state", "current", "home", "keys") if w.get(name) is not None]
+    lists += (w.get("resources") or {}).values()
+    matrices = w.get("traffic") or []
+    for matrix in matrices if matrices and isinstance(matrices[0][0], list) else [matrices]:
+        lists += [matrix, *matrix] if matrix else []
     lists += w["load"] if isinstance(w["load"][0], list) else [w["load"]]
     for values in lists:
         del values[k]

@@ -10,6 +10,7 @@ from typing import Any
 import keyshift as ks
 from hostile import draw as d
 from hostile import exact as e
+from hostile import over_windows
 
 NAME = "mixed-routing"
 OPTIONS: dict[str, dict[str, list[Any]]] = {
@@ -38,7 +39,7 @@ def draw(rng: random.Random) -> dict[str, Any]:
         o["max_table_size"] = rng.choice([0, 1, 2, p, 10**9])
     if rng.random() < 0.35:
         o["sides"] = "both"
-    return {"problem": NAME, "workload": w, "options": o}
+    return over_windows.draw(rng, {"problem": NAME, "workload": w, "options": o}, rules=False)
 
 
 def _reached(rng: random.Random, w: dict[str, Any], n: int) -> float:
@@ -56,7 +57,7 @@ def build(spec: dict[str, Any]) -> ks.Problem:
     return ks.MixedRouting(ks.Workload(**spec["workload"]), **spec["options"])
 
 
-class Truth(e.Truth):
+class OneWindow(e.Truth):
     """(1)-(5), and the state moved."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
@@ -89,3 +90,9 @@ class Truth(e.Truth):
 
     def value(self, a: e.Assignment) -> Fraction:
         return e.moved(a, self.current, self.state)
+
+
+class Truth(over_windows.Truth):
+    """Every window within theta; the state that moves is the same in all."""
+
+    one = OneWindow

@@ -24,8 +24,14 @@ def never() -> bool:
     return False
 
 
-def exclude_all(bound: PriceBound, best: float, scale: float) -> None:
-    """Whatever prices rule out must lie below the optimum."""
+def exclude_all(problem: ks.KeyGroupAllocation, best: float, settings: PriceSettings | None = None) -> None:
+    """Whatever prices rule out must lie below the optimum, be they in moves, in cost or in something of both."""
+    it, scale = Instance(problem), problem.scale
+    for part in (0.0, 0.3, 1.0) if problem.max_migration_cost is not None else (0.0,):
+        exclude(PriceBound(it, settings, it.effort(part)), best, scale)
+
+
+def exclude(bound: PriceBound, best: float, scale: float) -> None:
     tree = PriceTree(bound)
     for share in (0.5, 0.9, 1.0, 1.1):
         if bound.excludes(share * best / scale, never):
@@ -45,7 +51,7 @@ def test_prices_never_rule_out_the_optimum(seed):
         best = brute_force(problem)[0]
         if best is None:
             continue
-        exclude_all(PriceBound(Instance(problem)), best, problem.scale)
+        exclude_all(problem, best)
         low = ks.solve(problem, "prices")
         assert low.bound <= best * (1 + 1e-12)
         said += low.bound > 0
@@ -59,7 +65,7 @@ def test_prices_never_rule_out_the_optimum_of_thousands():
         problem = random_problem(rng, int(rng.integers(1, 8)), int(rng.integers(1, 4)))
         best = brute_force(problem)[0]
         if best is not None:
-            exclude_all(PriceBound(Instance(problem)), best, problem.scale)
+            exclude_all(problem, best)
 
 
 def test_the_relaxed_columns_are_safe_too():
@@ -70,7 +76,7 @@ def test_the_relaxed_columns_are_safe_too():
         problem = random_problem(rng, 6, 3)
         best = brute_force(problem)[0]
         if best is not None:
-            exclude_all(PriceBound(Instance(problem), few), best, problem.scale)
+            exclude_all(problem, best, few)
 
 
 def test_every_node_pays_the_least_of_all_its_columns():
@@ -103,6 +109,16 @@ def test_prices_see_what_counts_do_not():
     problem = ks.KeyGroupAllocation(synthetic_workload(20, 400, varies=0.2, seed=0), max_migrations=20)
     counted = CountBound(Instance(problem)).bound() * problem.scale
     assert ks.solve(problem, "prices").bound > 5 * counted
+
+
+def test_prices_in_cost_see_what_prices_in_moves_do_not():
+    """Cheap key groups are many, but light: their number says nothing, and what they cost all."""
+    w = synthetic_workload(10, 200, varies=0.4, seed=0)
+    w = w.replace(state=w.state * np.random.default_rng(0).lognormal(0, 1, 200))
+    problem = ks.KeyGroupAllocation(w, max_migration_cost=0.005 * w.state.sum())
+    it = Instance(problem)
+    assert not PriceBound(it).excludes(0.01, never)  # the search reaches 0.0133
+    assert PriceBound(it, effort=it.effort(1.0)).excludes(0.01, never)
 
 
 def test_by_hand():

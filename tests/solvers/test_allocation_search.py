@@ -10,6 +10,7 @@ from instances.allocation import random_problem
 from support.interpreted import interpret
 
 import keyshift as ks
+from keyshift.models import Budget
 from keyshift.models.families.allocation import synthetic_workload
 from keyshift.solvers.allocation.annealing import kernels as search_kernels
 from keyshift.solvers.allocation.annealing import move_kernels, state_kernels
@@ -20,6 +21,9 @@ from keyshift.solvers.allocation.counting import bound_kernels as count_kernels
 from keyshift.solvers.allocation.counting import planner_kernels as plan_kernels
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.counting.planner import CountPlanner, PlannerSettings
+from keyshift.solvers.allocation.incumbent import Incumbent
+from keyshift.solvers.allocation.phases import Rounds
+from keyshift.solvers.allocation.settings import RoundSettings
 
 
 def instances(seed: int, count: int) -> list[ks.KeyGroupAllocation]:
@@ -139,6 +143,27 @@ def test_large_instances_are_balanced_within_seconds():
     solution = ks.solve(problem, time_limit=4.0)
     assert solution.objective < 0.5 * flux.objective
     assert solution.bound is not None
+
+
+def heavy_tails(seed: int) -> ks.KeyGroupAllocation:
+    """128 key groups that some hundred users of very unequal activity are hashed to, on 8 nodes; 10 may move."""
+    rng = np.random.default_rng(seed)
+    asked = np.round(10 * rng.pareto(1.0, 300)) + 1
+    load = np.bincount(rng.integers(0, 128, asked.size), asked, 128)
+    return ks.KeyGroupAllocation(
+        ks.Workload(load=load, state=load + 1, current=rng.permutation(128) % 8, nodes=8), max_migrations=10
+    )
+
+
+@pytest.mark.parametrize("few_pairs", [0, RoundSettings().few_pairs])
+def test_a_solver_proves_heavy_tails_between_the_rounds(few_pairs):
+    """One round of annealing and one plan, and CP-SAT after them only where pairs are few."""
+    problem = heavy_tails(1)
+    found = Incumbent(problem, Budget())
+    found.offer(problem.workload.current)
+    few = RoundSettings(cycle=("anneal", "plan"), least_steps=400_000, most_steps=400_000, few_pairs=few_pairs)
+    Rounds(found, seed=0, settings=few).run()
+    assert found.proven == (few_pairs > 0)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")  # the generator multiplies modulo 2 ** 64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from keyshift.models import Budget
 from keyshift.solvers.collocation import lagrangian_kernels as tree_kernel
 from keyshift.solvers.collocation import local_search
 from keyshift.solvers.collocation import local_search_kernels as search_kernel
+from keyshift.solvers.collocation import move_kernels as move_kernel
 from keyshift.solvers.collocation.arrays import arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, largest, most_arrivals, tighten
 from keyshift.solvers.collocation.local_search import improve
@@ -47,8 +49,8 @@ def test_tree_program_is_exact(seed):
             if flavour == "py_func":
                 for name in ("top_two", "second_label"):
                     patch.setattr(tree_kernel, name, getattr(tree_kernel, name).py_func)
-            total = pick(tree_kernel.best_labels)(order, parent, weight, theta, omega, up, labels)
-            pick(tree_kernel.by_label)(order, parent, weight, omega, up, total, out)
+            total = pick(tree_kernel.best_labels)(order, parent, np.outer(weight, omega), theta, up, labels)
+            pick(tree_kernel.by_label)(order, parent, np.outer(weight, omega), up, total, out)
         every = {a: value_of(a, parent, weight, theta, omega) for a in itertools.product(range(n), repeat=p)}
         assert total == pytest.approx(max(every.values()))
         assert value_of(labels, parent, weight, theta, omega) == pytest.approx(total)
@@ -60,6 +62,8 @@ def test_tree_program_is_exact(seed):
 def test_prices_bound_every_feasible_assignment_and_close_no_better_one(seed):
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)))
+    if seed % 2:
+        problem = over_windows(rng, problem)
     data, w = arrays_of(problem), problem.workload
     feasible = [
         np.array(a)
@@ -71,10 +75,10 @@ def test_prices_bound_every_feasible_assignment_and_close_no_better_one(seed):
     for _ in range(5):  # any prices will do
         prices = bound.first_prices()
         prices.moves, prices.cost = rng.random(2)
-        prices.upper, prices.lower = rng.random(w.nodes) * 0.2, rng.random(w.nodes) * 0.2
+        prices.upper, prices.lower = rng.random((2, data.windows, w.nodes)) * 0.2
         if problem.max_load_distance is None:
             prices.upper[:] = prices.lower[:] = 0
-        prices.lower[w.draining] = 0
+        prices.lower[:, w.draining] = 0
         prices.use = rng.random(data.capacity.shape) * 0.1
         value, _ = bound.evaluate(prices)
         assert not values or value >= values[0] - 1e-12
@@ -89,7 +93,10 @@ def test_prices_bound_every_feasible_assignment_and_close_no_better_one(seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_annealing_is_the_same_compiled_or_not(seed, monkeypatch):
     problem = random_problem(np.random.default_rng(seed), 6, 3)
+    if seed % 2:
+        problem = over_windows(np.random.default_rng(seed), problem)
     compiled = improve(problem, None, Budget(), seed, steps=400)
+    interpret(monkeypatch, move_kernel, search_kernel)
     interpret(monkeypatch, search_kernel, local_search)
     with np.errstate(over="ignore"):
         plain = improve(problem, None, Budget(), seed, steps=400)
@@ -113,11 +120,13 @@ def test_local_search_is_feasible_and_never_loses_its_start(seed):
 @pytest.mark.parametrize("seed", range(10))
 def test_sums_stay_those_of_the_assignment(seed):
     rng = np.random.default_rng(seed)
-    data = arrays_of(random_problem(rng, 9, 3))
+    problem = random_problem(rng, 9, 3)
+    problem, settings = over_windows(rng, problem) if seed % 2 else problem, local_search.LocalSearchSettings()
+    data = arrays_of(problem)
     state = local_search._state_of(data, data.current)
-    read = local_search._data_of(data, local_search.LocalSearchSettings())
+    read = local_search._data_of(data, local_search.goal_of(problem, data, settings), settings)
     search_kernel.refresh(read, state)
-    wanted = search_kernel.Proposal(*np.empty((2, 3), np.int64), *np.empty((2, 3)))
+    wanted = move_kernel.Proposal(*np.empty((2, 3), np.int64), *np.empty((2, len(data.traffic), 3)))
     for _ in range(50):
         count = int(rng.integers(1, 4))
         wanted.who[:count] = rng.choice(9, count, replace=False)
@@ -125,6 +134,7 @@ def test_sums_stay_those_of_the_assignment(seed):
         count = count if (state.a[wanted.who[:count]] != wanted.where[:count]).all() else 0
         before = [array.copy() for array in state]
         search_kernel.weigh(count, wanted, read, state)
+        search_kernel.violation(count, wanted, read, state)
         if rng.random() < 0.5:
             search_kernel.tell(count, wanted, read, state)
             before = [array.copy() for array in state]
@@ -132,8 +142,21 @@ def test_sums_stay_those_of_the_assignment(seed):
         else:
             for s in range(count):
                 search_kernel.add(s, -1.0, wanted, read, state)
+            search_kernel.violation(count, wanted, read, state)
         for array, other in zip(state, before, strict=True):
             np.testing.assert_allclose(array, other, atol=1e-12)
+
+
+def over_windows(rng, problem):
+    """The problem over three windows, each with loads and traffic of its own."""
+    w = problem.workload
+    traffic = [
+        w.traffic,
+        *(np.where(rng.random(w.traffic.shape) < 0.4, rng.integers(1, 6, w.traffic.shape), 0) for _ in "ab"),
+    ]
+    loads = w.load * rng.choice([1.0, 1.5, 0.5], (3, w.key_groups))
+    over = str(rng.choice(["mean", "max", "cvar"]))
+    return replace(problem, workload=w.replace(load=loads, traffic=traffic), windows=3, over=over, level=0.5)
 
 
 def cluster(load, edges, nodes, current=None, **options):

@@ -14,6 +14,7 @@ from instances.mclb import random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.mclb import bounds, qp, sdp
+from keyshift.solvers.mclb import sdp_kernels as kernels
 
 
 def problem(load, current, nodes, limit=None, **fields):
@@ -51,6 +52,14 @@ def test_no_placement_of_one_window_is_below(loads, nodes):
 
 # Semidefinite -------------------------------------------------------------------------------------------------------
 
+BRIEF = sdp.SemidefiniteSettings(first=20, steps=20, starts=20, patience=2)
+
+
+def placed(chosen, nodes):
+    """X of a placement."""
+    chosen = np.asarray(chosen)
+    return (chosen[:, None] == chosen[None, :]) - 1 / nodes
+
 
 @pytest.mark.parametrize("seed", range(12))
 def test_any_multipliers_give_a_bound(seed):
@@ -62,42 +71,80 @@ def test_any_multipliers_give_a_bound(seed):
         p = problem(rng.random((2, 6)), rng.integers(0, 3, 6), 3, limit=2.0)
         core, best = p.core, optimum(p)
     dual = sdp.SemidefiniteDual(core, 1.0)
-    dual.ascend(0.1, 5, Budget())
-    dual.add_triangles(0.1, Budget())
+    dual.iterate(5, Budget())
+    dual.add_cuts(rng)
     for spread in (0.0, 0.1, 10.0):
         noise = rng.normal(0, spread, dual.v.size) * float(np.abs(dual.cost).max())
-        dual.v = dual.v + noise
-        dual.v[dual.size :] = np.where(dual.v[dual.size :] < 0, 0.0, dual.v[dual.size :])
+        dual.v = np.where(dual.rows.free, dual.v + noise, np.maximum(dual.v + noise, 0.0))
         assert dual.safe_value() / core.nodes <= best + 1e-12 * best
 
 
-def test_the_unshifted_dual_value_is_no_bound_and_the_shifted_one_is():
-    # What a first-order method holds before it has converged: the value without the shift by the least eigenvalue
-    # lies above the optimum, and would be caught as a bound above a checked assignment.
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e12])
+@pytest.mark.parametrize("first", range(0, 120, 20))
+def test_no_placement_within_a_budget_is_below_the_bound(unit, first):
+    seen = 0
+    for seed in range(first, first + 20):
+        rng = np.random.default_rng([seed, 3])
+        p, n, m = int(rng.integers(3, 7)), int(rng.integers(2, 4)), int(rng.integers(1, 5))
+        load = rng.integers(0, 30, (m, p)) * unit * rng.choice([1.0, 1.0, 1e-6, 1e3], p)
+        state = rng.integers(0, 6, p) * rng.choice([1.0, unit, 1e-3], p)
+        limit = float(state.sum() * rng.choice([0.0, 0.1, 0.3, 0.6]))
+        drained = problem(load, rng.integers(0, n, p), n, limit=limit, state=state)
+        best = optimum(drained)
+        dual = sdp.SemidefiniteDual(drained.core, 1.0 if seed % 2 else best * n, settings=BRIEF)
+        bound = sdp._climb(dual, Budget(), True, np.inf, seed) / n
+        assert bound <= best * (1 + 1e-12)
+        assert dual.safe_value() / n == pytest.approx(bound)  # the dual ends with the multipliers of its best value
+        seen += bound > 0.9 * best
+    assert seen >= 8  # and they are bounds worth having
+
+
+def test_a_budget_too_small_for_a_key_group_puts_it_with_its_anchor():
+    p = problem([[9, 5, 3, 2, 1]], [0, 0, 1, 1, 2], 3, limit=2.0, state=[9, 5, 3, 2, 1])
+    dual = sdp.SemidefiniteDual(p.core, 1.0)
+    assert dual.size == 2 + 3  # two that may move, three anchors
+    assert sdp.SemidefiniteDual(p.core, 1.0, merged=False).size == 5 + 3
+    load = np.array([2.0, 1.0, 14.0, 3.0, 0.0])
+    np.testing.assert_allclose(dual.cost * dual.unit, np.outer(load, load))
+    nothing = problem([[9, 5, 3], [1, 2, 3]], [0, 0, 1], 2, limit=0.0)
+    assert ks.solve(nothing, "sdp").bound == pytest.approx(nothing.objective(nothing.workload.current), rel=1e-6)
+
+
+def test_multipliers_beyond_the_optimal_ones_are_safe_only_with_the_shift():
+    # The value without the shift by the least eigenvalue may lie above the optimum, and would be caught as a bound above
+    # a checked assignment.
     p = problem([[90, 40, 3, 3, 2, 2, 2]], [0] * 7, 4)
     best = ks.solve(p)
     dual = sdp.SemidefiniteDual(p.core, best.objective * 4)
-    dual.ascend(1.0, 30, Budget())
-    unsafe = dual.linear(dual.v) * dual.unit / 4
+    dual.iterate(200, Budget())
+    dual.v = np.where(dual.rows.right > 0, 1.5 * dual.v, dual.v)
+    unsafe = float(dual.v @ dual.rows.right) * dual.unit / 4
     assert unsafe > best.objective * 1.01
     assert dual.safe_value() / 4 <= best.objective
     with pytest.raises(ks.BoundError):
         ks.Solution.of(p, "sdp", ks.models.answer.Answer(best.assignment, unsafe), 0.0)
 
 
-def test_the_gradient_of_the_smoothed_dual_is_its_slope():
+@pytest.mark.parametrize("compiled", [True, False])
+def test_the_rows_and_what_is_taken_off_are_adjoint_and_sweeps_mend_rows(compiled):
     rng = np.random.default_rng(0)
     p = problem(rng.random((3, 6)), rng.integers(0, 3, 6), 3, limit=2.0)
     dual = sdp.SemidefiniteDual(p.core, 1.0)
-    dual.triangles = np.array([[0, 1, 2], [3, 4, 5]])
-    dual.v = rng.random(dual.v.size + 2)
-    value, slope = dual.smoothed(dual.v, 0.5)
-    for j in range(0, dual.v.size, 3):
-        step = np.zeros(dual.v.size)
-        step[j] = 1e-6
-        rise = (dual.smoothed(dual.v + step, 0.5)[0] - dual.smoothed(dual.v - step, 0.5)[0]) / 2e-6
-        assert rise == pytest.approx(slope[j], rel=1e-4, abs=1e-5)
-    assert np.isfinite(value)
+    dual.take(np.append(dual.v, 0.0), [sdp.Cut.of(np.array([0, 2, 5]), np.array([1, -2, 1]), 3)])
+    take_off, sweep = (k if compiled else k.py_func for k in (kernels.take_off, kernels.sweep))
+    dual.v = rng.random(dual.v.size)
+    X = rng.random(dual.cost.shape)
+    X = X + X.T
+    taken = dual.cost - take_off(dual.cost, dual.rows, dual.v)
+    entries = dual.rows.coefficient * X[dual.rows.row, dual.rows.column]
+    assert float((taken * X).sum()) == pytest.approx(float(dual.v @ np.add.reduceat(entries, dual.rows.first[:-1])))
+    v = np.zeros(dual.v.size)
+    sweep(X, dual.rows, v, 0.5, 200)
+    values = np.add.reduceat(dual.rows.coefficient * X[dual.rows.row, dual.rows.column], dual.rows.first[:-1])
+    assert (values >= dual.rows.right - 1e-6).all()
+    np.testing.assert_allclose(values[dual.rows.free], dual.rows.right[dual.rows.free], atol=1e-6)
+    np.testing.assert_allclose(X, X.T)
+    assert (v[~dual.rows.free] >= 0).all()
 
 
 @given(st.integers(0, 10_000))
@@ -111,12 +158,33 @@ def test_the_least_eigenvalue_is_never_overstated(seed):
     assert found >= shift - 1e-9 * max(1.0, np.abs(factor @ factor.T).sum())
 
 
-def test_triangles_hold_for_every_placement_and_are_found_where_they_do_not():
-    chosen = np.array([0, 0, 1, 2, 1])
-    X = (chosen[:, None] == chosen[None, :]) - 1 / 3
-    assert sdp.violated_triangles(X, 2 / 3, 10, 1e-9, Budget()).size == 0
+@pytest.mark.parametrize("compiled", [True, False])
+def test_triangles_hold_for_every_placement_and_are_found_where_they_do_not(compiled):
+    broken = kernels.broken_triangles if compiled else kernels.broken_triangles.py_func
+    X = placed([0, 0, 1, 2, 1], 3)
+    assert broken(X, 2 / 3, 1e-9)[0].size == 0
     X[0, 1] = X[1, 0] = X[0, 2] = X[2, 0] = 2 / 3  # 0 with 1 and with 2, which are apart
-    assert [0, 1, 2] in sdp.violated_triangles(X, 2 / 3, 10, 1e-9, Budget()).tolist()
+    found, by = broken(X, 2 / 3, 1e-9)
+    assert [0, 1, 2] in found.tolist()
+    assert by.max() == pytest.approx(1.0)
+
+
+@given(st.lists(st.integers(0, 3), min_size=5, max_size=9), st.lists(st.integers(-3, 3), min_size=9, max_size=9))
+def test_whole_vectors_hold_for_every_placement(chosen, counts):
+    X, b = placed(chosen, 4), np.array(counts[: len(chosen)])
+    rest = int(b.sum()) % 4
+    assert b @ X @ b >= rest * (4 - rest) / 4 - 1e-9
+    assert kernels.broken_vectors(X, 4, 10, 1e-9, 2, np.random.default_rng(0))[0].shape[0] == 0
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_whole_vectors_are_found_where_more_key_groups_than_nodes_are_apart(compiled):
+    X = np.eye(4) * 0.99 - 0.33 + np.eye(4) * 0.01  # four on three nodes, all apart: a matrix of no placement
+    b = np.array([1, 1, 1, 0])
+    deepen = kernels.deepen if compiled else kernels.deepen.py_func
+    assert deepen(X, b, 3, 2) > 0.1
+    rest = int(b.sum()) % 3
+    assert b @ X @ b < rest * (3 - rest) / 3 - 0.1
 
 
 def test_triangles_help_and_isolated_giants_make_the_bound_tight():

@@ -34,6 +34,13 @@ def test_local_search_is_never_worse_than_its_start():
     assert ks.solve(p, "local-search", start=best, effort=0.01).objective <= best.objective + p.tolerance
 
 
+@pytest.mark.slow
+def test_passing_over_the_budget_reaches_a_placement_that_keeping_it_throughout_does_not():
+    # One large key group for several smaller ones: 3329913987.36 is HiGHS's proven optimum.
+    ((_, p),) = ks.family("guo-mclb", count=1, seed=2, keys="zipf", nodes=5, key_groups=60, windows=24, share_moved=0.1)
+    assert ks.solve(p, "local-search").objective <= 1.001 * 3329913987.36
+
+
 def test_compression_keeps_all_inner_products():
     from keyshift.solvers.mclb.local_search import compressed
 

@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 from brute_force import brute_force
 from instances.allocation import random_problem
+from over_windows import agree, rule, same_answers, windows_of, with_older_windows
 
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.models.families.allocation import synthetic_workload
-
-EXACT = ("milp", "highs", "cp-sat")
-BOUNDS = ("lp", "prices")
-HEURISTICS = ("flux", "potc", "drain-first")
 
 
 def over_windows(rng: np.random.Generator, p: int, n: int) -> ks.KeyGroupAllocation:
@@ -28,17 +25,7 @@ def over_windows(rng: np.random.Generator, p: int, n: int) -> ks.KeyGroupAllocat
     if rng.random() < 0.5:
         loads = rng.integers(0, 6, (k, p)).astype(float)
     loads[rng.integers(k)] *= wild
-    shares = rng.integers(0, 4, k).astype(float)
-    shares[rng.integers(k)] += 1
-    chosen = {"over": str(rng.choice(["max", "mean", "cvar"])), "level": float(rng.choice([0.0, 0.5, 0.9]))}
-    if rng.random() < 0.5:
-        chosen["probabilities"] = shares / shares.sum()
-    arguments = {**one.arguments(), **chosen}
-    if rng.random() < 0.5:
-        arguments["scenarios"] = loads
-    else:
-        arguments |= {"workload": one.workload.replace(load=np.vstack([one.workload.load, loads])), "windows": k}
-    return ks.KeyGroupAllocation(**arguments)
+    return windows_of(rng, one, loads, **rule(rng, k))
 
 
 def combined(problem: ks.KeyGroupAllocation, assignment: np.ndarray) -> float:
@@ -69,24 +56,6 @@ def test_the_check_values_windows_as_the_definition_does(seed):
     problem = over_windows(rng, p, n)
     assignment = rng.integers(0, n, p)
     assert problem.objective(assignment) == pytest.approx(combined(problem, assignment), rel=1e-9, abs=1e-12)
-
-
-def agree(problem: ks.KeyGroupAllocation) -> None:
-    """Every method against brute force."""
-    least, _ = brute_force(problem)
-    for method in (*EXACT, *BOUNDS, *HEURISTICS):
-        s = ks.solve(problem, method, time_limit=20)
-        if method in HEURISTICS:
-            assert s.assignment is None or (least is not None and s.objective >= least - problem.tolerance)
-        elif least is None:
-            assert s.assignment is None, (method, s)
-            assert s.status == "infeasible" or method in BOUNDS, (method, s)
-        else:
-            assert s.status != "infeasible", (method, s)
-            assert s.bound is None or s.bound <= least + problem.tolerance, (method, s.bound, least)
-            if method in EXACT:
-                assert s.status == "optimal", (method, s, least)
-                assert s.objective == pytest.approx(least, abs=problem.tolerance), method
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -121,12 +90,7 @@ def test_search_and_bound_meet_around_the_optimum(seed, over):
 def test_one_window_is_the_last_window_bit_for_bit(seed):
     rng = np.random.default_rng([17, seed])
     one = random_problem(rng, 6, 3)
-    older = one.workload.replace(load=np.vstack([rng.random((3, 6)), one.workload.load]))
-    same = ks.KeyGroupAllocation(**{**one.arguments(), "workload": older, "windows": 1, "over": "mean"})
-    for method in (*EXACT, *BOUNDS, *HEURISTICS):
-        a, b = (ks.solve(problem, method, time_limit=20) for problem in (one, same))
-        assert (a.objective, a.bound, a.status) == (b.objective, b.bound, b.status)
-        assert np.array_equal(a.assignment, b.assignment)
+    same_answers(one, with_older_windows(rng, one, over="mean"))
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -4,50 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from brute_force import brute_force
 from instances.routing import random_problem
+from over_windows import agree, loads_near, same_answers, windows_of, with_older_windows
 
 import keyshift as ks
-
-EXACT = ("milp", "cp-sat")
-BOUNDS = ("lp", "lp-pooled")
-HEURISTICS = ("llfd", "min-table", "min-mig", "mixed", "mixed-bf", "readj")
 
 
 def over_windows(rng: np.random.Generator, p: int, n: int) -> ks.MixedRouting:
     """A random instance over 1 to 4 windows or scenarios, with the options of one window on or off."""
     one = random_problem(rng, p, n)
-    k = int(rng.integers(1, 5))
-    loads = np.array([one.workload.last_load * rng.choice([1.0, 1.0, 1.5, 0.5], p) for _ in range(k)])
-    if rng.random() < 0.4:
-        loads = rng.integers(0, 5, (k, p)).astype(float)
+    loads = loads_near(rng, one)
     if rng.random() < 0.1:
-        loads[rng.integers(k)] *= rng.choice([1e-9, 1e12])
-    arguments = {**one.arguments(), "theta_max": float(rng.choice([0.1, 0.5, 1.0, 2.0]))}
-    if rng.random() < 0.5:
-        return ks.MixedRouting(**{**arguments, "scenarios": loads})
-    return ks.MixedRouting(
-        **{**arguments, "workload": one.workload.replace(load=np.vstack([one.workload.load, loads])), "windows": k}
-    )
-
-
-def agree(problem: ks.MixedRouting) -> bool:
-    """Every method against brute force; whether there is an answer."""
-    least, _ = brute_force(problem)
-    for method in (*EXACT, *BOUNDS, *HEURISTICS):
-        s = ks.solve(problem, method, time_limit=20)
-        if least is None:
-            assert s.assignment is None, (method, s)
-            assert s.status == "infeasible" or method not in EXACT, (method, s)
-        elif method in HEURISTICS:
-            assert s.assignment is None or s.objective >= least - problem.tolerance
-        else:
-            assert s.status != "infeasible", (method, s)
-            assert s.bound is None or s.bound <= least * (1 + 1e-6), (method, s.bound, least)
-            if method in EXACT:
-                assert s.status == "optimal", (method, s, least)
-                assert s.objective == pytest.approx(least, rel=1e-6), method
-    return least is not None
+        loads[rng.integers(len(loads))] *= rng.choice([1e-9, 1e12])
+    return windows_of(rng, one, loads, theta_max=float(rng.choice([0.1, 0.5, 1.0, 2.0])))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -67,12 +36,7 @@ def test_every_method_agrees_with_brute_force_on_hundreds():
 def test_one_window_is_the_last_window_bit_for_bit(seed):
     rng = np.random.default_rng([31, seed])
     one = random_problem(rng, 6, 3)
-    older = one.workload.replace(load=np.vstack([rng.random((3, 6)), one.workload.load]))
-    same = ks.MixedRouting(**{**one.arguments(), "workload": older, "windows": 1})
-    for method in (*EXACT, *BOUNDS, *HEURISTICS):
-        a, b = (ks.solve(problem, method, time_limit=20) for problem in (one, same))
-        assert (a.objective, a.bound, a.status) == (b.objective, b.bound, b.status)
-        assert np.array_equal(a.assignment, b.assignment)
+    same_answers(one, with_older_windows(rng, one))
 
 
 def test_every_window_is_kept_where_one_alone_would_move_less():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -159,10 +158,9 @@ def test_java_is_quoted_where_spark_failed(error, told):
     places = []
 
     def fail():
-        with session._log_file() as options:
-            place = options["spark.driver.extraJavaOptions"].split()[0].partition("=")[2]
-            places.append(Path(place))
-            places[0].write_text("a trace")
+        with session._log_file() as place:
+            places.append(place)
+            place.write_text("a trace")
             raise error("no")
 
     with pytest.raises(error) as caught:

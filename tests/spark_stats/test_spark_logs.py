@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import textwrap
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -11,7 +13,9 @@ import keyshift as ks
 from keyshift.cli import main
 from keyshift.models import InputError
 from keyshift.models.files.statistics import read_statistics
+from keyshift.models.files.yaml_text import read_yaml
 from keyshift.spark_stats import Operator, StatsStream, Topology, collect, collect_keys, fetch
+from keyshift.spark_stats.topology_file import OperatorDescription, TopologyDescription
 from keyshift.spark_stats.windows import Windows
 
 pytestmark = pytest.mark.spark
@@ -104,6 +108,30 @@ def test_each_operator_may_have_its_log(spark, tmp_path, capsys):
     capsys.readouterr()
     assert main([line[0], line[1], *line[3:], "--out", str(tmp_path / "none")]) == 2
     assert "give NAME=PATH for each of orders, clicks" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_documented_topology_counts_nested_fields_by_the_sessions_clocks(spark, tmp_path):
+    (tmp_path / "t.yaml").write_text(textwrap.dedent(Topology.from_yaml.__doc__.split("are needed::")[1]))
+    described = read_yaml(tmp_path / "t.yaml")
+    assert described["operators"][0].keys() == OperatorDescription.model_fields.keys()
+    assert described.keys() == TopologyDescription.model_fields.keys()
+    log = spark.range(48).selectExpr(  # two days in Berlin, of which the first has 25 hours
+        "timestamp_seconds(1667080800 + 3600 * id) as ts",
+        "id % 3 as shop",
+        "named_struct('user', named_struct('id', concat('u', id % 5)), 'bytes', 100 * (id % 2)) as event",
+    )
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        setting = {"time": "ts", "window": "1 day", "time_zone": "session", "key_groups": 4}
+        with collect({"clicks": log}, Topology.from_yaml(tmp_path / "t.yaml"), **setting) as stats:
+            load = np.array([w.last_load.reshape(2, 4).sum(axis=1) for w in stats.workloads(nodes=2)])
+            sent = stats.traffic.groupBy("window_start").sum("bytes").orderBy("window_start").toPandas()
+            assert stats.workload(nodes=2).state[:4].sum() == 100 * 24  # of both windows
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    np.testing.assert_allclose(load, [[12 * 1.1, 25], [12 * 1.1, 23]], rtol=1e-12)
+    assert sent["sum(bytes)"].tolist() == [200 * 12, 200 * 12]
 
 
 def test_batch_and_stream_count_the_same_keys(spark, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from keyshift.spark_stats import session
+from keyshift.models.errors import InputError
+from keyshift.spark_stats import Operator, Topology, collect, session
 
 SCRIPT = """
 from pyspark.sql import SparkSession
@@ -43,6 +45,24 @@ def test_a_script_in_an_environment_that_is_not_activated_works(named):
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split() == ["sum", "200.0", "pairs", "10"]
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_java_is_silent_at_the_shell(tmp_path):
+    """Where keyshift starts Spark itself, there is nothing on the shell but what keyshift says."""
+    (tmp_path / "log.csv").write_text("k\n" + "\n".join(map(str, range(100))))
+    (tmp_path / "t.yaml").write_text("operators: [{name: a, key: k}]\n")
+    line = [sys.executable, "-m", "keyshift", "stats", "log.csv", "--topology", "t.yaml", "--out", "out", "--json"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["windows"] == 1
+
+
+def test_a_frame_of_spark_connect_is_refused():
+    frame = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
+    with pytest.raises(InputError, match="Spark Connect, which is not supported"):
+        collect(frame, Topology([Operator("a", key="k")]))
 
 
 class Context:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from keyshift.models.routing.hlhe_kernel import discretise_counts
 from keyshift.spark_stats import tables, tallies
+from keyshift.spark_stats.bit_fields import layout, packed, unpacked
 from keyshift.spark_stats.tallies import ARRIVED, LATE, REFUSED, TallyPlan, group_sum
 
 PLAN = TallyPlan(operators=2, edges=((0, 1),), sums=(("cost",), ("cost", "state"), ()))
@@ -143,3 +144,22 @@ def test_tables_hold_what_the_tallies_say(tmp_path, monkeypatch, piece):
         assert pairs["bytes"].isna().all()
         assert (pairs["src_operator"] == 0).all()
         assert (pairs["dst_operator"] == 1).all()
+
+
+@pytest.mark.spark
+def test_columns_that_share_64_bits_come_back(spark):
+    rng = np.random.default_rng(4)
+    ranges = {"window": (-(2**32), 2**32), "group_0": (-1, 399), "wide": (-(2**63), 2**63 - 1), "one": (7, 7)}
+    ranges |= {"refused": (-4, 80), "most": (0, 2**61), "group_1": (-1, 0)}
+    packs = layout(ranges)
+    assert [[field.name for field in pack] for pack in packs] == [
+        ["window", "group_0", "one", "refused", "group_1"],
+        ["wide"],
+        ["most"],
+    ]
+    frame = pd.DataFrame({n: rng.integers(*b, 1000, endpoint=True) for n, b in ranges.items()} | {"value": 5})
+    frame.iloc[0, :-1], frame.iloc[1, :-1] = zip(*ranges.values(), strict=True)
+    sent = packed(spark.createDataFrame(frame), packs).toPandas()
+    assert sent.columns.tolist() == ["pack_0", "pack_1", "pack_2", "value"]
+    back = unpacked(pa.Table.from_pandas(sent), packs)
+    pd.testing.assert_frame_equal(pd.DataFrame(back)[frame.columns.tolist()], frame.astype("int64"))

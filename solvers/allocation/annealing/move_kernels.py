@@ -29,13 +29,19 @@ class Edit(NamedTuple):
 
 
 @njit(**LEAF)
-def extreme(rng, dev, rounds, sign):
-    """The node of highest (sign = 1) or lowest (sign = -1) deviation among a few random ones."""
-    n = dev.size
+def surplus(i, data, state):
+    """What node i can give: its deviation, or all that it carries where nothing may come to it."""
+    return state.dev[i] if data.open_to_all[i] else state.dev[i] + data.mean
+
+
+@njit(**LEAF)
+def extreme(rng, rounds, sign, data, state):
+    """The node of highest (sign = 1) or lowest (sign = -1) surplus among a few random ones."""
+    n = state.dev.size
     best = int(draw(rng) * n)
     for _ in range(rounds):
         i = int(draw(rng) * n)
-        if sign * dev[i] > sign * dev[best]:
+        if sign * surplus(i, data, state) > sign * surplus(best, data, state):
             best = i
     return best
 
@@ -64,9 +70,11 @@ def near(rng, i, wanted, data, role):
 
 @njit(**LEAF)
 def between(rng, rounds, data, state):
-    """An overloaded and an underloaded node, and the load whose move would make them even."""
-    g = extreme(rng, state.dev, int(draw(rng) * rounds), HIGHEST)
-    t = extreme(rng, state.dev, int(draw(rng) * rounds), LOWEST)
+    """A node to give and one to take, and the load whose move would make them even."""
+    g = extreme(rng, int(draw(rng) * rounds), HIGHEST, data, state)
+    t = extreme(rng, int(draw(rng) * rounds), LOWEST, data, state)
+    if not data.open_to_all[g]:
+        return g, t, -state.dev[t] / data.weight[t]
     return g, t, (state.dev[g] - state.dev[t]) / (data.weight[g] + data.weight[t])
 
 
@@ -116,9 +124,9 @@ def replace(rng, x, edit, data, state):
 
 
 @njit(**LEAF)
-def relocate(rng, edit, state):
+def relocate(rng, edit, data, state):
     """The same key group migrates to another node."""
-    edit.targets[0] = extreme(rng, state.dev, int(draw(rng) * 3), LOWEST)
+    edit.targets[0] = extreme(rng, int(draw(rng) * 3), LOWEST, data, state)
     return 1
 
 
@@ -126,7 +134,7 @@ def relocate(rng, edit, state):
 def replace_source(rng, x, edit, data, state):
     """A key group of another node comes to the target in its stead."""
     k, t = state.moves[0, x], state.moves[1, x]
-    g = extreme(rng, state.dev, int(draw(rng) * 3), HIGHEST)
+    g = extreme(rng, int(draw(rng) * 3), HIGHEST, data, state)
     edit.keys[0] = near(rng, g, data.load[k] - state.dev[t] / data.weight[t], data, state.role)
     return int(edit.keys[0] >= 0)
 
@@ -196,7 +204,7 @@ def propose(rng, edit, data, state):
     if u < edit.shares[2]:
         return replace(rng, x, edit, data, state)
     if u < edit.shares[3]:
-        return relocate(rng, edit, state)
+        return relocate(rng, edit, data, state)
     if u < edit.shares[4]:
         return replace_source(rng, x, edit, data, state)
     if u < edit.shares[5]:

@@ -18,7 +18,7 @@ import numpy as np
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.kernels import Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
-from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put
+from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put_all
 from keyshift.solvers.allocation.arrays import Instance
 
 
@@ -145,9 +145,7 @@ class Search:
             np.full((4, slots), -1, np.int64), np.full(it.key_groups, -1, np.int64), np.full(it.nodes, -1, np.int64),
             it.deviations(it.current), it.used(it.current), np.zeros(it.nodes), np.zeros(2),
         )  # fmt: skip
-        for x, k in enumerate(away):
-            put(x, k, start[k], self.data, self.state)
-        self.state.tally[0] = away.size
+        put_all(away, np.asarray(start, dtype=np.int64), self.data, self.state)
 
     def run(self, steps: int, hot: float, cold: float, value: float, doublings: int = 2) -> IntArray | None:
         """Anneal for some steps.

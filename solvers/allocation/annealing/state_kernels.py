@@ -103,6 +103,14 @@ def put(x, k, target, data, state):
 
 
 @njit(**LEAF)
+def put_all(away, start, data, state):
+    """Let the first slots migrate some key groups to their nodes of an assignment."""
+    for x in range(away.size):
+        put(x, away[x], start[away[x]], data, state)
+    state.tally[0] = away.size
+
+
+@njit(**LEAF)
 def take(x, data, state):
     """Empty slot x: its key group goes back to its current node."""
     moves = state.moves

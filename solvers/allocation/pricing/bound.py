@@ -17,20 +17,25 @@ multiplier :math:`q_k`: of a move's price 1 the taker pays :math:`q_k` and the s
 is a lower bound on (P1); where it exceeds ``maxMigrations``, the distance d is impossible. Taking what everybody
 wants to take becomes dear, and so does sending what everybody wants to send.
 
-Prices follow a curve over the load, piecewise linear, since neighbours in load can stand in for each other: some
-twenty numbers instead of p. Column generation finds them: a linear program over the columns met proposes a curve, the
-cheapest column of each node answers it, until L(q) exceeds the limit or the program says that it never will.
+Where migrations have a cost limit, a move's price is not 1 but its :math:`effort_k`: what it takes of the limits, in units
+of which there are ``maxMigrations`` (`keyshift.solvers.allocation.arrays.Instance.effort`).
+
+Prices, as shares of the effort, follow a curve over the load, piecewise linear, since neighbours in load can stand in
+for each other: some twenty numbers instead of p. Column generation finds them: a linear program over the columns met
+proposes a curve, the cheapest column of each node answers it, until L(q) exceeds the limit or the program says that it
+never will.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from math import comb
 from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.pricing import kernels
 from keyshift.solvers.allocation.pricing.master import Column, Master
@@ -47,6 +52,8 @@ class PriceBound:
     ----------
     instance : Instance
     settings : PriceSettings, optional
+    effort : ndarray, shape (p,), optional
+        Of every key group's move; 1 by default.
 
     Attributes
     ----------
@@ -58,17 +65,18 @@ class PriceBound:
         L(q) for them, in moves.
     """
 
-    def __init__(self, instance: Instance, settings: PriceSettings | None = None) -> None:
+    def __init__(
+        self, instance: Instance, settings: PriceSettings | None = None, effort: FloatArray | None = None
+    ) -> None:
         it = self.instance = instance
         self.settings = settings or PriceSettings()
+        self.effort = np.ones(it.key_groups) if effort is None else effort
         self.ascending = np.argsort(it.load, kind="stable")
         self.load = np.ascontiguousarray(it.load[self.ascending])
         order, starts = it.by_node
         self.own = [order[starts[i] : starts[i + 1]] for i in range(it.nodes)]
-        self.foreign = [it.current[self.ascending] != i for i in range(it.nodes)]
         self.excess = it.deviations(it.current) / it.weight
         self.knots = np.unique(np.quantile(it.load, np.linspace(0, 1, self.settings.knots)))
-        self.hats = np.array([np.interp(it.load, self.knots, row) for row in np.eye(self.knots.size)]).T
         self.spread = float(self.load[-1] - self.load[0])
         self.slopes = np.array(self.settings.slopes) / self.spread if self.spread > 0 else np.zeros(1)
         self.curve = np.full(self.knots.size, 0.5)
@@ -79,6 +87,17 @@ class PriceBound:
         self.subset = kernels.SubsetScratch(
             np.zeros(out + 1, np.int64), np.zeros(out + 1), np.zeros(out + 1), np.zeros(into + 1, np.int64)
         )
+
+    @cached_property
+    def hats(self) -> FloatArray:
+        """What a price at each knot is for each key group, shape (p, knots)."""
+        shares = [np.interp(self.instance.load, self.knots, row) for row in np.eye(self.knots.size)]
+        return np.array(shares).T * self.effort[:, None]
+
+    @cached_property
+    def foreign(self) -> list[BoolArray]:
+        """Which key groups, by ascending load, are not on each node."""
+        return [self.instance.current[self.ascending] != i for i in range(self.instance.nodes)]
 
     @property
     def prices(self) -> FloatArray:
@@ -174,7 +193,12 @@ class PriceBound:
         """The least term of node i in (P4), and a column that costs as much; None when it has none."""
         it, own = self.instance, self.own[i]
         node = kernels.NodeTerms(
-            it.load[own], 1.0 - tariff.price[own], self.foreign[i], self.excess[i], reach, bool(it.draining[i])
+            it.load[own],
+            self.effort[own] - tariff.price[own],
+            self.foreign[i],
+            self.excess[i],
+            reach,
+            bool(it.draining[i]),
         )
         value, column, tried_out, tried_in = kernels.NEVER, None, -1, -1
         if it.open_to_all[i] and not it.draining[i]:
@@ -205,17 +229,17 @@ class PriceBound:
         balance = self.hats[arrivals].sum(axis=0) - self.hats[departures].sum(axis=0)
         key = (i, *sorted(departures), -1, *sorted(arrivals))
         out, into = departures.size, arrivals.size
-        return Column(i, out, into, float(out), balance, float(distance), key)
+        return Column(i, out, into, float(self.effort[departures].sum()), balance, float(distance), key)
 
     def _relaxed(self, i: int, reach: float, tariff: _Tariff, pick: IntArray) -> Column:
         """The column that `kernels.beyond` stands for; pricing its window changes what it costs."""
         it, own, excess = self.instance, self.own[i], self.excess[i]
         a, b, slope = int(pick[0]), int(pick[1]), float(self.slopes[pick[2]])
-        departures = own[np.argsort(1.0 - tariff.price[own] + slope * it.load[own], kind="stable")[:a]]
+        departures = own[np.argsort(self.effort[own] - tariff.price[own] + slope * it.load[own], kind="stable")[:a]]
         arrival = int(np.argmin(tariff.price - slope * it.load))
         ends = (reach - excess,) if it.draining[i] else (-reach - excess, reach - excess)
         window = min(slope * end for end in ends)
-        cost = a + slope * (it.load[departures].sum() - b * it.load[arrival]) + window
+        cost = self.effort[departures].sum() + slope * (it.load[departures].sum() - b * it.load[arrival]) + window
         balance = b * self.hats[arrival] - self.hats[departures].sum(axis=0)
         key = (i, *sorted(departures), -1, b, arrival, slope, reach)
         return Column(i, a, b, float(cost), balance, float(reach * it.weight[i]), key)

@@ -106,6 +106,17 @@ class PriceTree:
         return low
 
 
+def price_trees(instance: Instance) -> list[PriceTree]:
+    """For prices in moves, in cost and in half of each, as far as there are limits on them; none where they cost too much."""
+    problem, shares = instance.problem, (0.0, 0.5, 1.0)
+    if problem.max_migration_cost is None:
+        shares = (0.0,)
+    elif problem.max_migrations is None:
+        shares = (1.0,)
+    bounds = [PriceBound(instance, effort=instance.effort(share)) for share in shares]
+    return [PriceTree(bound) for bound in bounds if bound.affordable]
+
+
 def most_mixed(use: Use) -> tuple[int, int] | None:
     """The node and the side, 0 for departures, whose counts are mixed most; departures first. None when none is."""
     spread = (use.most - use.least).astype(np.float64)
@@ -150,9 +161,8 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
     if np.isinf(low):
         message = "the migrations allowed are too few to bring every node within its capacity"
         return Answer(None, termination="infeasible", message=message)
-    prices = PriceBound(instance)
-    if prices.affordable:
-        high = max(low, instance.distance(instance.current))
-        settings = prices.settings
-        low = PriceTree(prices).highest(low, high, settings.precision, settings.most_nodes, lambda: budget.expired)
+    high = max(low, instance.distance(instance.current))
+    for tree in price_trees(instance):
+        settings = tree.bound.settings
+        low = tree.highest(low, high, settings.precision, settings.most_nodes, lambda: budget.expired)
     return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")

@@ -64,9 +64,13 @@ class WindowInstance(Instance):
         np.add.at(loads, assignment, self.loads)
         return loads * self.weight[:, None] - self.means
 
+    def sizes(self, deviations: FloatArray) -> FloatArray:
+        """How far nodes are from the mean, draining ones upwards only, shape (n, k)."""
+        return np.where(self.draining[:, None], np.maximum(deviations, 0.0), np.abs(deviations))
+
     def window_distances(self, deviations: FloatArray) -> FloatArray:
         """The load distance in each window from deviations of shape (n, k)."""
-        return np.asarray(np.where(self.draining[:, None], np.maximum(deviations, 0.0), np.abs(deviations)).max(axis=0))
+        return np.asarray(self.sizes(deviations).max(axis=0))
 
     def distance(self, assignment: IntArray) -> float:
         """The combined load distance in units of the mean."""

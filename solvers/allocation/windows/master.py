@@ -7,11 +7,13 @@ from typing import NamedTuple
 import highspy
 import numpy as np
 
-from keyshift.models.workload import FloatArray
+from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
 
 ROWS_AT_ONCE = 4
 """Nodes of a window whose rows are added at once, the most deviating first."""
+SLIGHT = 1e-3
+"""A weight below this share of its window's largest makes no row."""
 NEAR = 1e-8
 """A row that is broken by less is left out, in units of the mean."""
 
@@ -93,17 +95,27 @@ class MoveMaster:
     def add_broken_rows(self) -> int:
         """Add rows that the mixture breaks, a few for each window; how many."""
         it, dev = self.instance, self.deviations()
-        size = np.where(it.draining[:, None], np.maximum(dev, 0.0), np.abs(dev))
-        excess, added = size - self.values[: it.windows], 0
+        excess, added = it.sizes(dev) - self.values[: it.windows], 0
         for s in range(it.windows):
             for i in np.argsort(-excess[:, s])[:ROWS_AT_ONCE].tolist():
-                sign = 1 if dev[i, s] > 0 else -1
-                if excess[i, s] > NEAR and (i, s, sign) not in self.rows:
-                    places = [s, *(column for _, column, _ in self.of_node[i])]
-                    values = [1.0, *(-sign * side * it.loads[k, s] * it.weight[i] for k, _, side in self.of_node[i])]
-                    self.rows[i, s, sign] = self._row(sign * self.rest[i, s], self.infinity, places, values)
-                    added += 1
+                if excess[i, s] > NEAR:
+                    added += self._add_row(i, s, 1 if dev[i, s] > 0 else -1)
         return added
+
+    def add_rows(self, signed: FloatArray) -> None:
+        """Add the rows that weights of signed deviations name."""
+        for i, s in np.argwhere(np.abs(signed) > SLIGHT * self.instance.problem.planned.most).tolist():
+            self._add_row(i, s, 1 if signed[i, s] > 0 else -1)
+
+    def _add_row(self, i: int, s: int, sign: int) -> bool:
+        """Add d[s] >= sign * deviation of node i; whether it is new."""
+        it = self.instance
+        if (i, s, sign) in self.rows:
+            return False
+        places = [s, *(column for _, column, _ in self.of_node[i])]
+        values = [1.0, *(-sign * side * it.loads[k, s] * it.weight[i] for k, _, side in self.of_node[i])]
+        self.rows[i, s, sign] = self._row(sign * self.rest[i, s], self.infinity, places, values)
+        return True
 
     def add_move(self, k: int, j: int) -> bool:
         """Add the move of a key group to a node; whether it is new."""
@@ -123,9 +135,23 @@ class MoveMaster:
             np.array([value for _, value in entries]),
         )  # fmt: skip
         self.moves[k, j] = column
+        self.values = np.append(self.values, 0.0)
         self.of_node[j].append((k, column, 1.0))
         self.of_node[i].append((k, column, -1.0))
         return True
+
+    def rounded(self, rng: np.random.Generator) -> IntArray:
+        """An assignment drawn by the shares of the moves, at most one for each key group, and no more than are allowed."""
+        it, assignment = self.instance, self.instance.current.copy()
+        drawn = [
+            (share, k, j) for (k, j), column in self.moves.items() if (share := self.values[column]) > rng.random()
+        ]
+        spent = 0.0
+        for _, k, j in sorted(drawn, reverse=True):
+            cost, moves = float(it.cost[k]), int((assignment != it.current).sum())
+            if assignment[k] == it.current[k] and moves < it.max_moves and spent + cost <= it.max_cost:
+                assignment[k], spent = j, spent + cost
+        return assignment
 
     def weights(self) -> Weights:
         """The duals as weights that the bound may take: (8) allows their sums, and draining nodes count upwards only."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.incumbent import Incumbent
 from keyshift.solvers.allocation.settings import RoundSettings
@@ -11,6 +13,8 @@ from keyshift.solvers.allocation.windows.arrays import WindowInstance
 from keyshift.solvers.allocation.windows.bound import MoveBound, counted_bound, stay_value
 from keyshift.solvers.allocation.windows.search import Turn, WindowSearch
 
+ROUNDINGS = 30
+"""Assignments drawn from the joint relaxation, of which a fresh round takes the best."""
 COUNT_SHARE, BOUND_SHARE = 0.2, 0.5
 """Of the time left after the first round of annealing, the windows' counts and then the joint relaxation take at most so much."""
 
@@ -31,6 +35,7 @@ class WindowRounds:
         self.found, self.seed, self.most, self.settings = found, seed, most, RoundSettings()
         self.instance = WindowInstance(found.problem)
         self.search = WindowSearch(self.instance, seed)
+        self.bound: MoveBound | None = None
 
     def run(self) -> dict[str, object]:
         """Anneal and bound until they meet, the time is up, or enough is done; figures about the run."""
@@ -44,18 +49,28 @@ class WindowRounds:
         turn = done = 0
         while not found.done and (endless or done < steps) and (self.most is None or turn < self.most):
             todo = self.search.turn(turn)
-            done += self._anneal(it.current if todo.fresh or found.best is None else found.best, todo, turn)
+            done += self._anneal(self._fresh(turn) if todo.fresh or found.best is None else found.best, todo, turn)
             turn += 1
             if turn == 1 and self.most is None:
                 self._bound()
         return {"rounds": turn}
+
+    def _fresh(self, turn: int) -> IntArray:
+        """Where a round begins that does not go on from the best: where everything runs now, then moves drawn by their shares."""
+        if self.bound is None:
+            return self.instance.current
+        rng = np.random.default_rng([self.seed, turn])
+        drawn = [self.bound.master.rounded(rng) for _ in range(ROUNDINGS)]
+        return min(drawn, key=self.instance.distance)
 
     def _bound(self) -> None:
         """Each window's counts, then the joint relaxation, within a share of the time."""
         found, part = self.found, self.found.budget.part(COUNT_SHARE)
         found.raise_bound(counted_bound(found.problem, lambda: part.expired), "counts")
         part = found.budget.part(BOUND_SHARE)
-        bound = MoveBound(self.instance)
+        bound = self.bound = MoveBound(self.instance)
+        half = found.budget.part(BOUND_SHARE / 2)
+        found.raise_bound(bound.ascend(lambda: half.expired) * found.problem.scale, "ascent")
         while not bound.ended and not part.expired and not found.done:
             found.raise_bound(bound.improve(lambda: part.expired, 1) * found.problem.scale, "relaxation")
 

@@ -17,6 +17,8 @@ SMALL = {
     "madsen-allocation": {"nodes": 4, "key_groups": 16},
     "madsen-scale-in": {"nodes": 10, "key_groups": 40, "drain": 3},
     "madsen-collocation": {"nodes": 4, "key_groups": 16},
+    "madsen-windows": {"nodes": 4, "key_groups": 16, "windows": 2},
+    "madsen-collocation-windows": {"nodes": 4, "key_groups": 16, "windows": 2},
     "guo-mclb": {"windows": 3, "key_groups": 12, "nodes": 3},
     "fang-routing": {"keys": 3000},
     "nasir-splitting": {"messages": 500},

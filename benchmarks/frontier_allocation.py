@@ -1,0 +1,145 @@
+"""Parts of `frontier.py` about key-group allocation: where moves abound, under budgets and everything at once, large and cold."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from page import Page
+
+import keyshift as ks
+from keyshift.models.families.allocation import madsen_allocation, synthetic_workload
+
+SETTING = ["nodes", "key_groups", "varies", "limit", "seed"]
+
+
+def limited(page: Page) -> None:
+    """Budgets, and everything at once: allocation.
+
+    40 nodes, 800 key groups. *cost*: loads drifted by 40 %, states log-normal, a share of all state may move. *everything*: nodes of three
+    capacities, two of them draining, memory limits, and limits on number and cost of moves at once. Percent of the mean.
+    """
+    rows = []
+    cases = [
+        ("cost", f"{share:.1%} of the state", seed, within_cost(seed, share))
+        for share in (0.002, 0.005, 0.02)
+        for seed in range(5)
+    ]
+    cases += [
+        ("everything", f"{moves} moves", seed, with_everything(seed, moves)) for moves in (60, 90) for seed in range(5)
+    ]
+    for limits, most, seed, problem in cases[:: 5 if page.quick else 1]:
+        s = ks.solve(problem, time_limit=5 if page.quick else page.given.each)
+        percent = 100 / problem.scale
+        rows.append({"limits": limits, "most": most, "seed": seed, "moved": s.metrics["migrations"], "distance": percent * s.objective,
+                     "bound": percent * s.bound, "gap_points": percent * (s.gap_abs or 0.0), "seconds": s.seconds})  # fmt: skip
+        page.keep(rows, "limited")
+    frame = pd.DataFrame(rows)
+    over = frame.groupby(["limits", "most"], sort=False).agg(
+        instances=("seed", "size"), distance=("distance", "mean"), bound=("bound", "mean"), largest_gap=("gap_points", "max")
+    )  # fmt: skip
+    page.table(frame, "limited", over)
+
+
+def within_cost(seed: int, share: float) -> ks.KeyGroupAllocation:
+    """A drift to mend with a share of all state, which is spread unevenly."""
+    w = synthetic_workload(40, 800, varies=0.4, seed=seed)
+    state = w.state * np.random.default_rng([seed, 5]).lognormal(0, 1, 800)
+    return ks.KeyGroupAllocation(w.replace(state=state), max_migration_cost=share * state.sum())
+
+
+def with_everything(seed: int, moves: int) -> ks.KeyGroupAllocation:
+    """Balanced by Flux, then a tenth of the loads changes by up to 60 %, and two nodes are to be emptied."""
+    rng = np.random.default_rng([seed, 6])
+    w = synthetic_workload(40, 800, varies=0.4, seed=seed)
+    capacity, memory = rng.choice([1.0, 1.5, 2.0], 40), rng.lognormal(0, 0.5, 800)
+    state = w.state * rng.lognormal(0, 0.5, 800)
+    posed = ks.Workload(load=w.last_load, state=state, current=np.arange(800) % 40, nodes=capacity)
+    current = ks.solve(ks.KeyGroupAllocation(posed), "flux").assignment
+    load = w.last_load * np.where(rng.random(800) < 0.1, rng.uniform(0.6, 1.6, 800), 1.0)
+    w = ks.Workload(load=load, state=state, current=current, nodes=capacity, draining=np.arange(40) >= 38, resources={"memory": memory})  # fmt: skip
+    room = np.maximum(np.bincount(current, memory, 40), 1.15 * memory.sum() * capacity / capacity.sum())
+    return ks.KeyGroupAllocation(
+        w, max_migrations=moves, max_migration_cost=0.9 * moves * state.mean(), resource_capacity={"memory": room}
+    )
+
+
+def abound(page: Page) -> None:
+    """Where moves abound: allocation.
+
+    The drifts of [Madsen2016], Figures 2 to 4, five seeds; largest gap over the seeds, in points (percent of the mean). Rebalancer's
+    figures are those of version 0.1's page: mean distance, and its mean seconds, which *at its time* had as well.
+    """
+    theirs = pd.read_csv(Path(__file__).parents[1] / "docs/benchmarks/0.1.0/allocation.csv")
+    theirs = theirs[theirs["method"] == "rebalancer"].set_index(SETTING)
+    sizes = [(nodes, 20 * nodes) for nodes in page.given.nodes[: 1 if page.quick else None]]
+    rows = []
+    for (nodes, key_groups), varies, limit, seed in product(
+        sizes, (0.2, 0.4), (10, 20, 30, 40), range(1 if page.quick else 5)
+    ):
+        setting = {"nodes": nodes, "key_groups": key_groups, "varies": varies, "limit": limit, "seed": seed}
+        problem = madsen_allocation(seed=seed, nodes=nodes, key_groups=key_groups, varies=varies, max_migrations=limit)
+        percent = 100 / problem.scale
+        s, seen = watched(problem, page.given.each)
+        other = theirs.loc[tuple(setting.values())]
+        rows.append({**setting, "distance": percent * s.objective, "bound": percent * s.bound, "gap_points": percent * (s.gap_abs or 0.0),
+                     "proven": s.status == "optimal", "seconds": s.seconds, "at_its_time": percent * min(v for t, v in seen if t <= other["seconds"]),
+                     "rebalancer": other["distance"], "its_seconds": other["seconds"]})  # fmt: skip
+        page.keep(rows, "abound")
+    frame = pd.DataFrame(rows)
+    by = frame.groupby(SETTING[:4], sort=False)
+    shown = by[["rebalancer", "its_seconds", "at_its_time", "distance", "seconds"]].mean()
+    page.table(frame, "abound", shown.assign(largest_gap=by["gap_points"].max(), proven=by["proven"].sum()))
+    behind = int((frame["at_its_time"] > frame["rebalancer"] + 1e-9).sum())
+    page.say(f"At most {page.given.each:g} s. Gap at most 0.005 points on {(frame['gap_points'] <= 0.005).sum()} of {len(frame)}, the largest "
+             f"{frame['gap_points'].max():.4f}; behind Rebalancer on {behind}.")  # fmt: skip
+
+
+def watched(problem: ks.KeyGroupAllocation, seconds: float) -> tuple[ks.Solution, list[tuple[float, float]]]:
+    """The answer, and what was known when."""
+    seen, began = [(0.0, math.inf)], time.perf_counter()
+    s = ks.solve(problem, time_limit=seconds, watch=lambda p: seen.append((time.perf_counter() - began, p.objective or math.inf)))  # fmt: skip
+    return s, seen
+
+
+def cold(page: Page) -> None:
+    """Large allocation from a cold start.
+
+    Loads drifted by 40 %; the wall time of one call of `solve` in a new process whose compiled code is on disk, and of a second call.
+    Percent of the mean.
+    """
+    rows = []
+    sizes = [
+        (200, 10_000, 500),
+        (1_000, 100_000, 5_000),
+        (200, 10_000, 40),
+        (400, 20_000, 60),
+        (1_000, 100_000, 50),
+    ]
+    spawn = multiprocessing.get_context("spawn")
+    for size in sizes[: 1 if page.quick else None]:
+        for limit in (1.5, 5.0):
+            with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+                rows += pool.submit(calls, *size, limit).result()
+            page.keep(rows, "cold")
+    page.table(rows, "cold")
+
+
+def calls(nodes: int, key_groups: int, moves: int, limit: float) -> list[dict[str, Any]]:
+    """Two calls, one after the other."""
+    rows = []
+    problem = madsen_allocation(nodes=nodes, key_groups=key_groups, max_migrations=moves)
+    for call in ("first", "second"):
+        began = time.perf_counter()
+        s = ks.solve(problem, time_limit=limit)
+        wall, percent = time.perf_counter() - began, 100 / problem.scale
+        rows.append({"nodes": nodes, "key_groups": key_groups, "moves": moves, "limit": limit, "call": call, "wall": wall,
+                     "distance": percent * s.objective, "bound": percent * s.bound})  # fmt: skip
+    return rows

@@ -1,0 +1,179 @@
+"""The moves of the compiled local search, and what they read and write.
+
+A move writes the shifts it wants into a `Proposal` and returns how many they are: 0 when the draw leads nowhere.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from numba import njit
+
+from keyshift.models.compiling import LEAF
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.random_kernels import uniform
+
+
+class Goal(NamedTuple):
+    """What the t rows of collocated traffic are worth together: less (15) of `CollocatedAllocation`, in shares of traffic."""
+
+    apart: FloatArray
+    """(14) were all traffic remote, shape (t,)."""
+    most: FloatArray
+    """The largest weight of each window."""
+    worst: bool
+    """Whether the worst window counts alone."""
+    blend: float
+    """In the search itself, the share of the mean: the worst windows alone say nothing of most moves."""
+
+
+class ShiftData(NamedTuple):
+    """What a search never changes: the instance, as in `keyshift.solvers.collocation.arrays.Arrays`."""
+
+    current: IntArray
+    allowed: BoolArray
+    remote_load: FloatArray
+    remote: FloatArray
+    """Load of the whole system were all traffic remote, in each of k windows."""
+    cost: FloatArray
+    fixed: bool
+    """Whether remote traffic costs nothing: then no move changes the limits."""
+    goal: Goal
+    indptr: IntArray
+    neighbour: IntArray
+    weight: FloatArray
+    first: IntArray
+    second: IntArray
+    upper_share: FloatArray
+    upper_extra: FloatArray
+    lower_share: FloatArray
+    lower_extra: FloatArray
+    max_moves: int
+    move_cost: FloatArray
+    use: FloatArray
+    capacity: FloatArray
+    shares: FloatArray
+    """Cumulative shares of joining, relocating and swapping, then the share of joins that exchange."""
+
+
+class ShiftState(NamedTuple):
+    """Where a search stands."""
+
+    a: IntArray
+    """The assignment, shape (p,)."""
+    load: FloatArray
+    """Shape (k, n)."""
+    used: FloatArray
+    on_node: FloatArray
+    """Traffic of each key group with each node, shape (t, p, n)."""
+    together: FloatArray
+    """Collocated traffic, shape (t,)."""
+    sums: FloatArray
+    """Moves, cost of the moves."""
+    excess: FloatArray
+    """By how much (7), (8) and (9) are broken at each node, shape (n,)."""
+
+
+class Proposal(NamedTuple):
+    """What a move wants: key group ``who[s]`` on node ``where[s]``, up to three of them."""
+
+    who: IntArray
+    where: IntArray
+    lost: FloatArray
+    """Traffic with the node that it leaves, and `won` with the one that it comes to, after the shifts before, shape (t, 3)."""
+    won: FloatArray
+
+
+class Before(NamedTuple):
+    """What a rejected proposal restores."""
+
+    together: FloatArray
+    excess: FloatArray
+
+
+@njit(**LEAF)
+def integer(rng, below):
+    """A random whole number in 0..below-1."""
+    return int(uniform(rng) * below)
+
+
+@njit(**LEAF)
+def join(rng, wanted, data, a):
+    """One end of a pair goes to the node of the other; now and then somebody there comes the other way."""
+    e = integer(rng, data.first.size)
+    k, other = (data.first[e], data.second[e]) if uniform(rng) < 0.5 else (data.second[e], data.first[e])
+    wanted.who[0], wanted.where[0] = k, a[other]
+    if uniform(rng) < data.shares[3]:
+        m = integer(rng, a.size)
+        if m != k and m != other and a[m] == a[other]:
+            wanted.who[1], wanted.where[1] = m, a[k]
+            return 2
+    return 1
+
+
+@njit(**LEAF)
+def relocate(rng, wanted, a, nodes):
+    """A key group goes to any node."""
+    wanted.who[0], wanted.where[0] = integer(rng, a.size), integer(rng, nodes)
+    return 1
+
+
+@njit(**LEAF)
+def swap(rng, wanted, a):
+    """Two key groups exchange their nodes."""
+    k, m = integer(rng, a.size), integer(rng, a.size)
+    wanted.who[0], wanted.where[0], wanted.who[1], wanted.where[1] = k, a[m], m, a[k]
+    return 2
+
+
+@njit(**LEAF)
+def go_back(rng, wanted, data, a):
+    """A key group that has moved goes back to its current node."""
+    k = a_mover(rng, data, a)
+    wanted.who[0], wanted.where[0] = k, data.current[k]
+    return int(k >= 0)
+
+
+@njit(**LEAF)
+def a_mover(rng, data, a):
+    """A key group that has moved, looked for from a random place on; -1 when there is none."""
+    p = a.size
+    k = integer(rng, p)
+    for _ in range(p):
+        if a[k] != data.current[k]:
+            return k
+        k = k + 1 if k + 1 < p else 0
+    return -1
+
+
+@njit(**LEAF)
+def make_room(rng, count, moves, wanted, data, a):
+    """Where a move would be one too many, somebody else goes back as well."""
+    k = a_mover(rng, data, a)
+    if k < 0 or k == wanted.who[0] or (count == 2 and k == wanted.who[1]) or moves - 1 > data.max_moves:
+        return 0
+    wanted.who[count], wanted.where[count] = k, data.current[k]
+    return count + 1
+
+
+@njit(**LEAF)
+def propose(rng, wanted, data, state):
+    """Draw a move; how many shifts it takes, 0 when the draw leads nowhere or the move is not allowed."""
+    a, shares, draw = state.a, data.shares, uniform(rng)
+    if draw < shares[0] and data.first.size > 0:
+        count = join(rng, wanted, data, a)
+    elif draw < shares[1]:
+        count = relocate(rng, wanted, a, data.upper_share.size)
+    elif draw < shares[2]:
+        count = swap(rng, wanted, a)
+    else:
+        count = go_back(rng, wanted, data, a)
+    moves = state.sums[0]
+    for s in range(count):
+        k, target = wanted.who[s], wanted.where[s]
+        if not data.allowed[k, target] or target == a[k]:
+            return 0
+        moves += int(target != data.current[k]) - int(a[k] != data.current[k])
+    if moves > data.max_moves and count < 3:
+        return make_room(rng, count, moves, wanted, data, a)
+    return count

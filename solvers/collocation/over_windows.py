@@ -1,0 +1,41 @@
+"""Collocated allocation over several windows: what shares of collocated traffic say of the objective, and the reverse."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.workload import IntArray
+from keyshift.solvers.collocation.lagrangian import LagrangianBound
+
+
+def mean_bound(problem: CollocatedAllocation, most_collocated: float) -> float:
+    """The least objective when at most so large a share of the mean traffic is collocated."""
+    share = min(most_collocated + 1e-12, 1.0)
+    return float(max(0.0, problem.value(share * problem.total_traffic) - 1e-12 * problem.scale))
+
+
+def objective_bound(problem: CollocatedAllocation, bound: LagrangianBound, most: float) -> float:
+    """The least objective when at most so large a share of the traffic, weighted by `bound.lean`, is collocated."""
+    if not problem.combines:
+        return mean_bound(problem, most)
+    saved = problem.saved * bound.data.traffic_unit * (most + 1e-12)
+    weighted = (
+        bound.lean @ problem.apart - saved if bound.lean.size > 1 else problem.planned.combined(problem.apart - saved)
+    )
+    return float(max(0.0, weighted - 1e-12 * float(problem.apart.max())))
+
+
+def share_of(problem: CollocatedAllocation, bound: LagrangianBound, assignment: IntArray) -> float:
+    """The share of the traffic, weighted by `bound.lean`, that is collocated by all that is better than an assignment."""
+    if not problem.combines or bound.lean.size == 1:
+        return float(bound.lean @ bound.data.together(assignment))
+    unit = problem.saved * bound.data.traffic_unit
+    return float((bound.lean @ problem.apart - problem.objective(assignment)) / unit) if unit > 0 else -np.inf
+
+
+def lean_on(problem: CollocatedAllocation, bound: LagrangianBound, turn: int) -> None:
+    """Weigh the windows that are worst where the bound is attained a little more."""
+    if problem.combines and bound.lean.size > 1:
+        values = problem.apart - problem.saved * bound.data.traffic_unit * bound.data.together(bound.labels)
+        bound.lean = bound.lean + (problem.planned.weights(values) - bound.lean) / (turn + 2)
