@@ -17,6 +17,7 @@ import intervals
 import numpy as np
 import pandas as pd
 from frontier_allocation import abound, cold, limited
+from frontier_routing import long, tables
 from page import Page, run
 from scipy import sparse
 
@@ -174,24 +175,6 @@ def heavy(page: Page) -> None:
     page.table(rows, "heavy")
 
 
-def tables(page: Page) -> None:
-    """Full tables: mixed routing.
-
-    A million keys (loads Zipf, at least 1; homes and current nodes at random), 10 to 100 nodes, room for 500 to 10,000 entries, 60 s.
-    """
-    rows = []
-    for seed in range(2 if page.quick else 20):
-        rng = np.random.default_rng([seed, 77])
-        nodes, exponent, theta = int(rng.integers(10, 101)), rng.uniform(0.7, 1.2), rng.uniform(0.02, 0.15)
-        room, ranks = int(np.exp(rng.uniform(np.log(500), np.log(10_000)))), np.arange(1, 10**6 + 1) ** -exponent
-        load, home = np.maximum(1, np.round(ranks / ranks.sum() * 1e7)), rng.integers(0, nodes, 10**6)
-        w = ks.Workload(load=load, state=load, current=home, home=home, nodes=nodes)
-        s = ks.solve(ks.MixedRouting(w, theta_max=theta, max_table_size=room), time_limit=20 if page.quick else 60)
-        rows.append({"nodes": nodes, "exponent": exponent, "theta_max": theta, "room": room, "status": s.status, "objective": s.objective,
-                     "bound": s.bound, "gap_percent": None if s.gap is None else 100 * s.gap, "seconds": s.seconds})  # fmt: skip
-    page.table(rows, "tables")
-
-
 def dense(page: Page) -> None:
     """Dense graphs: collocation.
 
@@ -334,6 +317,6 @@ if __name__ == "__main__":
         "frontier",
         "Frontier: where the defaults used to stop short",
         __doc__,
-        (beaten, heavy, abound, limited, cold, tables, dense, messages, balance, policies, enumerated),
+        (beaten, heavy, abound, limited, cold, tables, long, dense, messages, balance, policies, enumerated),
         **options,
     )

@@ -44,8 +44,9 @@ def potentials_policy(
 
     The bound is that of `keyshift.solvers.intervals.potentials.dual`, O(m w w') a pair of counts and step for intervals of
     up to w tasks, where nothing is enumerated. Decisions that are best for these values lead from now to some
-    partitions; the best policy that stays within them is found exactly, by policy iteration. It is never worse than `ssm`, or
-    than `mtm-restricted` with its default options. No guarantee on the gap; it is shown.
+    partitions; the best policy that stays within them is found exactly, by policy iteration. It is never worse than
+    `mtm-restricted` with its default options, given the time, or than `ssm` where that meets no more than `partitions`
+    of them. No guarantee on the gap; it is shown.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ def potentials_policy(
     the smoothed dual are keyshift's. Without a time limit it ends by itself; at a limit the best of `ssm`'s policy and its
     own is returned with the best bound so far. With over 2,000 tasks the answer is that of `mtm-restricted` or `ssm`.
     """
-    plain = myopic_policy(problem, budget=budget.part(0.3), most_states=most_states)
+    plain = myopic_policy(problem, budget=budget.part(0.2), most_states=min(partitions, most_states))
     if budget.expired:
         return Answer(plain.assignment, plain.bound, budget.why, plain.message)
     if problem.workload.key_groups > MOST_TASKS:
@@ -98,7 +99,7 @@ def better(problem: MigrationPolicy, one: Answer, other: Answer) -> Answer:
 def led_to(problem: MigrationPolicy, certified: Certified, most: int, budget: Budget) -> Chosen:
     """What decisions lead to that are best for the values of `certified`: the most probable, and soonest, first."""
     gamma, tasks = problem.discount, problem.workload.key_groups
-    ahead = {n: gamma * table for n, table in certified.tables.items()}
+    ahead = {n: gamma * np.where(np.isinf(table), 0.0, table) for n, table in certified.tables.items()}
     starts = {n: problem.starts(n) for n in problem.reachable}
     w = problem.workload
 
