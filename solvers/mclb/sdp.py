@@ -167,7 +167,7 @@ def _climb(dual: SemidefiniteDual, budget: Budget, cuts: bool, enough: float, se
         if value > best:
             best, kept = value, (dual.v.copy(), list(dual.cuts))
         values.append(best)
-        if best >= enough or best - values[-1 - settings.patience] <= rise * max(0.0, dual.reference - best):
+        if best >= enough or best - values[-1 - settings.patience] <= rise * max(dual.reference - best, 1e-4 * best):
             break
         if cuts and not budget.expired:
             dual.add_cuts(rng)

@@ -99,7 +99,7 @@ def deepen(X: F, b: Z, nodes: int, most: int) -> float:
     y = X @ b.astype(np.float64)
     square, total, length = float((y * b).sum()), int(b.sum()), float((b * b).sum())
     best = depth(total, square, length, nodes)
-    while True:
+    for _ in range(4 * size):  # rounding could make it go round
         at, also, up, by = -1, -1, 0, 0
         for k in range(size):  # one entry
             for d in (-1, 1):
@@ -131,6 +131,7 @@ def deepen(X: F, b: Z, nodes: int, most: int) -> float:
                 b[k] += d
                 for q in range(size):
                     y[q] += d * X[k, q]
+    return best
 
 
 @njit(cache=True, nogil=True)
