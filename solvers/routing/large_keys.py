@@ -121,7 +121,7 @@ class LargeKeys:
         return values[:cells].reshape(-1, self.n), values[cells : cells + self.n]
 
     def program(self) -> LinearProgram:
-        """Columns: x[k, i] row by row, then s, y, m, w. LinearRows: somewhere, loads, pool, table, lines."""
+        """Columns: x[k, i] row by row, then s, y, m, w. Rows: somewhere, loads, pool, table, lines."""
         r, n, b = self.relaxation, self.n, self.large.size
         cells, each = b * n, np.arange(n)
         s, y, m, w = (cells + part * n + each for part in range(4))
