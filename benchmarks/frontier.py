@@ -13,9 +13,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import intervals
 import numpy as np
 import pandas as pd
 from frontier_allocation import abound, cold, limited
+from frontier_routing import long, tables
 from page import Page, run
 from scipy import sparse
 
@@ -173,24 +175,6 @@ def heavy(page: Page) -> None:
     page.table(rows, "heavy")
 
 
-def tables(page: Page) -> None:
-    """Full tables: mixed routing.
-
-    A million keys (loads Zipf, at least 1; homes and current nodes at random), 10 to 100 nodes, room for 500 to 10,000 entries, 60 s.
-    """
-    rows = []
-    for seed in range(2 if page.quick else 20):
-        rng = np.random.default_rng([seed, 77])
-        nodes, exponent, theta = int(rng.integers(10, 101)), rng.uniform(0.7, 1.2), rng.uniform(0.02, 0.15)
-        room, ranks = int(np.exp(rng.uniform(np.log(500), np.log(10_000)))), np.arange(1, 10**6 + 1) ** -exponent
-        load, home = np.maximum(1, np.round(ranks / ranks.sum() * 1e7)), rng.integers(0, nodes, 10**6)
-        w = ks.Workload(load=load, state=load, current=home, home=home, nodes=nodes)
-        s = ks.solve(ks.MixedRouting(w, theta_max=theta, max_table_size=room), time_limit=20 if page.quick else 60)
-        rows.append({"nodes": nodes, "exponent": exponent, "theta_max": theta, "room": room, "status": s.status, "objective": s.objective,
-                     "bound": s.bound, "gap_percent": None if s.gap is None else 100 * s.gap, "seconds": s.seconds})  # fmt: skip
-    page.table(rows, "tables")
-
-
 def dense(page: Page) -> None:
     """Dense graphs: collocation.
 
@@ -281,17 +265,58 @@ def timed(what: Any) -> float:
     return time.perf_counter() - began
 
 
+def policies(page: Page) -> None:
+    """Migration policies beyond enumeration.
+
+    Words and flights as in *Interval migration*, 8 to 16 nodes, gamma = 0.8; values are shares of all the state. `potentials` on two threads,
+    before: `mtm-restricted`; both with a limit of a minute.
+    """
+    cases = [("0.25", 64), ("0.3", 64), ("0.4", 64), ("0.5", 64), ("0.2", 128)]
+    rows = []
+    for tau, tasks in cases[:1] if page.quick else cases:
+        w, _ = intervals.start(page, tasks)
+        problem = ks.MigrationPolicy(w, intervals.transition_matrix(intervals.histories()[0]), tau, intervals.GAMMA)
+        size = sum(intervals.census(problem).values())
+        limit = page.given.policy_seconds
+        for method, options in (("mtm-restricted", {}), ("potentials", {"threads": 2})):
+            s = ks.solve(problem, method, time_limit=limit, **options)
+            rows.append({"tau": float(tau), "m": tasks, "partitions": size, **valued(problem, s)})
+            print(rows[-1], flush=True)
+    page.table(rows, "policies")
+
+
+def enumerated(page: Page) -> None:
+    """Migration policies: 2.3 million partitions enumerated.
+
+    The same at tau = 0.25, by `mtm` on two threads, to a millionth of all the state.
+    """
+    w, _ = intervals.start(page)
+    tau = intervals.TAU if page.quick else "0.25"
+    problem = ks.MigrationPolicy(w, intervals.transition_matrix(intervals.histories()[0]), tau, intervals.GAMMA)
+    s = ks.solve(problem, "mtm", threads=2, tolerance=1e-6, time_limit=840)
+    page.table([{"tau": float(tau), "partitions": sum(intervals.census(problem).values()), **valued(problem, s), "termination": s.termination,
+                 "rounds": s.details.get("rounds")}], "enumerated")  # fmt: skip
+
+
+def valued(problem: Problem, s: ks.Solution) -> dict[str, Any]:
+    """What an answer is worth, in shares of all the state, and how far it is proven."""
+    value, bound = (math.nan if v is None else v / problem.scale for v in (s.objective, s.bound))
+    return {"method": s.method, "value": value, "bound": bound, "gap, %": 100 * (1 - bound / value), "gap over state": value - bound,
+            "seconds": s.seconds}  # fmt: skip
+
+
 if __name__ == "__main__":
     options = {
         "seconds": {"type": float, "default": 2.0},
         "each": {"type": float, "default": 20.0, "help": "seconds for each allocation"},
         "nodes": {"type": int, "nargs": "+", "default": [20, 40, 60], "help": "of the drifts of `abound`"},
         "pairs": {"type": int, "default": 25, "help": "of each problem"},
+        "policy-seconds": {"type": float, "default": 60.0, "help": "for each policy beyond enumeration"},
     }
     run(
         "frontier",
         "Frontier: where the defaults used to stop short",
         __doc__,
-        (beaten, heavy, abound, limited, cold, tables, dense, messages, balance),
+        (beaten, heavy, abound, limited, cold, tables, long, dense, messages, balance, policies, enumerated),
         **options,
     )

@@ -29,7 +29,7 @@ from keyshift.models.intervals.exact_arithmetic import Prefix
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
 from keyshift.solvers.intervals.owners import Owners
-from keyshift.solvers.intervals.policy.mtm import PolicyIteration, census
+from keyshift.solvers.intervals.policy.policy_iteration import PolicyIteration, census
 from keyshift.solvers.intervals.sequence.oms import solve_oms
 from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.band_kernels import band_cuts

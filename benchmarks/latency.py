@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from collocation_streams import edits
 from key_splitting import HEADS, with_head
-from latency_intervals import ding, ding_windows
+from latency_intervals import ding, ding_waiting, ding_windows
 from latency_routing import fang, fang_dynamics
 from latency_setting import BANDWIDTH, RATE, ROOM, ms
 from mclb import BEST, replay, words
@@ -178,5 +178,5 @@ if __name__ == "__main__":
         "latency",
         "Latency and throughput, simulated",
         __doc__,
-        (theory, guo, madsen, nasir, fang, fang_dynamics, ding, ding_windows),
+        (theory, guo, madsen, nasir, fang, fang_dynamics, ding, ding_windows, ding_waiting),
     )

@@ -1,4 +1,4 @@
-"""Key-group allocation over several windows: our search and bound, the statements, and the last window's optimum.
+"""Several windows at once: our searches and bounds, the statements, and the last window's optimum.
 
     python benchmarks/windows.py [--quick] [--only PART ...] --out DIR [--seconds 60]
 
@@ -18,6 +18,7 @@ from page import Page, run
 
 import keyshift as ks
 from keyshift.models.families.allocation import madsen_windows
+from keyshift.models.families.collocation import synthetic_cluster
 
 SETTING = ["nodes", "key_groups", "windows", "over", "varies", "max_migrations", "seed"]
 
@@ -121,8 +122,56 @@ def year(page: Page) -> None:
     )
 
 
+def answers(page: Page, name: str, problems: dict[tuple[int, ...], ks.Problem], methods: tuple[str, ...]) -> None:
+    """A table of what methods reach and prove on problems by their nodes, key groups and windows."""
+    rows = []
+    for size, problem in problems.items():
+        for method in methods:
+            ks.solve(problem, method, time_limit=1)  # compile first
+            s = ks.solve(problem, method, time_limit=page.given.seconds)
+            sizes = dict(zip(("nodes", "key_groups", "windows"), size, strict=True))
+            rows.append({**sizes, "method": method, "objective": s.objective, "bound": s.bound, "seconds": s.seconds})
+    page.table(pd.DataFrame(rows).round(1), name)
+
+
+def collocation(page: Page) -> None:
+    """Collocation under the limits of every window.
+
+    Remote traffic in tuples: two operators of [Madsen2016], section 5.3, whose loads fluctuate by up to 15 % anew in each window, within
+    4 % of the mean node load (6 % on 10 nodes) in all of them; as many moves as nodes.
+    """
+    problems = {}
+    for nodes, key_groups, windows, limit in ((10, 100, 4, 6.0), (20, 400, 8, 4.0), (40, 800, 12, 4.0))[
+        : 1 if page.quick else 3
+    ]:
+        w = next(synthetic_cluster(nodes, key_groups, 2, 0.5, 1, 0))
+        loads = w.last_load * (1 + np.random.default_rng([0, windows]).uniform(-0.15, 0.15, (windows, key_groups)))
+        problems[nodes, key_groups, windows] = ks.CollocatedAllocation(
+            w.replace(load=loads), max_load_distance=limit, max_migrations=nodes, windows=windows
+        )
+    answers(page, "collocation", problems, ("milp", "local-search"))
+
+
+def routing(page: Page) -> None:
+    """Mixed routing with prices for every window.
+
+    State moved: keys with Zipf loads (0.85) that fluctuate by up to 40 % anew in each window, every node within 5 % above the mean in all of
+    them, a table for a twentieth of the keys.
+    """
+    problems = {}
+    for nodes, keys, windows in ((10, 2000, 4), (20, 10_000, 8))[: 1 if page.quick else 2]:
+        rng = np.random.default_rng(0)
+        weight = np.arange(1, keys + 1) ** -0.85
+        load = 1e6 * rng.permutation(weight) / weight.sum()
+        home, loads = rng.integers(0, nodes, keys), load * rng.uniform(0.6, 1.4, (windows, keys))
+        state = np.rint(load * rng.uniform(0.5, 1.5, keys)).clip(1)
+        w = ks.Workload(load=loads, state=state, current=home, home=home, nodes=nodes)
+        problems[nodes, keys, windows] = ks.MixedRouting(w, theta_max=0.05, max_table_size=keys // 20, windows=windows)
+    answers(page, "routing", problems, ("lp", "milp"))
+
+
 if __name__ == "__main__":
     run(
-        "windows", "Several windows at once", __doc__, (eight, year),
+        "windows", "Several windows at once", __doc__, (eight, year, collocation, routing),
         seconds={"type": float, "default": 60.0, "help": "for each run"},
     )  # fmt: skip

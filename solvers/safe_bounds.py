@@ -24,6 +24,26 @@ class LinearProgram:
     integer: np.ndarray
 
 
+class LinearRows:
+    """Rows of a linear program, family by family."""
+
+    def __init__(self, columns: int) -> None:
+        self.columns, self.blocks = columns, list[sp.csr_array]()
+        self.lower: list[np.ndarray] = []
+        self.upper: list[np.ndarray] = []
+
+    def add(self, row: np.ndarray, column: np.ndarray, value: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> None:
+        """Rows with these limits, counted from 0, and their entries."""
+        kept = value != 0
+        self.blocks.append(sp.csr_array((value[kept], (row[kept], column[kept])), shape=(lower.size, self.columns)))
+        self.lower.append(lower)
+        self.upper.append(upper)
+
+    def matrix(self) -> sp.csr_array:
+        """All of them."""
+        return sp.csr_array(sp.vstack(self.blocks))
+
+
 def dual_bound(program: LinearProgram, row_duals: np.ndarray) -> float:
     r"""Lower bound on a linear program from ANY row multipliers, however inexact.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from keyshift.models import guards
@@ -17,12 +18,12 @@ from keyshift.spark_stats.facts import rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from keyshift.models.workload import FloatArray, Workload
     from keyshift.spark_stats.statistics import Stats
 
-STATE = ("state_whole", "state_high", "state_low")
+LOAD = ("window", "operator", "key_group", "load", "state_whole", "state_high", "state_low")
+BLOCK_ROWS = 1_000_000
+"""Rows of a table that `workloads` brings to the driver at once, as far as the windows allow."""
 
 
 def workloads(
@@ -38,33 +39,57 @@ def workloads(
     """Give one workload for each window from the first to the last, those in which nothing came included.
 
     Load and traffic are the window's, the state is what each operator holds at its end. The parameters are those of
-    `Stats.workload`; `max_rows` limits the rows of all windows together, which come to the driver at once.
+    `Stats.workload`. The rows come to the driver in blocks of neighbouring windows, as the workloads are asked for:
+    `max_rows` limits those of one block, and the number of windows.
     """
     with in_one_sentence():
-        first, end = stats.span
-        columns = ("window", "operator", "key_group", "load", *STATE)
-        added = rows_of(stats.added.select(*columns), max_rows).sort_values(["window", "operator", "key_group"])
-        pairs = rows_of(stats.pairs, max_rows) if stats.topology.edges else None
-    reach = max(operator.windows for operator in stats.topology.operators)
+        arrived = rows_of(stats.arrived, max_rows).groupby("window")["tuples"].sum().sort_index()
+    if arrived.empty:
+        raise InputError("the log has no row with a usable time: there is no window")
     operators = [asdict(operator) for operator in stats.topology.operators]
+    options: dict[str, Any] = {
+        "key_groups": stats.key_groups.count, "operators": operators, "nodes": nodes, "current": current,
+        "draining": draining, "placement": placement, "traffic": traffic, "max_rows": max_rows,
+    }  # fmt: skip
 
-    def one(window: int) -> Workload:
-        near = added[(added["window"] > window - reach) & (added["window"] <= window)]
-        return assemble(
-            dict(near),
-            None if pairs is None else dict(pairs[pairs["window"] == window]),
-            span=(window, window),
-            key_groups=stats.key_groups.count,
-            operators=operators,
-            nodes=nodes,
-            current=current,
-            draining=draining,
-            placement=placement,
-            traffic=traffic,
-            max_rows=max_rows,
-        )
+    def block_by_block() -> Iterator[Workload]:
+        reach, earlier = max(operator.windows for operator in stats.topology.operators), None
+        for first, end in _blocks(arrived, stats, min(BLOCK_ROWS, max_rows)):
+            with in_one_sentence():
+                part = stats.between(first, end)
+                added = rows_of(part.added.select(*LOAD), max_rows)
+                pairs = rows_of(part.pairs, max_rows).sort_values("window") if stats.topology.edges else None
+            added = added if earlier is None else pd.concat([earlier, added])
+            added = added.sort_values(["window", "operator", "key_group"])
+            for window in range(first, end + 1):
+                yield assemble(
+                    dict(_rows(added, window - reach + 1, window)),
+                    None if pairs is None else dict(_rows(pairs, window, window)),
+                    span=(window, window),
+                    **options,
+                )
+            earlier = _rows(added, end - reach + 2, end)
 
-    return map(one, range(first, end + 1))
+    return block_by_block()
+
+
+def _blocks(arrived: pd.Series[int], stats: Stats, most: int) -> Iterator[tuple[int, int]]:
+    """First and last windows of blocks whose tables have at most so many rows each, unless one window has more."""
+    windows, tuples = arrived.index.to_numpy(), arrived.to_numpy()
+    operators, edges, groups = len(stats.topology.operators), len(stats.topology.edges), stats.key_groups.count
+    rows = np.maximum(operators * np.minimum(tuples, groups), edges * np.minimum(tuples, groups**2))
+    first, held = int(windows[0]), 0
+    for window, more in zip(windows.tolist(), rows.tolist(), strict=True):
+        if held and held + more > most:
+            yield first, window - 1
+            first, held = window, 0
+        held += more
+    yield first, int(windows[-1])
+
+
+def _rows(table: pd.DataFrame, first: int, end: int) -> pd.DataFrame:
+    """The rows of some windows, of a table sorted by window."""
+    return table.iloc[slice(*np.searchsorted(table["window"].to_numpy(), [first, end + 1]))]
 
 
 @in_one_sentence()

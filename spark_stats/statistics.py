@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from copy import copy
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,6 +104,13 @@ class Stats:
             "tuples",
             _choose(F.col("kind"), size).cast("double").alias("bytes"),
         )
+
+    def between(self, first: int, end: int) -> Stats:
+        """The same of some windows only; what Spark keeps in memory is shared."""
+        part = copy(self)
+        part.__dict__ = {name: value for name, value in self.__dict__.items() if name not in ("added", "pairs")}
+        part._facts = replace(self._facts, frame=self._facts.frame.where(F.col("window").between(first, end)))
+        return part
 
     @cached_property
     @in_one_sentence()

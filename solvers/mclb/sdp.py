@@ -58,29 +58,34 @@ class SemidefiniteSettings:
     ----------
     first, steps : int
         Steps before the first cuts, and between two rounds of cuts.
-    rescale, factor : int, float
-        So many steps apart the step length is looked at, and changed by this factor.
+    rescale, factor, worth : int, float, float
+        So many steps apart the step length is looked at, and changed by this factor; what rows are broken by is worth so many
+        times what X still changes by.
+    beyond : float
+        So many times as far as the method itself does, each step changes X.
     triangles, starts, entry : int
         Triangles added in a round at most; random vectors that a round begins from; their largest entry.
     least : float
         Cuts broken by less are left out.
     patience, rise : int, float
-        The end, where so many rounds together have raised the bound by less than this share; a tenth of it where there is
-        a limit, whose time is there to be used.
+        The end, where so many rounds together have closed less than this share of what is open; a fiftieth of it where
+        there is a limit, whose time is there to be used.
     largest : int
         Up to this many rows the matrix is worth its eigenvalues, which `branch_and_bound` asks for.
     """
 
     first: int = 100
-    steps: int = 60
+    steps: int = 30
     rescale: int = 10
     factor: float = 1.25
+    worth: float = 5.0
+    beyond: float = 1.6
     triangles: int = 1_000
     starts: int = 300
     entry: int = 2
     least: float = 3e-3
-    patience: int = 8
-    rise: float = 1e-2
+    patience: int = 40
+    rise: float = 0.1
     largest: int = 700
 
 
@@ -153,8 +158,8 @@ def semidefinite_multipliers(core: Core, budget: Budget, reference: float) -> Se
 def _climb(dual: SemidefiniteDual, budget: Budget, cuts: bool, enough: float, seed: int) -> float:
     """Lead the dual up, with more and more cuts; the best safe value on the way, which the dual keeps."""
     settings, rng = dual.settings, np.random.default_rng(seed)
-    best, kept, values = 0.0, (dual.v, dual.cuts), [-1.0] * settings.patience
-    rise = settings.rise * (1.0 if math.isinf(budget.remaining) else 0.1)
+    best, kept, values = 0.0, (dual.v, dual.cuts), [-math.inf] * settings.patience
+    rise = settings.rise * (1.0 if math.isinf(budget.remaining) else 0.02)
     steps = settings.first
     while not budget.expired:
         dual.iterate(steps, budget)
@@ -162,7 +167,7 @@ def _climb(dual: SemidefiniteDual, budget: Budget, cuts: bool, enough: float, se
         if value > best:
             best, kept = value, (dual.v.copy(), list(dual.cuts))
         values.append(best)
-        if best >= enough or best <= values[-1 - settings.patience] * (1 + rise):
+        if best >= enough or best - values[-1 - settings.patience] <= rise * max(0.0, dual.reference - best):
             break
         if cuts and not budget.expired:
             dual.add_cuts(rng)
@@ -286,23 +291,24 @@ class SemidefiniteDual:
         return np.asarray(kernels.take_off(self.cost, self.rows, self.v))
 
     def iterate(self, steps: int, budget: Budget) -> None:
-        """Lead the multipliers up; where steps move X more than they mend it, shorter ones follow, and the other way round."""
-        settings, X, sweeps = self.settings, self.X, 2
+        """Lead the multipliers up; the step length follows what rows are broken by, and what X still changes by."""
+        settings, sweeps = self.settings, 2
         for number in range(1, steps + 1):
             if budget.expired:
                 break
-            target = X - self.step * self.matrix()
-            values, vectors = np.linalg.eigh(target)
+            values, vectors = np.linalg.eigh(self.X - self.step * self.matrix())
             root = vectors * np.sqrt(np.maximum(values, 0.0))
             positive = root @ root.T
-            before, X = X, positive.copy()
-            kernels.sweep(X, self.rows, self.v, self.step, sweeps)
+            swept = positive.copy()
+            kernels.sweep(swept, self.rows, self.v, self.step, sweeps)
             if number % settings.rescale == 0:
-                primal = float(np.linalg.norm(X - positive)) / (float(np.linalg.norm(X)) or 1.0)
-                dual = float(np.linalg.norm(X - before)) / self.step
-                if max(primal, dual) > 2 * min(primal, dual):
-                    self.step *= settings.factor if dual > primal else 1 / settings.factor
-        self.X = X
+                broken = (
+                    settings.worth * float(np.linalg.norm(swept - positive)) / (float(np.linalg.norm(swept)) or 1.0)
+                )
+                changed = float(np.linalg.norm(swept - self.X)) / self.step
+                if max(broken, changed) > 2 * min(broken, changed):
+                    self.step *= settings.factor if changed > broken else 1 / settings.factor
+            self.X = self.X + settings.beyond * (swept - self.X)
 
     def add_cuts(self, rng: np.random.Generator) -> None:
         """Take up the most broken of (6), let go of those that have come to weigh nothing."""

@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget, metrics
-from keyshift.models.integers import scaled
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import CompactKeys
@@ -43,6 +42,8 @@ class DualSettings:
 
 DEFAULTS = DualSettings()
 """The settings of every dual that is not handed others."""
+PLACED = 10.0
+"""The state of a record whose node is given, in shares of all the state there is."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,18 @@ class Relaxation:
     problem : MixedRouting
     keys : CompactKeys
         Records, grouped without discretisation.
+    placed : pair of ndarray of int, optional
+        Records that go to given nodes, and these nodes: they are at home there, and moving them costs more than anything else.
+        Then g bounds only what the others move.
     """
 
-    def __init__(self, problem: MixedRouting, keys: CompactKeys, settings: DualSettings = DEFAULTS) -> None:
+    def __init__(
+        self,
+        problem: MixedRouting,
+        keys: CompactKeys,
+        settings: DualSettings = DEFAULTS,
+        placed: tuple[IntArray, IntArray] | None = None,
+    ) -> None:
         w = problem.workload
         self.settings = settings
         self.problem, self.keys = problem, keys
@@ -87,6 +97,13 @@ class Relaxation:
         self.lower = np.maximum(problem.lower - 2 * problem.slack, 0.0) / self.mean
         self.limit = problem.table_limit / self.entries
         self.kept = w.kept
+        self.current, self.home = keys.current, keys.home
+        if placed is not None:
+            record, node = placed
+            self.limit -= float(keys.count[record] @ (node != keys.home[record])) / self.entries
+            self.current, self.home, self.state = self.current.copy(), self.home.copy(), self.state.copy()
+            self.current[record] = self.home[record] = node
+            self.state[record] = PLACED
 
     def node_prices(self, prices: Prices) -> tuple[FloatArray, float, IntArray]:
         """Price of a unit of load on each node, of an entry, and the kept nodes by ascending price of load."""
@@ -95,7 +112,7 @@ class Relaxation:
         return price, prices.entry / self.entries, order[self.kept[order]]
 
     def _records(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
-        return self.load, self.state, self.keys.current, self.keys.home
+        return self.load, self.state, self.current, self.home
 
     def cuts(self, prices: Prices) -> tuple[FloatArray, FloatArray, FloatArray]:
         """State moved, load put on each node and entries used, by the keys now on each node, at some prices."""
@@ -108,13 +125,18 @@ class Relaxation:
 
     def constant(self, prices: Prices) -> float:
         """The part of g without keys."""
-        return float(prices.lower @ self.lower - prices.upper @ self.upper - prices.entry * self.limit)
+        rows = prices.lower.ravel() @ self.lower.ravel() - prices.upper.ravel() @ self.upper.ravel()
+        return float(rows - prices.entry * self.limit)
 
     def value(self, prices: Prices) -> float:
         """g, as floats give it."""
         moved, onto, entries = self.cuts(prices)
-        price = prices.upper - prices.lower
+        price = (prices.upper - prices.lower).ravel()
         return float(moved.sum() + (onto @ price).sum() + prices.entry * entries.sum()) + self.constant(prices)
+
+    def first_prices(self) -> Prices:
+        """Where the climb begins."""
+        return first_prices(self)
 
     def least(self, prices: Prices) -> tuple[IntArray, FloatArray, FloatArray]:
         """Cheapest node of each record, its cost, and by how much the second best costs more."""
@@ -127,13 +149,15 @@ class Relaxation:
         _, least, _ = self.least(prices)
         terms = least * self.keys.count
         parts = np.concatenate([
-            terms, prices.lower * self.lower, -prices.upper * self.upper, [-prices.entry * self.limit]
+            terms, (prices.lower * self.lower).ravel(), -(prices.upper * self.upper).ravel(), [-prices.entry * self.limit]
         ])  # fmt: skip
-        price, entry, _ = self.node_prices(prices)
-        # A term is the least of some sums of state, load * price and entry price: their magnitudes bound the rounding.
-        magnitude = float((self.keys.count * (self.state + self.load * np.abs(price).max() + entry)).sum())
-        magnitude += float(np.abs(parts[terms.size :]).sum())
+        magnitude = self.magnitude(prices) + float(np.abs(parts[terms.size :]).sum())
         return (math.fsum(parts) - 16 * EPSILON * magnitude) * self.problem.scale
+
+    def magnitude(self, prices: Prices) -> float:
+        """A term is the least of some sums of state, load * price and entry price: their magnitudes bound the rounding."""
+        price, entry, _ = self.node_prices(prices)
+        return float((self.keys.count * (self.state + self.load * np.abs(price).max() + entry)).sum())
 
     def open_choices(self, prices: Prices, allowance: float) -> Choices:
         """Pairs that cost at most `allowance` more than their record's cheapest.
@@ -158,8 +182,9 @@ class Relaxation:
         keys = self.keys
         price, entry, order = self.node_prices(prices)
         best, least, regret = self.least(prices)
-        staying = price[keys.current] * self.load + entry * (keys.current != keys.home)
-        best = np.where(self.kept[keys.current] & (staying <= least + self.settings.indifferent), keys.current, best)
+        current, home = self.current, self.home
+        staying = price[current] * self.load + entry * (current != home)
+        best = np.where(self.kept[current] & (staying <= least + self.settings.indifferent), current, best)
         options = min(order.size, self.settings.others + 2)
         from_top = np.argsort(np.argsort(-keys.load, kind="stable"), kind="stable")
         by_turns = np.minimum(from_top, keys.size - 1 - from_top)
@@ -167,19 +192,15 @@ class Relaxation:
         core = np.sort(core)
         fixed = np.ones(keys.size, dtype=bool)
         fixed[core] = False
-        elsewhere = (best != keys.current) & (best != keys.home)
+        elsewhere = (best != current) & (best != home)
         plain = np.flatnonzero(fixed & ~elsewhere)
         used = np.bincount(best[~elsewhere], (self.load * keys.count)[~elsewhere], self.upper.size)
         movers = np.flatnonzero(fixed & elsewhere)
         movers = movers[np.argsort(-self.load[movers], kind="stable")]
         shares = tuple(np.empty(int(keys.count[movers].sum()), dtype=np.int64) for _ in range(3))
-        written = kernels.spread(
-            movers, self.load, keys.count, keys.current, keys.home, price, order, self.upper, used, shares
-        )
+        written = kernels.spread(movers, self.load, keys.count, current, home, price, order, self.upper, used, shares)
         record, node = np.empty((2, core.size * options), dtype=np.int64)
-        listed = kernels.list_few(
-            core, keys.current, keys.home, price, self.kept, order, self.settings.others, record, node
-        )
+        listed = kernels.list_few(core, current, home, price, self.kept, order, self.settings.others, record, node)
         opened = Choices.of(self.problem, keys, record[:listed], node[:listed])
         return replace(
             opened,
@@ -214,10 +235,10 @@ def first_prices(relaxation: Relaxation) -> Prices:
     """Prices at which each overloaded node alone sheds its excess: the critical ratio of a fractional knapsack."""
     keys, n = relaxation.keys, relaxation.upper.size
     load, state = relaxation.load * keys.count, relaxation.state
-    used = np.bincount(keys.current, weights=load, minlength=n)
+    used = np.bincount(relaxation.current, weights=load, minlength=n)
     upper = np.zeros(n)
     for d in np.flatnonzero(relaxation.kept & (used > relaxation.upper)):
-        on = np.flatnonzero((keys.current == d) & (keys.load > 0))
+        on = np.flatnonzero((relaxation.current == d) & (keys.load > 0))
         ratio = state[on] / relaxation.load[on]
         order = np.argsort(ratio, kind="stable")
         enough = int(np.searchsorted(np.cumsum(load[on[order]]), used[d] - relaxation.upper[d]))
@@ -246,22 +267,23 @@ class _Climb:
 
     def __init__(self, relaxation: Relaxation, seed: int) -> None:
         self.relaxation, self.seed = relaxation, seed
-        self.n = relaxation.upper.size
+        self.shape, self.n = relaxation.upper.shape, relaxation.kept.size
         self.two_sided = bool((relaxation.lower > 0).any())
         self.limited = relaxation.limit < 1.0
         self.rows: list[sp.csr_array] = []
         self.offsets: list[FloatArray] = []
-        self.centre = first_prices(relaxation)
+        self.centre = relaxation.first_prices()
         self.best = self._cut(self.centre)
         self.radius = max(0.05, float(self.centre.upper.max(initial=0.0)))
         self.converged = False
 
     def _vector(self, prices: Prices) -> FloatArray:
-        return np.concatenate([prices.upper, prices.lower if self.two_sided else [], [prices.entry]])
+        return np.concatenate([prices.upper.ravel(), prices.lower.ravel() if self.two_sided else [], [prices.entry]])
 
     def _prices(self, vector: FloatArray) -> Prices:
-        lower = vector[self.n : 2 * self.n] if self.two_sided else np.zeros(self.n)
-        return Prices(vector[: self.n], lower, float(vector[-1]))
+        rows = math.prod(self.shape)
+        lower = vector[rows : 2 * rows] if self.two_sided else np.zeros(rows)
+        return Prices(vector[:rows].reshape(self.shape), lower.reshape(self.shape), float(vector[-1]))
 
     def _cut(self, prices: Prices) -> float:
         """Add, for the keys now on each node, what their least cost is at most; returns g."""
@@ -269,7 +291,7 @@ class _Climb:
         columns = [onto, -onto] if self.two_sided else [onto]
         self.rows.append(sp.csr_array(np.hstack([*columns, entries[:, None]])))
         self.offsets.append(moved)
-        price = prices.upper - prices.lower
+        price = (prices.upper - prices.lower).ravel()
         own = float(moved.sum() + (onto @ price).sum() + prices.entry * entries.sum())
         return own + self.relaxation.constant(prices)
 
@@ -300,7 +322,7 @@ class _Climb:
     def _constant_row(self) -> FloatArray:
         """Slope of the part of g without keys."""
         r = self.relaxation
-        return np.concatenate([-r.upper, r.lower if self.two_sided else [], [-r.limit]])
+        return np.concatenate([-r.upper.ravel(), r.lower.ravel() if self.two_sided else [], [-r.limit]])
 
     def _master(self, centre: FloatArray) -> LinearProgram:
         """max sum z_i + slope @ y, z_i <= every cut at y, y in the box."""
@@ -319,17 +341,3 @@ class _Climb:
             column_upper=np.concatenate([top, np.full(self.n, np.inf)]),
             integer=np.zeros(centre.size + self.n, dtype=bool),
         )
-
-
-def on_grid(problem: MixedRouting, bound: float) -> float:
-    """Round a bound up to the next value the objective can have: states that are multiples of a unit sum to one."""
-    whole = scaled(problem.workload.state)
-    if not whole.exact or bound <= 0:
-        return max(bound, 0.0)
-    unit = math.gcd(*np.unique(whole.values).tolist())
-    if unit == 0:
-        return 0.0
-    from fractions import Fraction
-
-    step = Fraction(unit) / whole.scale
-    return float(math.ceil(Fraction(bound) / step) * step)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
 from keyshift.models import Answer, Budget
 from keyshift.models.ranges import Whole
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.pooled import PooledKeys
-from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.checked import within
-from keyshift.solvers.routing.lagrangian import on_grid
+from keyshift.solvers.routing.grid import on_grid
 from keyshift.solvers.routing.statement import lp_bound
-from keyshift.solvers.safe_bounds import LinearProgram
+from keyshift.solvers.safe_bounds import LinearProgram, LinearRows
 
 MOST_CLASSES = 1_000_000
 """A million different keys on 40 nodes take HiGHS half a minute; a statement in Pyomo groups them from 100,000 on."""
@@ -63,7 +61,7 @@ def linear_program(keys: PooledKeys) -> LinearProgram:
     e, a, w = np.arange(size), size + np.arange(home.size), size + home.size + np.arange(nodes.size)
     both = np.concatenate([e, a])
     of_class = np.concatenate([e, home])
-    rows = _Rows(columns)
+    rows = LinearRows(columns)
     left = np.flatnonzero(~keys.stays | np.isin(e, home))
     place = np.full(size, -1)
     place[left] = np.arange(left.size)
@@ -97,22 +95,3 @@ def linear_program(keys: PooledKeys) -> LinearProgram:
         column_upper=np.concatenate([keys.count[of_class], keys.upper[nodes]]),
         integer=np.zeros(columns, dtype=bool),
     )
-
-
-class _Rows:
-    """Rows of a program, family by family."""
-
-    def __init__(self, columns: int) -> None:
-        self.columns, self.blocks = columns, list[sp.csr_array]()
-        self.lower: list[FloatArray] = []
-        self.upper: list[FloatArray] = []
-
-    def add(self, row: IntArray, column: IntArray, value: FloatArray, lower: FloatArray, upper: FloatArray) -> None:
-        kept = value != 0
-        shape = (lower.size, self.columns)
-        self.blocks.append(sp.csr_array((value[kept], (row[kept], column[kept])), shape=shape))
-        self.lower.append(lower)
-        self.upper.append(upper)
-
-    def matrix(self) -> sp.csr_array:
-        return sp.csr_array(sp.vstack(self.blocks))

@@ -17,7 +17,11 @@ from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.routing.fewest_entries import fewest_entries
-from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise, on_grid
+from keyshift.solvers.routing.grid import on_grid
+from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise
+from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
+from keyshift.solvers.routing.over_windows import relaxation_of
+from keyshift.solvers.routing.rounding import rounded
 
 TIGHT = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
 """The check allows 1e-9 of the mean load: HiGHS's usual 1e-6 would let through what it refuses."""
@@ -37,12 +41,15 @@ class RestrictedSettings:
         Pairs in such a program at most, where time is left and too many pairs stay open.
     smaller : float
         States are capped anew where an optimum is smaller than this share of what was known: its last digits count then.
+    rounded : float
+        The relative gap at which small keys have been rounded well enough around the large ones.
     """
 
     cores: tuple[int, ...] = (3_000, 12_000)
     core_nodes: int = 2_000
     widest: int = 200_000
     smaller: float = 1 / 8
+    rounded: float = 1e-4
 
 
 NO_ASSIGNMENT = "no assignment meets all limits"
@@ -113,7 +120,7 @@ def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
 
     Where all states are multiples of a unit, it is rounded up to the next multiple.
     """
-    dual = maximise(Relaxation(problem.averaged(), records_of(problem)), budget, seed)
+    dual = maximise(relaxation_of(problem, records_of(problem)), budget, seed)
     if dual.excludes_everything(problem):
         return Answer(
             None, termination="infeasible", message="no assignment meets all limits, not even with divisible keys"
@@ -141,7 +148,7 @@ class _OpenKeys:
         self.problem, self.solver, self.budget = problem, solver, budget
         self.settings = {"seed": seed, "threads": threads}
         self.seed, self.largest = seed, largest
-        self.relaxation = Relaxation(problem.averaged(), records_of(problem))
+        self.relaxation = relaxation_of(problem, records_of(problem))
         self.best: IntArray | None = None
         self.value = np.inf
         self.details: dict[str, Any] = {"records": self.relaxation.keys.size}
@@ -156,14 +163,19 @@ class _OpenKeys:
                 termination="infeasible",
                 message="no assignment meets all limits, not even with divisible keys",
             )
+        bound, placement = on_grid(self.problem, dual.bound), None
+        if self.relaxation.count_open(dual.prices, self._allowance(dual)) > self.largest and not self._proven(bound):
+            placement = self._place_large()
+            bound = max(bound, on_grid(self.problem, placement.bound))
         if (needed := self._entries_needed()) > self.problem.table_limit:
             said = f"no table of {self.problem.table_limit} entries keeps the load limits: they need {needed} at least"
             return Answer(None, termination="infeasible", message=said, details=self.details)
-        bound = on_grid(self.problem, dual.bound)
+        if placement is not None and placement.termination == "infeasible" and self.best is None:
+            return Answer(None, termination="infeasible", message=f"the solver proves that {NO_ASSIGNMENT}")
         for pairs in self.tuned.cores:
             if self._proven(bound) or self.budget.expired:
                 break
-            self._improve(dual, pairs)
+            self._improve(self.relaxation, dual, pairs)
         if self._proven(bound):
             return self._answer(bound, "optimal")
         if self.budget.expired:
@@ -197,17 +209,29 @@ class _OpenKeys:
             return np.inf
         return (self.value - dual.bound) / self.problem.scale + 1e-9
 
-    def _improve(self, dual: Dual, pairs: int) -> None:
-        """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
-        choices = self.relaxation.core_choices(dual.prices, pairs)
-        found = self.solver(
-            self._in_windows(choices), self.budget.part(0.25), None, nodes=self.tuned.core_nodes, **self.settings
-        )
-        self._offer(found.assignment)
+    def _place_large(self) -> Placement:
+        """Place the large keys as if the others were divisible; then round the others around them."""
+        problem = self.problem.averaged()
+        keys, large = singled_out(self.relaxation.keys, float(problem.upper.max()))
+        program = LargeKeys(Relaxation(problem, keys), large)
+        placement = program.solve(self.budget.part(0.5), self.seed, nodes=self.tuned.core_nodes)
+        self.details["large_keys"] = large.size
+        if placement.node is not None:
+            placed = (large, placement.node)
+            any(self._offer(assignment) for assignment in rounded(problem, keys, placed))
+            around = Relaxation(problem, keys, placed=placed)
+            dual = maximise(around, self.budget.part(0.5), self.seed)
+            for pairs in self.tuned.cores:
+                if self.value - placement.bound > self.tuned.rounded * self.value and not self.budget.expired:
+                    self._improve(around, dual, pairs, self.tuned.rounded)
+        return placement
 
-    def _in_windows(self, choices: Choices) -> Choices:
-        """Choices of the relaxation, to be stated with the rows of every window."""
-        return replace(choices, problem=self.problem) if self.problem.several else choices
+    def _improve(self, relaxation: Relaxation, dual: Dual, pairs: int, gap: float = 0.0) -> None:
+        """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
+        choices = replace(relaxation.core_choices(dual.prices, pairs), problem=self.problem)
+        limits: dict[str, Any] = {"nodes": self.tuned.core_nodes, "gap": gap}
+        found = self.solver(choices, self.budget.part(0.25), None, **limits, **self.settings)
+        self._offer(found.assignment)
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
         """Solve what reduced costs leave open; if it is too much, say so and keep the bound."""
@@ -223,7 +247,7 @@ class _OpenKeys:
             )
             return self._answer(bound, "gap", said)
         before = self.value
-        choices = self._in_windows(self.relaxation.open_choices(dual.prices, allowance))
+        choices = self.relaxation.open_choices(dual.prices, allowance)
         outcome = self.solver(choices, self.budget, self.best, most=before, **self.settings)
         self.details |= outcome.details
         refused = outcome.assignment is not None and not self._offer(outcome.assignment)
@@ -248,7 +272,7 @@ class _OpenKeys:
         """Larger restricted programs, twice as large each time; whether one found something better."""
         before, pairs = self.value, 2 * self.tuned.cores[-1]
         while not (self._proven(bound) or self.budget.expired) and pairs <= self.tuned.widest:
-            self._improve(dual, pairs)
+            self._improve(self.relaxation, dual, pairs)
             if self.value < before:
                 return True
             pairs *= 2
@@ -266,6 +290,7 @@ def _highs(
     seed: int,
     threads: int,
     nodes: int | None = None,
+    gap: float = 0.0,
     most: float = math.inf,
 ) -> Answer:
     from keyshift.models.routing.pyomo_model import RoutingPyomo
@@ -276,7 +301,7 @@ def _highs(
     statement = within(budget, lambda: RoutingPyomo(choices, choices.state_unit, most))
     if statement is None:
         return Answer(known, None, budget.why)
-    limits = TIGHT if nodes is None else {**TIGHT, "mip_max_nodes": nodes}
+    limits = TIGHT if nodes is None else {**TIGHT, "mip_max_nodes": nodes, "mip_rel_gap": gap}
     settings: dict[str, Any] = {"seed": seed, "threads": threads, "options": limits}
     return highs.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
 
@@ -289,6 +314,7 @@ def _cpsat(
     seed: int,
     threads: int,
     nodes: int | None = None,
+    gap: float = 0.0,
     most: float = math.inf,
 ) -> Answer:
     from keyshift.models.routing.cpsat_model import RoutingCpSat
@@ -301,7 +327,7 @@ def _cpsat(
         return Answer(known, None, budget.why)
     settings = {"seed": seed, "threads": threads}
     if nodes is not None:
-        settings["max_number_of_conflicts"] = 10 * nodes
+        settings |= {"max_number_of_conflicts": 10 * nodes, "relative_gap_limit": gap}
     return cpsat.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
 
 

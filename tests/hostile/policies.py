@@ -16,6 +16,7 @@ NAME = "migration-policy"
 OPTIONS: dict[str, dict[str, list[Any]]] = {
     "mtm": {"threads": [2], "tolerance": [1e-5, 1e-9]},
     "value-iteration": {"tolerance": [1e-5]},
+    "potentials": {"threads": [2], "partitions": [1, 5]},
     "mtm-restricted": {"partitions": [1, 5], "noise": [0.0, 1.0]},
 }
 PARTIAL = {"tolerance"}

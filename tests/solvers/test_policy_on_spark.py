@@ -8,8 +8,9 @@ from instances.policies import battery
 
 from keyshift.models import Budget
 from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
-from keyshift.solvers.intervals.policy.mtm import PolicyIteration, solve_mtm
+from keyshift.solvers.intervals.policy.mtm import solve_mtm
 from keyshift.solvers.intervals.policy.on_spark import solve_mtm_on_spark
+from keyshift.solvers.intervals.policy.policy_iteration import PolicyIteration
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from keyshift.solvers import highs
 from keyshift.solvers.routing import lagrangian
 from keyshift.solvers.routing import lagrangian_kernels as kernels
 from keyshift.solvers.routing import statement as exact
+from keyshift.solvers.routing.grid import on_grid
 
 
 def agrees(problem, methods=("milp", "cp-sat")):
@@ -212,13 +213,13 @@ def test_an_overload_within_tolerance_is_left_to_whole_numbers(monkeypatch):
 def test_states_that_are_multiples_round_the_bound_up():
     w = ks.Workload(load=[3, 3, 1, 1], state=[6, 6, 6, 6], current=[0, 0, 0, 1], home=[0, 0, 0, 1], nodes=2)
     problem = ks.MixedRouting(w, theta_max=0.1)
-    assert lagrangian.on_grid(problem, 0.1) == 6
-    assert lagrangian.on_grid(problem, 6.0) == 6
-    assert lagrangian.on_grid(problem, -1.0) == 0
+    assert on_grid(problem, 0.1) == 6
+    assert on_grid(problem, 6.0) == 6
+    assert on_grid(problem, -1.0) == 0
     free = ks.MixedRouting(w.replace(state=[0, 0, 0, 0]))
-    assert lagrangian.on_grid(free, 0.5) == 0
+    assert on_grid(free, 0.5) == 0
     odd = ks.MixedRouting(w.replace(state=[np.pi, np.e, 1, 1e-9]))
-    assert lagrangian.on_grid(odd, 0.5) == 0.5
+    assert on_grid(odd, 0.5) == 0.5
 
 
 def test_compiled_loops_do_what_their_text_says(monkeypatch):

@@ -87,7 +87,7 @@ def test_draining_nodes_may_hold_nearly_all_state(method):
     assert (solution.status, solution.objective) == ("optimal", 2.0)
 
 
-@pytest.mark.parametrize("method", ["mtm", "value-iteration", "lp", "mtm-restricted", "ssm"])
+@pytest.mark.parametrize("method", ["mtm", "value-iteration", "lp", "potentials", "mtm-restricted", "ssm"])
 def test_counts_that_cannot_come_bind_nobody(method):
     w = ks.Workload(load=[3, 2, 1, 1, 2], state=[1] * 5, current=[0, 0, 1, 1, 1], nodes=2)
     matrix = {2: {2: 0.5, 3: 0.5}, 3: {2: 1}, 4: {2: 1, 4: 0.0}}  # four nodes could not carry the tasks

@@ -14,7 +14,7 @@ import keyshift as ks
 from keyshift.models import InputError
 from keyshift.models.placement import placement
 from keyshift.models.routing.hlhe import hlhe
-from keyshift.spark_stats import Operator, Topology, collect, collect_keys, node_counts, transition_matrix
+from keyshift.spark_stats import Operator, Topology, collect, collect_keys, node_counts, periods, transition_matrix
 
 CHAIN = Topology(
     [Operator("user", key="user", cost="size", state="size", windows=2), Operator("page", key="page", bytes="size")],
@@ -139,7 +139,7 @@ def test_keys_and_compact_records(spark):
 
 
 @pytest.mark.spark
-def test_windows_become_periods_and_transitions(spark):
+def test_windows_become_periods_and_transitions(spark, monkeypatch):
     rows = [(h, f"u{i % 7}", i % 3, 1) for h, n in enumerate([4, 8, 12, 0, 12]) for i in range(n)]
     events = spark.createDataFrame(rows, "hour int, user string, page long, size int")
     with collect(events, CHAIN, time="timestamp_seconds(3600 * hour)", window="1 hour", key_groups=4) as stats:
@@ -150,6 +150,12 @@ def test_windows_become_periods_and_transitions(spark):
         np.testing.assert_array_equal(series[-1].state, whole.state)
         assert (series[-1].traffic != whole.traffic).nnz == 0
         assert series[1].state[:4].sum() == 12  # the user operator keeps two windows
+        monkeypatch.setattr(periods, "BLOCK_ROWS", 1)  # a block a window; the empty one goes with the one before
+        assert [*periods._blocks(pd.Series([4, 8, 12, 12], [0, 1, 2, 4]), stats, 1)] == [(0, 0), (1, 1), (2, 3), (4, 4)]
+        for one, other in zip(series, stats.workloads(nodes=3, draining=[2]), strict=True):
+            np.testing.assert_array_equal(one.load, other.load)
+            np.testing.assert_array_equal(one.state, other.state)
+            assert (one.traffic != other.traffic).nnz == 0
         # 24 units at most, 4 nodes: 6 a node; loads 8, 16, 24, 0, 24 need 2, 3, 4, 1, 4 nodes
         assert stats.transitions(1.0, most=4) == {1: {4: 1.0}, 2: {3: 1.0}, 3: {4: 1.0}, 4: {1: 1.0}}
         assert stats.transitions(0.5, node_capacity=12) == {1: {4: 1.0}, 2: {3: 1.0}, 3: {4: 1.0}, 4: {1: 1.0}}

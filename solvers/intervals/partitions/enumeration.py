@@ -5,6 +5,7 @@ A partition is its set of inner cuts. Counting needs no enumeration; enumeration
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,6 +119,30 @@ def enumerate_class(starts: IntArray, nodes: int, trie_nodes: int | None = None)
     first, parent = _trie(starts, rest, nodes, prefixes)
     rows = _rows(starts, first, parent, nodes)
     return PartitionClass(nodes, starts, first, parent, rows)
+
+
+def some_of_class(starts: IntArray, nodes: int, chosen: Iterable[IntArray]) -> PartitionClass:
+    """The trie and the table of some partitions of a class, given by their cuts.
+
+    What is left of one of them without its last intervals comes with it where the last that stays may reach the end.
+    """
+    tasks = int(starts.size - 1)
+    prefixes: list[set[tuple[int, ...]]] = [set() for _ in range(tasks + 1)]
+    prefixes[0].add(())
+    for cuts in chosen:
+        prefix = tuple(cuts[1:-1].tolist())
+        while prefix and prefix not in prefixes[prefix[-1]]:
+            prefixes[prefix[-1]].add(prefix)
+            prefix = prefix[:-1]
+    number: dict[tuple[int, ...], int] = {}
+    first, parent = np.zeros(tasks + 1, dtype=np.int64), [0]
+    for cut, found in enumerate(prefixes):
+        first[cut] = len(number)
+        order = sorted((number[prefix[:-1]] if prefix else 0, prefix) for prefix in found)
+        parent += [before for before, prefix in order if prefix]
+        number |= {prefix: first[cut] + i for i, (_, prefix) in enumerate(order)}
+    parents = np.array(parent, dtype=np.int32)
+    return PartitionClass(nodes, starts, first, parents, _rows(starts, first, parents, nodes))
 
 
 def table_of(cuts: list[IntArray], tasks: int) -> np.ndarray:

@@ -1,251 +1,23 @@
-"""The optimal policy under a transition matrix of node counts, by policy iteration over all partitions."""
+"""The optimal policy under a transition matrix of node counts; beyond enumeration one with a proven bound."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from keyshift.models import Answer, Budget, InputError
-from keyshift.models.answer import LimitReached, Termination
-from keyshift.models.files.policy import read_progress, write_progress
+from keyshift.models.answer import LimitReached
 from keyshift.models.files.writing import only_writer
 from keyshift.models.intervals import MigrationPolicy
-from keyshift.models.intervals.partition import cuts_of
-from keyshift.models.intervals.policy import macqueen
 from keyshift.models.ranges import Positive, Threads, Whole
-from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
-from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
-from keyshift.solvers.intervals.policy.closed_table import close
-from keyshift.solvers.intervals.policy.saved_policy import Policy
+from keyshift.solvers.intervals.policy.policy_iteration import DEFAULTS, PolicyIteration, answer_of, census, proven
+from keyshift.solvers.intervals.policy.potentials import better, potentials_policy
 from keyshift.solvers.threads import until_limit
 
-
-@dataclass(frozen=True)
-class PolicyIterationSettings:
-    """Where policy iteration stops.
-
-    Attributes
-    ----------
-    most_partitions : int
-        Partitions of all classes at most.
-    most_states : int
-        Partitions that a policy may visit for it to be written out as an assignment.
-    tolerance : float
-        How certain the values have to be, as a share of all the state.
-    stalled : int
-        Rounds without progress, when rounding keeps a very high discount from being certain.
-    """
-
-    most_partitions: int = 12_000_000
-    most_states: int = 100_000
-    tolerance: float = 1e-7
-    stalled: int = 5
-
-
-DEFAULTS = PolicyIterationSettings()
-"""The settings of every run that is not handed others."""
-
-
-def census(problem: MigrationPolicy) -> dict[int, int]:
-    """Number of partitions of every class, without enumerating them."""
-    return {n: count_partitions(problem.starts(n), n)[0] for n in problem.reachable}
-
-
-@dataclass
-class PolicyIteration:
-    """Policy iteration with a certified interval on the optimal values.
-
-    One round sweeps over all pairs (n, n') with n != n' of positive probability (for n' = n staying is optimal),
-    which gives TV and the greedy policy, and then evaluates that policy. MacQueen's interval around TV holds the optimal
-    values; what whole-number arithmetic can have rounded is added to it.
-    """
-
-    problem: MigrationPolicy
-    threads: int = 1
-    classes: dict[int, PartitionClass] = field(init=False)
-    ruler: Ruler = field(init=False)
-    value: dict[int, FloatArray] = field(init=False)
-    choice: dict[tuple[int, int], np.ndarray] = field(init=False)
-    low: float = -math.inf
-    high: float = math.inf
-    rounds: int = 0
-    settings: PolicyIterationSettings = DEFAULTS
-
-    def __post_init__(self) -> None:
-        p = self.problem
-        self.classes = {n: enumerate_class(p.starts(n), n) for n in p.reachable}
-        self.ruler = Ruler(p.workload.state, max(c.size for c in self.classes.values()))
-        self.value = {n: np.zeros(c.size) for n, c in self.classes.items()}
-        self.pairs = [(n, after) for n, row in p.reachable.items() for after in row if after != n]
-        self.choice = {}
-        self._needs: dict[tuple[int, int], int] = {}
-
-    @property
-    def gap(self) -> float:
-        """Width of the certified interval, in units of state."""
-        return self.high - self.low
-
-    def round(self, budget: Budget) -> bool:
-        """One sweep over all pairs, then evaluation; False if the budget ended in between, and nothing is changed."""
-        gamma, unit = self.problem.discount, self.ruler.unit
-        base = min(float(v.min()) for v in self.value.values())  # what all share needs no room in whole numbers
-        target = {n: self.ruler.whole(gamma * (v - base)) for n, v in self.value.items()}
-        swept = {n: np.zeros(c.size) for n, c in self.classes.items()}
-        expected = {n: np.zeros(c.size) for n, c in self.classes.items()}
-        choice: dict[tuple[int, int], np.ndarray] = {}
-
-        for (n, after), best in self.sweeps(target, budget):
-            chance = self.problem.transitions[n][after]
-            swept[n] += chance * (best.total * unit + gamma * base)
-            expected[n] += chance * (best.cost * unit)
-            choice[n, after] = best.partner
-        for n, row in self.problem.reachable.items():
-            swept[n] += row.get(n, 0.0) * gamma * self.value[n]
-        if len(choice) < len(self.pairs):
-            return False
-        least, most = macqueen.interval((swept[n] - v for n, v in self.value.items()), gamma)
-        rounding = (unit + self.ruler.error + 1e-15 * self.problem.scale) / (1 - gamma)
-        self.low, self.high = least - rounding, most + rounding
-        self.value, self.choice, self.expected = swept, choice, expected
-        self.rounds += 1
-        return True
-
-    def sweeps(self, target: dict[int, IntArray], budget: Budget) -> Iterator[tuple[tuple[int, int], Best]]:
-        """The sweeps of one round, pair by pair in a fixed order; fewer if the budget ends."""
-        largest_first = sorted(self.classes, key=lambda n: -self.classes[n].size)
-        if self.threads == 1:
-            for n in largest_first:
-                yield from self._sweeps_of(n, target, budget)
-            return
-        with ThreadPoolExecutor(self.threads) as pool:
-            for done in pool.map(lambda n: list(self._sweeps_of(n, target, budget)), largest_first):
-                yield from done
-
-    def _sweeps_of(self, n: int, target: dict[int, IntArray], budget: Budget) -> Iterator[tuple[tuple[int, int], Best]]:
-        mine = [after for before, after in self.pairs if before == n]
-        slots = np.empty((max((self._need(n, after) for after in mine), default=0), 4), dtype=np.int64)
-        for after in mine:
-            try:
-                found = until_limit(
-                    budget, self.ruler.sweep, self.classes[n], self.classes[after].rows, target[after], slots
-                )
-            except LimitReached:
-                return
-            yield (n, after), found
-
-    def _need(self, n: int, after: int) -> int:
-        if (n, after) not in self._needs:
-            self._needs[n, after] = self.ruler.need(self.classes[n], self.classes[after].rows)
-        return self._needs[n, after]
-
-    def evaluate(self, precision: float, budget: Budget, most: int = 60) -> None:
-        """Move the values towards those of the greedy policy: the interval holds for the next round's values only."""
-        gamma = self.problem.discount
-        lever = gamma / (1 - gamma)
-        for _ in range(most):
-            after = {n: self._one_step(n) for n in self.classes}
-            changes = [after[n] - v for n, v in self.value.items()]
-            low, high = min(float(c.min()) for c in changes), max(float(c.max()) for c in changes)
-            shift = lever * (low + high) / 2
-            self.value = {n: v + shift for n, v in after.items()}
-            if lever * (high - low) <= precision or budget.expired:
-                break
-
-    def _one_step(self, n: int) -> FloatArray:
-        gamma, row = self.problem.discount, self.problem.transitions[n]
-        made = self.expected[n] + gamma * row.get(n, 0.0) * self.value[n]
-        for after, chance in row.items():
-            if after != n:
-                made += gamma * chance * self.value[after].take(self.choice[n, after])
-        return made
-
-    def run(self, budget: Budget, tolerance: float, checkpoint: Path | None = None) -> None:
-        """Iterate until the certified interval is narrower than `tolerance` times all the state.
-
-        The values are written to the checkpoint after every round, and read from it before the first: the interval
-        holds wherever they come from. Where the budget ends within a round, the values are those of the round before,
-        which its interval is certain of.
-        """
-        goal = tolerance * self.problem.scale
-        least, stalled = math.inf, 0
-        if checkpoint is not None and checkpoint.exists():
-            header, self.value = read_progress(checkpoint, self.fingerprint(), self.sizes())
-            self.rounds, least, stalled = header.rounds, header.least, header.stalled
-        certain = self.value
-        while self.round(budget):
-            certain = self.value
-            budget.report(note=f"round {self.rounds}: values certain within {self.gap:.3g}")
-            least, stalled = min(least, self.gap), 0 if self.gap < 0.99 * least else stalled + 1
-            if self.gap <= goal or stalled == self.settings.stalled or budget.expired:
-                return
-            self.evaluate(0.1 * goal, budget)
-            if checkpoint is not None and not budget.expired:
-                write_progress(checkpoint, self.fingerprint(), self.value, self.rounds, stalled, least)
-        self.value = certain
-
-    def sizes(self) -> dict[int, int]:
-        """Number of partitions of every class."""
-        return {n: c.size for n, c in self.classes.items()}
-
-    def fingerprint(self) -> str:
-        """A hash of all that the values depend on."""
-        p = self.problem
-        digest = hashlib.sha256(np.ascontiguousarray(p.workload.state, dtype=np.float64).tobytes())
-        digest.update(repr([(n, sorted(row.items())) for n, row in p.transitions.items()]).encode())
-        digest.update(repr(p.discount).encode())
-        for c in self.classes.values():
-            digest.update(c.starts.tobytes())
-        return digest.hexdigest()
-
-    def policy(self) -> Policy:
-        """The policy found so far."""
-        ruler = self.ruler
-        return Policy(
-            self.classes, self.choice, self.value, self.low, self.high, self.problem.discount, ruler.prefix, ruler.unit
-        )
-
-
-def first_costs(problem: MigrationPolicy, policy: Policy, nodes_after: int) -> FloatArray:
-    """State moved in the first step, plus the discounted value of where it leads, for every row of a class."""
-    w = problem.workload
-    whole = np.diff(policy.prefix)
-    whole[w.draining[w.current]] = 0
-    return policy.costs(cuts_of(w.current), nodes_after, np.concatenate(([0], np.cumsum(whole))))
-
-
-def proven(problem: MigrationPolicy, answer: Answer) -> Termination:
-    """Whether the certified interval is narrow enough to call the answer optimal."""
-    if answer.assignment is None or answer.bound is None:
-        return "gap"
-    value = problem.objective(problem.canonical(answer.assignment))
-    return "optimal" if value - answer.bound <= problem.tolerance_of(value) else "gap"
-
-
-def answer_of(problem: MigrationPolicy, policy: Policy, budget: Budget, error: float, most_states: int) -> Answer:
-    """The closed table of a policy, and the certified lower bound on the expected discounted state moved."""
-    best: dict[int, IntArray] = {}
-    bound = 0.0
-    for after, chance in problem.first_row.items():
-        costs = first_costs(problem, policy, after)
-        best[after] = policy.classes[after].cuts(int(np.argmin(costs)))
-        bound += chance * (float(costs.min()) + problem.discount * policy.low - error)
-    details = {
-        "policy": policy,
-        "value_gap": policy.high - policy.low,
-        "partitions": sum(c.size for c in policy.classes.values()),
-    }
-    assignment = close(problem, best.__getitem__, policy.decide, Budget(None), most_states)
-    if assignment is None:
-        said = f"the policy visits over {most_states} partitions; it is in details['policy'], its value unchecked"
-        return Answer(None, max(0.0, bound), "completed", said, details)
-    return Answer(assignment, max(0.0, bound), "completed", details=details)
+A_SECOND = 100_000
+"""So many partitions, under a time limit, are worth a second of `potentials_policy` before they are enumerated."""
+FEW = 100_000
+"""So many are enumerated at once."""
 
 
 def solve_mtm(
@@ -263,7 +35,8 @@ def solve_mtm(
 
     A round takes about (trie nodes of n) times (suffixes of n') steps for every pair of counts. Memory is dominated
     by the largest class. The values of all partitions and the decisions are in ``details["policy"]``, a
-    `keyshift.solvers.intervals.policy.saved_policy.Policy`.
+    `keyshift.solvers.intervals.policy.saved_policy.Policy`. Where the partitions are too many, and until the first
+    round ends under a time limit, the answer is that of `potentials`: a policy over some of them, and a proven bound.
 
     Parameters
     ----------
@@ -272,7 +45,7 @@ def solve_mtm(
     threads : int
         Classes swept at the same time; the answer does not depend on it, memory does.
     most_partitions : int
-        Refuse, without answer or bound, when there are more partitions in all.
+        Enumerate no more partitions than these in all; beyond, answer as `potentials` does.
     most_states : int
         Write the policy out as an assignment only if it can visit no more partitions than this.
     checkpoint : str, optional
@@ -284,24 +57,32 @@ def solve_mtm(
     Source: [Ding2015], section 5.2, with the corrections in `MigrationPolicy`; the sweep is
     keyshift's (`keyshift.solvers.intervals.partitions.best_partner_kernels`). A time limit is heard in every sweep.
     """
-    sizes = census(problem)
-    if sum(sizes.values()) > most_partitions:
-        largest = max(sizes, key=lambda n: sizes[n])
-        said = (
-            f"{sum(sizes.values())} partitions ({sizes[largest]} with {largest} nodes) are more than {most_partitions}"
-        )
-        return Answer(None, message=f"{said}; 'mtm-restricted' answers with a bound")
+    total = sum(census(problem).values())
+    if total > most_partitions:
+        answer = potentials_policy(problem, budget=budget, seed=seed, threads=threads, most_states=most_states)
+        answer.message = answer.message or f"{total} partitions are more than {most_partitions}: as 'potentials' does"
+        return answer
+    ahead = None
+    if math.isfinite(budget.time_limit) and total > FEW:
+        first = budget.part(0.25, total / A_SECOND)
+        ahead = potentials_policy(problem, budget=first, seed=seed, threads=threads, most_states=most_states)
     try:
         iteration = until_limit(budget, PolicyIteration, problem, threads)
     except LimitReached:
-        return Answer(None, None, budget.why, "the time limit was reached while partitions were enumerated")
+        said = "the time limit was reached while partitions were enumerated"
+        return Answer(None, None, budget.why, said) if ahead is None else ahead
+    if ahead is not None and "below" in ahead.details:
+        below, tasks = ahead.details["below"], problem.workload.key_groups
+        iteration.value = {n: below.below(n, c.rows, tasks) for n, c in iteration.classes.items()}
     if checkpoint is None:
-        return answer_of_iteration(iteration, budget, tolerance, most_states)
-    file = Path(checkpoint)
-    if file.is_dir() or not file.absolute().parent.is_dir():
-        raise InputError(f"checkpoint = {checkpoint!r} must be a file in a folder that exists")
-    with only_writer(file.with_name(f".{file.name}.lock"), checkpoint):
-        return answer_of_iteration(iteration, budget, tolerance, most_states, file)
+        answer = answer_of_iteration(iteration, budget, tolerance, most_states)
+    else:
+        file = Path(checkpoint)
+        if file.is_dir() or not file.absolute().parent.is_dir():
+            raise InputError(f"checkpoint = {checkpoint!r} must be a file in a folder that exists")
+        with only_writer(file.with_name(f".{file.name}.lock"), checkpoint):
+            answer = answer_of_iteration(iteration, budget, tolerance, most_states, file)
+    return answer if ahead is None else better(problem, answer, ahead)
 
 
 def answer_of_iteration(
@@ -312,7 +93,7 @@ def answer_of_iteration(
     iteration.run(budget, tolerance, checkpoint)
     if not math.isfinite(iteration.high):
         return Answer(None, None, budget.why, "the time limit was reached before the first sweep over all pairs ended")
-    answer = answer_of(problem, iteration.policy(), budget, iteration.ruler.error + iteration.ruler.unit, most_states)
+    answer = answer_of(problem, iteration.policy(), iteration.ruler.error + iteration.ruler.unit, most_states)
     answer.details["rounds"] = iteration.rounds
     if iteration.gap > tolerance * problem.scale:
         answer.termination = budget.why if budget.expired else "gap"

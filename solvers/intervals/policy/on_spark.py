@@ -20,7 +20,8 @@ from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, enumerate_class
-from keyshift.solvers.intervals.policy.mtm import DEFAULTS, PolicyIteration, answer_of_iteration
+from keyshift.solvers.intervals.policy.mtm import answer_of_iteration
+from keyshift.solvers.intervals.policy.policy_iteration import DEFAULTS, PolicyIteration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

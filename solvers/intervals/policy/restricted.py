@@ -78,7 +78,7 @@ def restricted_policy(
         Every state is multiplied by up to 1 +- noise before a jittered single step.
     """
     rng = np.random.default_rng(seed)
-    chosen = _candidates(problem, rng, partitions, noise, budget)
+    chosen = candidates(problem, rng, partitions, noise, budget)
     tables = {n: table_of(list(c.values()), problem.workload.key_groups) for n, c in chosen.items()}
     cuts = {n: [_cuts_of_row(row, problem.workload.key_groups) for row in table] for n, table in tables.items()}
     exact = weights(problem.workload.state)
@@ -105,7 +105,7 @@ def restricted_policy(
     return Answer(assignment, policy_bound(problem), budget.why if budget.expired else "completed", details=details)
 
 
-def _candidates(
+def candidates(
     problem: MigrationPolicy, rng: np.random.Generator, most: int, noise: float, budget: Budget
 ) -> dict[int, dict[bytes, IntArray]]:
     """Partitions met by single steps: breadth first from now, then with jittered states from random members."""

@@ -10,7 +10,7 @@ from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.policy.dense import DensePolicyModel, evaluated
 from keyshift.solvers import highs
 from keyshift.solvers.intervals.metric_bounds import policy_bound
-from keyshift.solvers.intervals.policy.mtm import proven
+from keyshift.solvers.intervals.policy.policy_iteration import proven
 from keyshift.solvers.intervals.policy.written_out import answer_from_values, too_large
 
 if TYPE_CHECKING:

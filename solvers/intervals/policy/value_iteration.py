@@ -11,7 +11,7 @@ from keyshift.models.intervals.policy import macqueen
 from keyshift.models.intervals.policy.dense import DensePolicyModel
 from keyshift.models.ranges import Positive, Whole
 from keyshift.solvers.intervals.metric_bounds import policy_bound
-from keyshift.solvers.intervals.policy.mtm import proven
+from keyshift.solvers.intervals.policy.policy_iteration import proven
 from keyshift.solvers.intervals.policy.written_out import answer_from_values, too_large
 
 

@@ -10,7 +10,7 @@ from keyshift.models.intervals.policy import macqueen
 from keyshift.models.intervals.policy.dense import DensePolicyModel
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.policy.closed_table import close
-from keyshift.solvers.intervals.policy.mtm import census
+from keyshift.solvers.intervals.policy.policy_iteration import census
 
 MOST_PAIRS = 60_000
 """Pairs of partitions whose costs are written out."""

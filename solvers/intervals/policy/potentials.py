@@ -1,0 +1,158 @@
+"""Policies beyond enumeration, with a proven bound: interval potentials, and the best policy over what they lead to."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterable
+from contextlib import suppress
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
+from keyshift.models.intervals import MigrationPolicy
+from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.ranges import Count, Threads, Whole
+from keyshift.models.workload import IntArray
+from keyshift.solvers.intervals.metric_bounds import policy_bound
+from keyshift.solvers.intervals.partitions.enumeration import some_of_class
+from keyshift.solvers.intervals.policy.policy_iteration import DEFAULTS, PolicyIteration, answer_of, proven
+from keyshift.solvers.intervals.policy.restricted import candidates, myopic_policy, restricted_policy
+from keyshift.solvers.intervals.potentials.dual import MOST_TASKS, Certified, PotentialsDual
+from keyshift.solvers.intervals.potentials.one_step_kernels import best_next
+from keyshift.solvers.threads import until_limit
+
+Chosen = dict[int, dict[bytes, IntArray]]
+"""Some partitions of every class: their cuts, by the bytes of these."""
+TABLE = 60_000_000
+"""Numbers in the table of a policy at most."""
+OFFERED = 300
+"""Partitions of each class that jittered single steps add, as in `restricted_policy`."""
+
+
+def potentials_policy(
+    problem: MigrationPolicy,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    threads: Threads = 1,
+    partitions: Count = 20_000,
+    most_states: Whole = DEFAULTS.most_states,
+) -> Answer:
+    """Values that are sums over intervals: a proven bound at any number of partitions, and a policy that looks ahead.
+
+    The bound is that of `keyshift.solvers.intervals.potentials.dual`, O(m w w') a pair of counts and step for intervals of
+    up to w tasks, where nothing is enumerated. Decisions that are best for these values lead from now to some
+    partitions; the best policy that stays within them is found exactly, by policy iteration. It is never worse than
+    `mtm-restricted` with its default options, given the time, or than `ssm` where that meets no more than `partitions`
+    of them. No guarantee on the gap; it is shown.
+
+    Parameters
+    ----------
+    threads : int
+        Pairs of counts worked on at the same time; the answer does not depend on it.
+    partitions : int
+        At most this many partitions, of all classes, that decisions lead to; the most probable ones first.
+    most_states : int
+        As in `mtm`.
+
+    Notes
+    -----
+    Source: [DeFarias2003] for the approximate linear program; interval potentials, their separation over two partitions and
+    the smoothed dual are keyshift's. Without a time limit it ends by itself; at a limit the best of `ssm`'s policy and its
+    own is returned with the best bound so far. With over 2,000 tasks the answer is that of `mtm-restricted` or `ssm`.
+    """
+    plain = myopic_policy(problem, budget=budget.part(0.2), most_states=min(partitions, most_states))
+    if budget.expired:
+        return Answer(plain.assignment, plain.bound, budget.why, plain.message)
+    if problem.workload.key_groups > MOST_TASKS:
+        return better(problem, plain, restricted_policy(problem, budget=budget, seed=seed))
+    dual, half = PotentialsDual(problem, threads), budget.part(0.5)
+    with suppress(LimitReached):  # what it has found by then is kept
+        until_limit(half, dual.ascend, half)
+    certified = dual.best
+    if certified is None:
+        return better(problem, plain, restricted_policy(problem, budget=budget, seed=seed))
+    bound = max(certified.bound, policy_bound(problem))
+    plain.bound = bound
+    most = min(partitions, most_states, TABLE // (len(problem.counts) * problem.workload.key_groups))
+    chosen = led_to(problem, certified, most, budget.part(0.4))
+    rng = np.random.default_rng(seed)
+    offered = candidates(problem, rng, OFFERED, 0.3, budget.part(0.3))
+    answer = best_within(problem, certified, [chosen, offered], bound, threads, budget, most_states)
+    return plain if answer is None else better(problem, answer, plain)
+
+
+def better(problem: MigrationPolicy, one: Answer, other: Answer) -> Answer:
+    """The answer of less value, with the higher bound of the two."""
+    values = [
+        np.inf if a.assignment is None else problem.objective(problem.canonical(a.assignment)) for a in (one, other)
+    ]
+    best = one if values[0] <= values[1] else other
+    best.bound = max((b for b in (one.bound, other.bound) if b is not None), default=None)
+    if best.termination not in ("time_limit", "interrupted"):
+        best.termination = proven(problem, best)
+    return best
+
+
+def led_to(problem: MigrationPolicy, certified: Certified, most: int, budget: Budget) -> Chosen:
+    """What decisions lead to that are best for the values of `certified`: the most probable, and soonest, first."""
+    gamma, tasks = problem.discount, problem.workload.key_groups
+    ahead = {n: gamma * np.where(np.isinf(table), 0.0, table) for n, table in certified.tables.items()}
+    starts = {n: problem.starts(n) for n in problem.reachable}
+    w = problem.workload
+
+    def after(cuts: IntArray, n: int, state: np.ndarray) -> IntArray:
+        kept = np.concatenate(([0.0], np.cumsum(state)))
+        return best_next(starts[n], cuts, kept, ahead[n], min(n, tasks))[1]
+
+    chosen: Chosen = {n: {} for n in problem.reachable}
+    ties = itertools.count()
+    waiting: list[tuple[float, int, int, IntArray]] = []
+
+    def meet(chance: float, n: int, cuts: IntArray) -> None:
+        if cuts.tobytes() not in chosen[n]:
+            chosen[n][cuts.tobytes()] = cuts
+            heapq.heappush(waiting, (-chance, next(ties), n, cuts))
+
+    now, stays = cuts_of(w.current), np.where(w.draining[w.current], 0.0, w.state)
+    for n in problem.reachable:
+        meet(problem.first_row.get(n, 0.0), n, after(now, n, stays))
+    while waiting and next(ties) < most and not budget.expired:
+        chance, _, n, cuts = heapq.heappop(waiting)
+        for k, p in problem.transitions[n].items():
+            if k != n:
+                meet(-chance * gamma * p, k, after(cuts, k, w.state))
+    return chosen
+
+
+def best_within(
+    problem: MigrationPolicy,
+    certified: Certified,
+    chosen: Iterable[Chosen],
+    bound: float,
+    threads: int,
+    budget: Budget,
+    most_states: int,
+) -> Answer | None:
+    """The best policy that stays within some partitions, by policy iteration; None if the budget ends before."""
+    parts = list(chosen)
+    classes = {
+        n: some_of_class(problem.starts(n), n, [cuts for part in parts for cuts in part[n].values()])
+        for n in problem.reachable
+    }
+    if budget.expired:
+        return None
+    iteration = PolicyIteration(problem, threads, classes)
+    tasks = problem.workload.key_groups
+    below = {n: certified.below(n, c.rows, tasks) for n, c in classes.items()}
+    iteration.value = {n: v.copy() for n, v in below.items()}
+    iteration.run(budget.part(0.8), DEFAULTS.tolerance)
+    if not np.isfinite(iteration.high):
+        return None
+    iteration.low = min(float((below[n] - v).min()) for n, v in iteration.value.items()) - 1e-12 * problem.scale
+    answer = answer_of(problem, iteration.policy(), 0.0, most_states, bound)
+    answer.details["below"] = certified
+    answer.termination = budget.why if budget.expired else proven(problem, answer)
+    return answer

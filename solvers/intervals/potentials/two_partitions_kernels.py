@@ -1,0 +1,243 @@
+"""The cheapest pair of partitions when every interval of both has a weight, and the same with a temperature.
+
+Tasks are read from left to right. A cell (a, b) is what is open: an old interval that began at a, a new one that
+began at b; it is entered at max(a, b), and the state that has moved by then is all that the past says. Three kinds:
+
+* free: both nodes may still be matched;
+* used: the interval that began earlier has been matched to one that has ended, so that the other may still be;
+* matched: with each other; what both cover stays.
+
+Where one interval ends at t and the other goes on, the cell is left for (t, b) or (a, t): from `matched`, the one that
+goes on is used; from `used`, it is used where it began earlier. A pair that overlaps and is both unused may be matched
+at once or never. Cuts at the same place are an old one, then a new one. Each end t of an interval looks at all cells
+(a, b) with both intervals within their load limits: O(m w w') steps for windows of w and w' tasks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from keyshift.models.compiling import LEAF
+from keyshift.models.workload import IntArray
+
+NEVER = -1e300
+FAR = 1 << 61
+LITTLE = 1e-15
+"""Less than so much of the probability is not followed back."""
+
+
+class Couple(NamedTuple):
+    """An old and a new class, and what their intervals weigh.
+
+    For `least` whole numbers; for `soft` and `shares` less weight over temperature, that is logarithms.
+    """
+
+    old_starts: IntArray
+    """Leftmost start of an old interval within the limit, for every end, shape (m + 1,)."""
+    new_starts: IntArray
+    old: np.ndarray
+    """Weight of the old interval [a, t), shape (m + 1, m + 1)."""
+    new: np.ndarray
+    moved: np.ndarray
+    """Prefix sums of what a task costs that is not matched, shape (m + 1,)."""
+    kept: np.ndarray
+    """The same of a task that is: what must move anyway."""
+
+
+class Cells(NamedTuple):
+    """One number for each cell and kind, shape (m + 1, m + 1), as if entered at 0."""
+
+    free: np.ndarray
+    used: np.ndarray
+    matched: np.ndarray
+
+
+@njit(nogil=True, **LEAF)
+def power(x):
+    """exp(x), or 0 where that is less than rounding beside 1: most of them, when it is cold."""
+    return np.exp(x) if x > -36.0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def least(c: Couple, cells: Cells) -> int:
+    """The least cost of a pair, weights included, in whole numbers; `FAR` or so where there is none."""
+    free, used, matched = cells
+    tasks = c.moved.size - 1
+    free[0, 0] = matched[0, 0] = 0
+    used[0, 0] = FAR
+    for t in range(1, tasks):
+        moved, kept = c.moved[t], c.kept[t]
+        for b in range(c.new_starts[t], t):
+            open_, shut = FAR, FAR
+            for a in range(c.old_starts[t], t):
+                w = c.old[a, t]
+                open_ = min(open_, free[a, b] + moved + w)
+                if b > a:
+                    open_ = min(open_, used[a, b] + moved + w)
+                else:
+                    shut = min(shut, used[a, b] + moved + w)
+                shut = min(shut, matched[a, b] + kept + w)
+            free[t, b], matched[t, b], used[t, b] = open_ - moved, open_ - kept, shut - moved
+        for a in range(c.old_starts[t], t):
+            open_, shut = FAR, FAR
+            for b in range(c.new_starts[t], t):
+                w = c.new[b, t]
+                open_ = min(open_, free[a, b] + moved + w)
+                if a > b:
+                    open_ = min(open_, used[a, b] + moved + w)
+                else:
+                    shut = min(shut, used[a, b] + moved + w)
+                shut = min(shut, matched[a, b] + kept + w)
+            free[a, t], matched[a, t], used[a, t] = open_ - moved, open_ - kept, shut - moved
+        both = FAR
+        for b in range(c.new_starts[t], t):
+            both = min(both, min(free[t, b], used[t, b]) + moved + c.new[b, t])
+        free[t, t], matched[t, t], used[t, t] = both - moved, both - kept, FAR
+    best = FAR
+    for a in range(c.old_starts[tasks], tasks):
+        for b in range(c.new_starts[tasks], tasks):
+            held = min(min(free[a, b], used[a, b]) + c.moved[tasks], matched[a, b] + c.kept[tasks])
+            best = min(best, held + c.old[a, tasks] + c.new[b, tasks])
+    return best
+
+
+@njit(nogil=True, **LEAF)
+def ended(c, cells, t, y, old_ends):
+    """Logarithms of all ways to (t, y), or (y, t): both unused, and the one that goes on used."""
+    free, used, matched = cells
+    moved, kept = c.moved[t], c.kept[t]
+    weight = c.old if old_ends else c.new
+    first = c.old_starts[t] if old_ends else c.new_starts[t]
+    open_ = shut = NEVER
+    for x in range(first, t):
+        a, b = (x, y) if old_ends else (y, x)
+        w = weight[x, t]
+        open_ = max(open_, free[a, b] - moved + w)
+        if y > x:
+            open_ = max(open_, used[a, b] - moved + w)
+        else:
+            shut = max(shut, used[a, b] - moved + w)
+        shut = max(shut, matched[a, b] - kept + w)
+    more = most = 0.0
+    for x in range(first, t):
+        a, b = (x, y) if old_ends else (y, x)
+        w = weight[x, t]
+        if open_ > 0.1 * NEVER:
+            more += power(free[a, b] - moved + w - open_)
+            if y > x:
+                more += power(used[a, b] - moved + w - open_)
+        if shut > 0.1 * NEVER:
+            if y <= x:
+                most += power(used[a, b] - moved + w - shut)
+            most += power(matched[a, b] - kept + w - shut)
+    return (open_ + np.log(more) if more > 0 else NEVER), (shut + np.log(most) if most > 0 else NEVER)
+
+
+@njit(cache=True, nogil=True)
+def soft(c: Couple, cells: Cells) -> float:
+    """The logarithm of the sum of exp(-cost) over all pairs."""
+    free, used, matched = cells
+    tasks = c.moved.size - 1
+    free[0, 0] = matched[0, 0] = 0.0
+    used[0, 0] = NEVER
+    for t in range(1, tasks):
+        moved, kept = c.moved[t], c.kept[t]
+        for b in range(c.new_starts[t], t):
+            open_, shut = ended(c, cells, t, b, True)
+            free[t, b], matched[t, b], used[t, b] = open_ + moved, open_ + kept, shut + moved
+        for a in range(c.old_starts[t], t):
+            open_, shut = ended(c, cells, t, a, False)
+            free[a, t], matched[a, t], used[a, t] = open_ + moved, open_ + kept, shut + moved
+        both = NEVER
+        for b in range(c.new_starts[t], t):
+            both = max(both, max(free[t, b], used[t, b]) - moved + c.new[b, t])
+        total = 0.0
+        if both > 0.1 * NEVER:
+            for b in range(c.new_starts[t], t):
+                w = c.new[b, t] - moved - both
+                total += power(free[t, b] + w) + power(used[t, b] + w)
+        both = both + np.log(total) if total > 0 else NEVER
+        free[t, t], matched[t, t], used[t, t] = both + moved, both + kept, NEVER
+    best, total = NEVER, 0.0
+    moved, kept = c.moved[tasks], c.kept[tasks]
+    for add in range(2):
+        for a in range(c.old_starts[tasks], tasks):
+            for b in range(c.new_starts[tasks], tasks):
+                w = c.old[a, tasks] + c.new[b, tasks]
+                x, y, z = free[a, b] - moved + w, used[a, b] - moved + w, matched[a, b] - kept + w
+                if add:
+                    total += power(x - best) + power(y - best) + power(z - best)
+                else:
+                    best = max(best, max(x, max(y, z)))
+    return best + np.log(total) if total > 0 else NEVER
+
+
+@njit(nogil=True, **LEAF)
+def hand_back(c, cells, mass, t, y, old_ends):
+    """Share the probability of (t, y), or (y, t), among the cells it came from; the ended interval of each gets it."""
+    free, used, matched = cells
+    moved, kept = c.moved[t], c.kept[t]
+    weight = c.old if old_ends else c.new
+    first = c.old_starts[t] if old_ends else c.new_starts[t]
+    i, j = (t, y) if old_ends else (y, t)
+    more, most = mass[0][i, j] + mass[2][i, j], mass[1][i, j]
+    if more + most < LITTLE:
+        return
+    open_, shut = free[i, j], used[i, j]
+    for x in range(first, t):
+        a, b = (x, y) if old_ends else (y, x)
+        w, gone = weight[x, t], 0.0
+        if more > LITTLE:
+            p = more * power(free[a, b] + w - open_)
+            mass[0][a, b] += p
+            gone += p
+            if y > x:
+                p = more * power(used[a, b] + w - open_)
+                mass[1][a, b] += p
+                gone += p
+        if most > LITTLE:
+            if y <= x:
+                p = most * power(used[a, b] + w - shut)
+                mass[1][a, b] += p
+                gone += p
+            p = most * power(matched[a, b] - kept + moved + w - shut)
+            mass[2][a, b] += p
+            gone += p
+        mass[3 if old_ends else 4][x, t] += gone
+
+
+@njit(cache=True, nogil=True)
+def shares(c: Couple, cells: Cells, log_total: float, mass: np.ndarray) -> None:
+    """After `soft`: how probable every interval is when a pair has probability exp(-cost), in ``mass[3]`` and ``mass[4]``.
+
+    `mass` has shape (5, m + 1, m + 1); the first three planes are those of the cells.
+    """
+    free, used, matched = cells
+    tasks = c.moved.size - 1
+    mass[:] = 0.0
+    moved, kept = c.moved[tasks], c.kept[tasks]
+    for a in range(c.old_starts[tasks], tasks):
+        for b in range(c.new_starts[tasks], tasks):
+            w = c.old[a, tasks] + c.new[b, tasks] - log_total
+            x, y, z = power(free[a, b] - moved + w), power(used[a, b] - moved + w), power(matched[a, b] - kept + w)
+            mass[0, a, b] += x
+            mass[1, a, b] += y
+            mass[2, a, b] += z
+            mass[3, a, tasks] += x + y + z
+            mass[4, b, tasks] += x + y + z
+    for t in range(tasks - 1, 0, -1):
+        both = mass[0, t, t] + mass[2, t, t]
+        if both > LITTLE:
+            for b in range(c.new_starts[t], t):
+                w = c.new[b, t] - free[t, t]
+                x, y = both * power(free[t, b] + w), both * power(used[t, b] + w)
+                mass[0, t, b] += x
+                mass[1, t, b] += y
+                mass[4, b, t] += x + y
+        for a in range(c.old_starts[t], t):
+            hand_back(c, cells, mass, t, a, False)
+        for b in range(c.new_starts[t], t):
+            hand_back(c, cells, mass, t, b, True)

@@ -1,0 +1,54 @@
+"""Compiled loops that round divisible keys: which leave a node, and where they go."""
+
+from __future__ import annotations
+
+from numba import njit
+
+
+@njit(cache=True)
+def shed(order, load, count, excess, enough, taken):
+    """Let keys of one node go: in this order, each that still fits what is too much; at last the lightest that covers the rest.
+
+    Keys that the last one makes needless stay. Returns what is still too much.
+    """
+    left = excess
+    for r in order:
+        if left <= enough:
+            break
+        if 0 < load[r] <= left:
+            units = min(count[r], int(left / load[r]))
+            taken[r] += units
+            left -= units * load[r]
+    if left > enough:
+        last = -1
+        for r in order:
+            if taken[r] < count[r] and load[r] >= left and (last < 0 or load[r] < load[last]):
+                last = r
+        if last >= 0:
+            taken[last] += 1
+            left -= load[last]
+            for r in order:
+                while r != last and taken[r] > 0 and load[r] <= -left:
+                    taken[r] -= 1
+                    left += load[r]
+    return left
+
+
+@njit(cache=True)
+def place(movers, load, taken, current, home, kept, limit, used, to):
+    """Send the keys that leave, heaviest first, home where there is room, else to the node with most room; a node for each."""
+    written = 0
+    for r in movers:
+        for _ in range(taken[r]):
+            target = home[r]
+            if target == current[r] or not kept[target] or used[target] + load[r] > limit[target]:
+                target = -1
+                for d in range(limit.size):
+                    better = target < 0 or limit[d] - used[d] > limit[target] - used[target]
+                    if kept[d] and d != current[r] and better:
+                        target = d
+                if target < 0:  # there is no other node
+                    target = current[r]
+            used[target] += load[r]
+            to[written] = target
+            written += 1

@@ -1,0 +1,87 @@
+"""Large keys placed whole: the bound is never above brute force and beats prices alone; small keys are rounded around them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from brute_force import brute_force
+from instances.routing import random_problem
+
+import keyshift as ks
+from keyshift.models import Budget
+from keyshift.models.routing.choices import records_of
+from keyshift.solvers.routing import large_keys
+from keyshift.solvers.routing.lagrangian import Relaxation, maximise
+from keyshift.solvers.routing.large_keys import LargeKeys, singled_out
+from keyshift.solvers.routing.rounding import rounded
+
+
+def placed(problem: ks.MixedRouting):
+    """The records with the large keys singled out, which these are, and where they go."""
+    keys, large = singled_out(records_of(problem), float(problem.upper.max()))
+    return keys, large, LargeKeys(Relaxation(problem, keys), large).solve(Budget(20))
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5])
+def test_the_bound_holds_and_roundings_are_assignments(share, monkeypatch):
+    monkeypatch.setattr(large_keys, "LARGE", share)
+    met = found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        problem = random_problem(rng, int(rng.integers(2, 7)), int(rng.integers(2, 4))).averaged()
+        best, _ = brute_force(problem)
+        if problem.conflicts() or best is None:
+            continue
+        keys, large, placement = placed(problem)
+        assert placement.bound <= best + 1e-9 * problem.scale
+        values = [
+            problem.objective(a) for a in rounded(problem, keys, (large, placement.node)) if not problem.violations(a)
+        ]
+        assert all(value >= best - problem.tolerance for value in values)
+        met, found = met + 1, found + bool(values)
+    assert met > 5
+    assert found > met // 2
+
+
+def giant(room: int) -> ks.MixedRouting:
+    """A key of hardly any state, too large for any other node: a hundred small ones have to leave in its place."""
+    load = np.concatenate([[100.0], np.ones(300)])
+    home = np.concatenate([[0], np.arange(300) % 3])
+    state = np.where(load > 1, 0.5, 1.0)
+    w = ks.Workload(load=load, state=state, current=home, nodes=3, home=home)
+    return ks.MixedRouting(w, 0.05, max_table_size=room)
+
+
+def test_a_giant_is_not_moved_in_parts():
+    problem = giant(100)
+    assert maximise(Relaxation(problem, records_of(problem)), Budget(20)).bound < 1
+    keys, large, placement = placed(problem)
+    assert (large.size, placement.bound) == (1, pytest.approx(60, rel=1e-6))  # 200 on node 0, the limit is 140
+    first = next(rounded(problem, keys, (large, placement.node)))
+    assert not problem.violations(first)
+    assert problem.objective(first) == 60
+
+
+def test_a_wrong_optimum_of_presolve_is_not_believed(monkeypatch):
+    monkeypatch.setattr(large_keys, "LARGE", 0.3)
+    w = ks.Workload(load=[0.7, 0.7, 0.1], state=[0.7, 0.7, 0.1], current=[2, 0, 1], home=[2, 1, 0], nodes=3)
+    problem = ks.MixedRouting(w, 1.5, max_table_size=1, sides="both")
+    assert brute_force(problem)[0] == pytest.approx(0.1)
+    assert placed(problem)[2].bound <= 0.1
+
+
+def test_a_table_too_small_for_whole_entries():
+    assert placed(giant(59))[2].termination == "infeasible"
+
+
+@pytest.mark.parametrize("theta", [0.03, 0.1])
+def test_where_too_many_pairs_stay_open_there_is_an_answer_near_the_bound(theta):
+    """A table that the heuristics overfill: without whole large keys there was a bound and nothing else."""
+    rng = np.random.default_rng(3)
+    home, ranks = rng.integers(0, 20, 20_000), np.arange(1, 20_001) ** -0.75
+    load = np.maximum(1, np.round(ranks / ranks.sum() * 1e6))
+    w = ks.Workload(load=load, state=load, current=home, home=home, nodes=20)
+    problem = ks.MixedRouting(w, theta, max_table_size=400)
+    s = ks.solve(problem, largest=0, time_limit=20)
+    assert s.status in ("feasible", "optimal")
+    assert s.gap < 0.005
