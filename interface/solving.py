@@ -182,26 +182,35 @@ def _own(
 
 
 def best_start(problem: Problem, names: tuple[str, ...], budget: Budget, seed: int) -> np.ndarray | None:
-    """The best feasible assignment among some heuristics' answers and the current one; None if there is none."""
-    candidates = []
+    """The best feasible assignment among some heuristics' answers and the current one; None if there is none.
+
+    A heuristic that takes a start, and is not the first, begins from the best so far.
+    """
     plain = problem.plain() if isinstance(problem, Prioritised) else problem
     workload = getattr(problem, "workload", None)
+    best: tuple[float, np.ndarray] | None = None
     if names and workload is not None:
-        candidates.append(workload.current)
-    for name in names:
+        best = _better(problem, None, workload.current)
+    for at, name in enumerate(names):
         if budget.expired:
             break
-        share = budget.part(0.25)  # a start must leave time for what starts from it
-        candidates.append(find_method(problem, name).function(plain, budget=share, seed=seed).assignment)
-    feasible: list[tuple[float, int, np.ndarray]] = []
-    for candidate in candidates:
-        try:
-            report = problem.check(candidate)
-        except InputError:  # the current nodes may have another shape than the problem's assignments
-            continue
-        if report.feasible:
-            feasible.append((report.objective, len(feasible), problem.canonical(candidate)))
-    return min(feasible)[2] if feasible else None
+        method, share = find_method(problem, name), budget.part(0.25)  # a start must leave time for what starts from it
+        known = {"start": best[1]} if at > 0 and best is not None and method.takes_start else {}
+        best = _better(problem, best, method.function(plain, budget=share, seed=seed, **known).assignment)
+    return None if best is None else best[1]
+
+
+def _better(
+    problem: Problem, best: tuple[float, np.ndarray] | None, candidate: np.ndarray | None
+) -> tuple[float, np.ndarray] | None:
+    """An objective and its assignment, or those of a candidate that is feasible and better."""
+    try:
+        report = problem.check(candidate)
+    except InputError:  # the current nodes may have another shape than the problem's assignments
+        return best
+    if not report.feasible or (best is not None and best[0] <= report.objective):
+        return best
+    return report.objective, problem.canonical(candidate)
 
 
 @contextmanager

@@ -84,7 +84,7 @@ class Moves:
             for name, limit in (p.resource_capacity or {}).items()
         )
 
-    def lowers(self, some: np.ndarray, giver: int, taker: int) -> np.ndarray:
+    def lowers(self, some: np.ndarray | int, giver: int, taker: int) -> np.ndarray:
         """Which loaded key groups leave both nodes below what the giver carries now, if they move."""
         load, capacity = self.workload.last_load[some], self.workload.capacity[taker]
         return (load > 0) & (self.relative[taker] + load / capacity < self.relative[giver] * (1 - SLACK))

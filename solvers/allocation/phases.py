@@ -48,8 +48,11 @@ class Rounds:
         movable = self.instance.max_moves > 0 and self.instance.nodes > 1
         done = self._anneal_next(0) if movable else 0
         small = found.problem.allowed_pairs <= self.settings.counted_pairs
-        share = found.budget if small else found.budget.part(self.settings.counted_share)
+        abound = self.instance.max_moves >= self.instance.nodes  # the distance can be near 0, and so can the bound
+        share = found.budget if small else found.budget.part(self.settings.counted_share[int(abound)])
         counts = CountBound(self.instance, lambda: share.expired)
+        if not abound:
+            counts.expired = lambda: found.budget.expired
         low = counts.bound()
         if math.isinf(low):
             found.infeasible = "the migrations allowed are too few to bring every node within its capacity"

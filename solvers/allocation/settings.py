@@ -19,8 +19,9 @@ class RoundSettings:
     few_pairs, early_effort : int, float
         With no more pairs than this many, CP-SAT gets so many deterministic seconds after the first cycle: few key groups
         with heavy tails are a matter of arithmetic, and a solver proves in a second what no search can.
-    counted_pairs, counted_share : int, float
-        With more pairs than this many, counting departures and arrivals may take this share of the time left.
+    counted_pairs, counted_share : int, tuple of float
+        With more pairs than this many, counting departures and arrivals may take a share of the time left: the first where
+        fewer key groups may move than there are nodes, else the second.
     endless_pairs : int
         With more pairs than this many, rounds use up a time limit: no solver would use the time better.
     planned_at : tuple of float
@@ -49,7 +50,7 @@ class RoundSettings:
     few_pairs: int = 3_000
     early_effort: float = 3.0
     counted_pairs: int = 1_000_000
-    counted_share: float = 0.2
+    counted_share: tuple[float, float] = (0.7, 0.2)
     endless_pairs: int = 5_000
     planned_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
     planned_steps: int = 150_000

@@ -96,9 +96,10 @@ class CountBound:
             pairs = np.sort(singles[first] + singles[second])
         largest_home = int(np.diff(starts).max())
         ends = min(it.key_groups, reach + largest_home)
-        for i in range(it.nodes):
+        furthest = np.argsort(-np.abs(excess * it.weight), kind="stable")
+        for at, i in enumerate(furthest.tolist()):
             if self.expired():
-                table[i:] = 0.0
+                table[furthest[at:]] = 0.0
                 break
             own = np.sort(it.load[order[starts[i] : starts[i + 1]]])
             low, high = (

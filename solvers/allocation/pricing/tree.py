@@ -108,7 +108,8 @@ class PriceTree:
 
 def price_trees(instance: Instance) -> list[PriceTree]:
     """For prices in moves, in cost and in half of each, as far as there are limits on them; none where they cost too much."""
-    problem, shares = instance.problem, (0.0, 0.5, 1.0)
+    problem = instance.problem
+    shares: tuple[float, ...] = (0.0, 0.5, 1.0)
     if problem.max_migration_cost is None:
         shares = (0.0,)
     elif problem.max_migrations is None:
