@@ -167,7 +167,9 @@ def _climb(dual: SemidefiniteDual, budget: Budget, cuts: bool, enough: float, se
         if value > best:
             best, kept = value, (dual.v.copy(), list(dual.cuts))
         values.append(best)
-        if best >= enough or best - values[-1 - settings.patience] <= rise * max(dual.reference - best, 1e-4 * best):
+        # A reference that is not above the bound says nothing of what is open.
+        unclosed = max(dual.reference - best, 1e-4 * best) if dual.reference > best else 0.1 * best
+        if best >= enough or best - values[-1 - settings.patience] <= rise * unclosed:
             break
         if cuts and not budget.expired:
             dual.add_cuts(rng)

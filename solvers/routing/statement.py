@@ -325,7 +325,7 @@ def _cpsat(
     statement = within(budget, lambda: RoutingCpSat(choices, most))
     if statement is None:
         return Answer(known, None, budget.why)
-    settings = {"seed": seed, "threads": threads}
+    settings: dict[str, Any] = {"seed": seed, "threads": threads}
     if nodes is not None:
         settings |= {"max_number_of_conflicts": 10 * nodes, "relative_gap_limit": gap}
     return cpsat.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)

@@ -10,18 +10,17 @@ import keyshift as ks
 from keyshift.models.simulation.changes import read_changes
 
 
-def one_node(rate, **options):
+def one_node(rate, seconds=20, **options):
     """A node that serves 1,000 tuples a second."""
-    seconds = options.pop("seconds", 20)
     return ks.simulate([rate * seconds], [0], service_rate=1000, window_seconds=seconds, **options)
 
+
+LONGEST = pytest.param(0.95, 1e7, 3, marks=pytest.mark.slow)
 
 # Queueing theory ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("rho", "tuples", "seeds"), [(0.5, 1e6, 1), (0.8, 3e6, 1), pytest.param(0.95, 1e7, 3, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("rho", "tuples", "seeds"), [(0.5, 1e6, 1), (0.8, 3e6, 1), LONGEST])
 @pytest.mark.parametrize(("service", "half"), [("deterministic", 2), ("exponential", 1)])
 def test_mean_latencies_of_m_d_1_and_m_m_1(rho, tuples, seeds, service, half):
     """A mean over 10 million tuples of M/M/1 at 0.95 has a standard error of 1.2 %: three runs have 0.7 %."""
