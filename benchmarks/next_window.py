@@ -207,15 +207,17 @@ def rules(page: Page) -> None:
     """Which window rule wins on the next window.
 
     Mean load distance on the window that came, in points; in brackets by how much it is below that of Flux on the last window, period by
-    period and over the seeds that the rule has run, with its interval. *The window that came* is planned on itself: what no forecast can
+    period and over the seeds that all forecasts have run, with its interval. *The window that came* is planned on itself: what no forecast can
     better by much. *In the model*: the exact method plans for the loads of four windows at once, the worst of them or their mean.
     """
     frame, rows = results(page), []
     for stream in frame["stream"].unique():
         flux = by_period(frame, stream, LAST, FLUX)
-        ran = frame.loc[frame["stream"] == stream, ["rule", "method"]].drop_duplicates()
-        for rule, method in ran.itertuples(index=False):
+        ran = frame[frame["stream"] == stream].groupby(["rule", "method"], sort=False)["seed"].agg(set)
+        by_all = set.intersection(*(seeds for (rule, _), seeds in ran.items() if not rule.endswith("model")))
+        for rule, method in ran.index:
             came = by_period(frame, stream, rule, method)
+            came = came.loc[sorted(by_all.intersection(came.index))]
             base = flux.loc[came.index]
             mean, low, high = interval(base - came)
             moved = by_period(frame, stream, rule, method, "state_moved").to_numpy().mean()
@@ -232,7 +234,8 @@ def rules(page: Page) -> None:
         said=said, what=[f"{r}, {SAID[m]}" for r, m in zip(table["rule"], table["method"], strict=True)]
     )
     for stream, part in shown.groupby("stream", sort=False):
-        best = part[part["rule"] != CAME].nlargest(1, "gain").iloc[0]
+        forecasts = part[(part["rule"] != CAME) & ~part["rule"].str.endswith("model")]
+        best = forecasts.nlargest(1, "gain").iloc[0]
         page.say("", f"**{stream}**: best of all forecasts is {best['what']}, {best['came']:.1f} points.", "")
         named = part[["what", "seeds", "said", "state_moved", "straight_back"]].round(2)
         page.table(named.rename(columns={"what": "rule, method", "said": "load distance that came (below Flux)",
