@@ -74,6 +74,7 @@ def test_a_table_too_small_for_whole_entries():
     assert placed(giant(59))[2].termination == "infeasible"
 
 
+@pytest.mark.slow  # it uses all of its 20 s
 @pytest.mark.parametrize("theta", [0.03, 0.1])
 def test_where_too_many_pairs_stay_open_there_is_an_answer_near_the_bound(theta):
     """A table that the heuristics overfill: without whole large keys there was a bound and nothing else."""
