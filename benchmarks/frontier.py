@@ -127,6 +127,7 @@ def beaten(page: Page) -> None:
     the problem's scale.
     """
     posed = dict(instances(2 if page.quick else page.given.pairs))
+    posed = {name: problem for name, problem in posed.items() if problem.name in (page.given.problems or FORMULATIONS)}
     methods = {name: [m.name for m in f.methods if m.kind != "relaxation"] for name, f in FORMULATIONS.items()}
     done = ks.study(posed, methods=methods, time_limit=page.given.seconds, out=page.out / "frontier-study")
     rows = pd.DataFrame([row for row in done.rows if row["same_problem"] and row["objective"] is not None])
@@ -311,6 +312,7 @@ if __name__ == "__main__":
         "each": {"type": float, "default": 20.0, "help": "seconds for each allocation"},
         "nodes": {"type": int, "nargs": "+", "default": [20, 40, 60], "help": "of the drifts of `abound`"},
         "pairs": {"type": int, "default": 25, "help": "of each problem"},
+        "problems": {"nargs": "+", "help": "of `beaten`; all when absent"},
         "policy-seconds": {"type": float, "default": 60.0, "help": "for each policy beyond enumeration"},
     }
     run(

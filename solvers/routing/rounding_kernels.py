@@ -16,7 +16,8 @@ def shed(order, load, count, excess, enough, taken):
         if left <= enough:
             break
         if 0 < load[r] <= left:
-            units = min(count[r], int(left / load[r]))
+            # Loads may be too far apart for a quotient that fits an integer.
+            units = count[r] if count[r] * load[r] <= left else int(left / load[r])
             taken[r] += units
             left -= units * load[r]
     if left > enough:
