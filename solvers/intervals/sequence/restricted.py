@@ -9,7 +9,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
-from keyshift.models.ranges import Count, NonNegative
+from keyshift.models.ranges import Count, Share
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
@@ -26,7 +26,7 @@ def restricted_sequence(
     budget: Budget,
     seed: int = 0,
     partitions: Count = 400,
-    noise: NonNegative = 0.5,
+    noise: Share = 0.5,
     patience: Count = 40,
 ) -> Answer:
     """Look ahead through all steps, but only over some partitions of each class: the best way through them, exactly.
@@ -128,15 +128,17 @@ class _Ways:
         for layer, partner in zip(layers[1:], reversed(partners), strict=True):
             at = int(partner[at])
             way.append(layer.cuts(at))
-        self._drop(through)
+        self._drop(through, way)
         return float(through[0].min()) * ruler.unit, way
 
-    def _drop(self, through: list[IntArray]) -> None:
+    def _drop(self, through: list[IntArray], way: list[IntArray]) -> None:
+        """Of each class with too many the half with the cheapest ways through them stays, and the cheapest way itself."""
         for n in [n for n, some in self.some.items() if len(some) > self.most]:
             least = np.min([cost for m, cost in zip(self.counts, through, strict=True) if m == n], axis=0)
-            cheap = some_of_class(self.starts[n], n, self.some[n].values())
-            rows = [cheap.cuts(int(i)) for i in np.argsort(least, kind="stable")[: self.most // 2]]
-            self.some[n] = {cuts.tobytes(): cuts for cuts in rows}
+            every = some_of_class(self.starts[n], n, self.some[n].values())
+            stay = [every.cuts(int(i)) for i in np.argsort(least, kind="stable")[: self.most // 2]]
+            stay += [cuts for m, cuts in zip(self.counts, way, strict=True) if m == n]
+            self.some[n] = {cuts.tobytes(): cuts for cuts in stay}
 
 
 def _shared(cuts: IntArray, prefix: FloatArray) -> FloatArray:
