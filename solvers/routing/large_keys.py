@@ -15,10 +15,14 @@ from keyshift.solvers.routing.lagrangian import Relaxation
 from keyshift.solvers.safe_bounds import LinearProgram, LinearRows
 
 LARGE = 0.02
-"""Keys above this share of the highest limit are placed one by one."""
+"""Keys above this share of the highest limit are placed one by one, where their node is over its own."""
 MOST_LARGE = 40
-TANGENTS = 48
-"""Lines of each kind under what each node's small keys cost."""
+FIRST_LINES = 12
+"""Lines of each kind under what each node's small keys cost, before more are drawn where two meet too far below."""
+SPLITS = 8
+"""How often the gaps between two lines are looked at."""
+OFF_STATE, OFF_ENTRIES = 1e-3, 3.0
+"""How far below the cost lines may meet: in states of a mean node, and in entries."""
 ROUNDS = 6
 """How often lines are added where the relaxation's optimum lies."""
 ENOUGH = 1e-3
@@ -38,10 +42,12 @@ class Placement:
     termination: Termination
 
 
-def singled_out(keys: CompactKeys, highest: float) -> tuple[CompactKeys, IntArray]:
-    """The same keys with each large one a record of its own, and which records these are."""
+def singled_out(keys: CompactKeys, upper: FloatArray) -> tuple[CompactKeys, IntArray]:
+    """The same keys with each large one on a full node a record of its own, and which records these are."""
+    full = np.bincount(keys.current, keys.load * keys.count, upper.size) > upper
     by_load = np.argsort(-keys.load, kind="stable")
-    by_load = by_load[(np.cumsum(keys.count[by_load]) <= MOST_LARGE) & (keys.load[by_load] > LARGE * highest)]
+    by_load = by_load[full[keys.current[by_load]] & (keys.load[by_load] > LARGE * upper.max())]
+    by_load = by_load[np.cumsum(keys.count[by_load]) <= MOST_LARGE]
     large = np.zeros(keys.size, dtype=bool)
     large[by_load] = True
     origin = np.repeat(np.arange(keys.size), np.where(large, keys.count, 1))
@@ -80,13 +86,14 @@ class LargeKeys:
 
     def __init__(self, relaxation: Relaxation, large: IntArray, entries_only: bool = False) -> None:
         self.relaxation, self.large, self.entries_only = relaxation, large, entries_only
+        self.spare = 0
         self.n = relaxation.upper.size
         self.unit = 1.0 if entries_only else relaxation.problem.scale / self.n
         self.nodes = [_SmallKeys.of(relaxation, large, i) for i in range(self.n)]
         self.lines: list[tuple[int, float, float, float, float]] = []
         for i, node in enumerate(self.nodes):
             for a, b in ((0.0, 1.0),) if entries_only else ((1.0, 0.0), (0.0, 1.0)):
-                self._draw(i, a, b, node.spread(a, b))
+                self._draw(i, a, b, node.spread(a, b, a * OFF_STATE + b * OFF_ENTRIES))
 
     def _draw(self, i: int, a: float, b: float, at: IntArray) -> None:
         """Tangents under node i's cost with these weights, where so many of its keys have left."""
@@ -137,7 +144,7 @@ class LargeKeys:
             np.concatenate([np.repeat(load, n), -np.ones(n), np.ones(n)]), r.lower - total, r.upper - total,
         )  # fmt: skip
         rows.add(one[: 2 * n], np.concatenate([s, w]), np.repeat([1.0, -1.0], n), np.zeros(1), np.zeros(1))
-        room = np.array([np.inf if self.entries_only else round(r.limit * r.entries)])
+        room = np.array([np.inf if self.entries_only else round(r.limit * r.entries) - self.spare])
         rows.add(
             one[: cells + n], np.concatenate([x.ravel(), y]), np.concatenate([away.ravel(), np.ones(n)]), -room, room
         )
@@ -149,8 +156,8 @@ class LargeKeys:
         )  # fmt: skip
         keys, states = (np.array([getattr(node, name) for node in self.nodes]) for name in ("keys", "states"))
         whole = np.zeros(cells + 4 * n, dtype=bool)
-        whole[: cells + 2 * n] = True
-        whole[s] = False
+        whole[:cells] = True
+        whole[y] = self.entries_only
         cost = np.concatenate([away.ravel(), np.repeat([0.0, 1.0, 0.0, 0.0], n)] if self.entries_only else
                               [moves.ravel(), np.repeat([0.0, 0.0, 1.0, 0.0], n)])  # fmt: skip
         return LinearProgram(
@@ -205,10 +212,29 @@ class _SmallKeys:
         height = paid[where] - chosen * shed[where]
         return chosen, height - 1e-12 * (1 + np.abs(paid[where]) + np.abs(chosen) * shed[where])
 
-    def spread(self, a: float, b: float) -> IntArray:
-        """Records whose lines are drawn before anything is known: the first ones densely."""
-        size = int((self.load > 0).sum())
-        return np.unique(np.concatenate([[0], np.geomspace(1, max(size, 1), TANGENTS).astype(int) - 1]))
+    def spread(self, a: float, b: float, off: float) -> IntArray:
+        """Records whose lines are drawn before anything is known: until no two lines meet more than `off` below."""
+        slope, shed, paid = self._falling(a, b)
+        if slope.size == 0:
+            return np.zeros(0, dtype=np.int64)
+        at = np.unique(np.geomspace(1, slope.size, FIRST_LINES).astype(np.int64) - 1)
+        for _ in range(SPLITS):
+            left, right = at[:-1], at[1:]
+            with np.errstate(all="ignore"):  # loads may be so far apart that slopes overflow: these gaps stay
+                rise = paid[right] - paid[left] - slope[left] * (shed[right] - shed[left])
+                meet = shed[right] - rise / (slope[right] - slope[left])
+                leaves = np.clip(np.searchsorted(shed, meet, side="right") - 1, left, right)
+                below = (
+                    paid[leaves]
+                    - paid[left]
+                    + slope[leaves] * (meet - shed[leaves])
+                    - slope[left] * (meet - shed[left])
+                )
+            more = np.union1d(at, leaves[below > off])
+            if more.size == at.size:
+                break
+            at = more
+        return at
 
     def left(self, a: float, b: float, shed: float) -> IntArray:
         """The record that is leaving where so much has been shed."""
