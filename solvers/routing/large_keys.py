@@ -205,8 +205,8 @@ class _Columns(NamedTuple):
     @classmethod
     def of(cls, large: int, n: int) -> _Columns:
         cells, node = large * n, np.arange(n)
-        parts = (cells + part * n + node for part in range(4))
-        return cls(np.arange(cells).reshape(large, n), *parts, size=cells + 4 * n, node=node)
+        s, y, m, w = (cells + part * n + node for part in range(4))
+        return cls(np.arange(cells).reshape(large, n), s, y, m, w, cells + 4 * n, node)
 
 
 @dataclass
