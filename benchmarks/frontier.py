@@ -11,7 +11,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import intervals
 import numpy as np
@@ -24,31 +24,33 @@ from scipy import sparse
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import Problem
+from keyshift.models.families.hard import Kind
 from keyshift.models.families.mclb import section_5_stream
 
 NEAR = 1e-4
 """A default counts as beaten where it is worse by more than this share of the problem's scale, such as a node's mean load."""
+HARD: dict[str, Any] = {"kind": list(get_args(Kind))}
 DRAWN: tuple[tuple[str, dict[str, Any]], ...] = (
     ("madsen-allocation", {"nodes": [10, 20], "key_groups": 200, "max_migrations": [5, 20]}),
-    ("hard-allocation", {"nodes": 8}),
+    ("hard-allocation", HARD | {"nodes": 8}),
     ("madsen-collocation", {"nodes": 10, "key_groups": 100, "one_to_one": [0.3, 1.0]}),
-    ("hard-collocation", {}),
+    ("hard-collocation", HARD),
     ("guo-mclb", {"keys": ["zipf", "gaussian"], "nodes": 5, "key_groups": 60, "windows": 24, "share_moved": [0.1, 0.4]}),
-    ("hard-mclb", {}),
+    ("hard-mclb", HARD),
     ("guo-movement", {"keys": ["zipf", "gaussian"], "width": [0.1, 0.3]}),
-    ("hard-movement", {}),
+    ("hard-movement", HARD),
     ("nasir-splitting", {"exponent": [0.8, 1.4], "messages": 20_000}),
-    ("hard-splitting", {}),
+    ("hard-splitting", HARD),
     ("nasir-placement", {"exponent": [0.8, 1.4]}),
-    ("hard-placement", {}),
+    ("hard-placement", HARD),
     ("fang-routing", {"keys": [2_000], "max_table_size": [400, 900], "theta_max": [0.04, 0.08]}),
-    ("hard-routing", {}),
+    ("hard-routing", HARD),
     ("ding-step", {"tau": [0.1, 0.3]}),
-    ("hard-step", {}),
+    ("hard-step", HARD),
     ("ding-sequence", {}),
-    ("hard-sequence", {}),
+    ("hard-sequence", HARD),
     ("ding-policy", {"tasks": 16}),
-    ("hard-policy", {}),
+    ("hard-policy", HARD),
 )  # fmt: skip
 """Families and their parameters; the generators' own where none are given."""
 LET_OUT: dict[str, dict[str, float]] = {
@@ -69,7 +71,7 @@ def instances(pairs: int) -> Iterator[tuple[str, Problem]]:
         for instance, problem in [*drawn][: -(-pairs // 2)]:
             yield instance, problem
             yield f"{instance}, let out", let_out(problem)
-    for draw in (heavy_allocation, heavy_collocation):
+    for draw in (heavy_allocation, heavy_collocation, heavy_movement):
         for seed in range(pairs // 2):
             problem = draw(seed)
             yield f"{draw.__name__}/{seed}", problem
@@ -160,6 +162,16 @@ def found_better(rows: pd.DataFrame, slack: dict[str, float]) -> Iterator[dict[s
         looser = f"{instance}, let out"
         if looser in slack and not own.get(looser, math.inf) <= value + slack[looser]:
             yield {"instance": looser, "default": own.get(looser), "better": value, "by": "the tighter limit"}
+
+
+def heavy_movement(seed: int) -> Problem:
+    """400 key groups of a heavy-tailed log, placed at random on 20 nodes, within a twentieth of the mean or the largest."""
+    rng = np.random.default_rng([seed, 3])
+    asked, group = users(rng, 400)
+    load = np.bincount(group, asked, 400)
+    w = ks.Workload(load=load, state=load + 1, current=rng.integers(0, 20, 400), nodes=20)
+    upper = max(1.05 * load.sum() / 20, load.max())
+    return ks.MovementWithinLimits(w, max(0.0, load.sum() / 10 - upper), upper, nodes_after=20)
 
 
 def heavy(page: Page) -> None:

@@ -25,3 +25,6 @@ NonNegative = Annotated[float, Ge(0), Le(1e300)]
 
 Positive = Annotated[float, Gt(0), Le(1e300)]
 """A number > 0."""
+
+Share = Annotated[float, Ge(0), Le(1)]
+"""A number from 0 to 1."""

@@ -35,6 +35,7 @@ class Incumbent:
     deviation_sum: float = math.inf
     bound: float = 0.0
     infeasible: str = ""
+    stopped: bool = False  # HiGHS ended by proof, within its tolerances
 
     @property
     def proven(self) -> bool:
@@ -44,7 +45,9 @@ class Incumbent:
     @property
     def done(self) -> bool:
         """Whether there is nothing left to do, or no time."""
-        return self.proven or self.objective <= self.enough or bool(self.infeasible) or self.budget.expired
+        return (
+            self.proven or self.stopped or self.objective <= self.enough or bool(self.infeasible) or self.budget.expired
+        )
 
     def offer(self, assignment: IntArray | None, note: str = "") -> bool:
         """Keep an assignment if it passes the check and is better."""

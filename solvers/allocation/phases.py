@@ -84,14 +84,21 @@ class Rounds:
                 done += self.phases[phase](turn)
                 turn += 1
             if turn == early and not self.found.done:
-                self._ask_a_solver()
+                self._ask_solvers()
         return turn
 
-    def _ask_a_solver(self) -> None:
-        """CP-SAT for a moment, from the best answer."""
+    def _ask_solvers(self) -> None:
+        """HiGHS and CP-SAT for a moment each, from the best answer."""
         from keyshift.solvers.allocation.cpsat_statement import run_cpsat
+        from keyshift.solvers.allocation.statement import ask_highs
 
         found = self.found
+        answer = ask_highs(found.problem, found.budget, found.best, self.seed, self.settings.early_nodes)
+        if answer.termination != "infeasible":  # CP-SAT counts in whole numbers: that verdict is its own
+            found.hear(answer, "HiGHS")
+        found.stopped = answer.termination == "optimal"
+        if found.done:
+            return
         answer = run_cpsat(
             found.problem, found.budget, found.best, seed=self.seed, threads=1, known=found.bound,
             max_deterministic_time=self.settings.early_effort,

@@ -71,7 +71,6 @@ class Portfolio(Incumbent):
 
     seed: int = 0
     settings: PortfolioSettings = field(default_factory=PortfolioSettings)
-    stopped: bool = False  # HiGHS ended by proof, within its tolerances
     details: dict[str, object] = field(default_factory=dict)
 
     def run(self, threads: int = 1, second_stage: bool = True, rounds: int | None = None) -> Answer:

@@ -16,9 +16,10 @@ class RoundSettings:
         are asked again as long as they help; where there is nothing to plan, annealing takes the turn.
     least_steps, most_steps, steps_for_each : int
         Steps of search before the rounds end: at least, at most, and for each (key group, node) pair.
-    few_pairs, early_effort : int, float
-        With no more pairs than this many, CP-SAT gets so many deterministic seconds after the first cycle: few key groups
-        with heavy tails are a matter of arithmetic, and a solver proves in a second what no search can.
+    few_pairs, early_nodes, early_effort : int, int, float
+        With no more pairs than this many, HiGHS gets so many nodes of its tree after the first cycle, and CP-SAT so many
+        deterministic seconds: few key groups with heavy tails are a matter of arithmetic, and a solver proves in a second
+        what no search can.
     counted_pairs, counted_share : int, tuple of float
         With more pairs than this many, counting departures and arrivals may take a share of the time left: the first where
         fewer key groups may move than there are nodes, else the second.
@@ -48,6 +49,7 @@ class RoundSettings:
     most_steps: int = 200_000_000
     steps_for_each: int = 15_000
     few_pairs: int = 3_000
+    early_nodes: int = 500
     early_effort: float = 3.0
     counted_pairs: int = 1_000_000
     counted_share: tuple[float, float] = (0.7, 0.2)

@@ -75,6 +75,14 @@ def solve_highs(
     return first
 
 
+def ask_highs(problem: KeyGroupAllocation, budget: Budget, start: np.ndarray | None, seed: int, nodes: int) -> Answer:
+    """What HiGHS knows after this many nodes of its tree; "optimal" only where its bound meets its answer."""
+    answer = _by_highs(problem, budget, start, "distance", seed=seed, threads=1, options={"mip_max_nodes": nodes})
+    if answer.termination == "optimal" and not _met(problem, answer):
+        answer.termination = "gap"
+    return answer
+
+
 def _by_highs(
     problem: KeyGroupAllocation,
     budget: Budget,

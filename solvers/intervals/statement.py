@@ -21,18 +21,15 @@ TRIPLES_PER_SECOND = 10_000
 """Triples that a statement writes down in a second, before its solver begins."""
 
 
-def _too_large(
-    problem: IntervalMigration | MigrationSequence, start: np.ndarray | None, budget: Budget
-) -> Answer | None:
+def refusal(problem: IntervalMigration | MigrationSequence, budget: Budget) -> str | None:
+    """Why a statement is not written down, if it is not."""
     steps = len(problem.counts) if isinstance(problem, MigrationSequence) else 1
     places = steps * problem.node_numbers * problem.workload.key_groups
     if places > LARGEST_STATEMENT:
-        said = f"are more than the {LARGEST_STATEMENT} it takes on"
-    elif places > TRIPLES_PER_SECOND * budget.remaining:
-        said = "take longer to write down than the limit allows"
-    else:
-        return None
-    return Answer(start, 0.0, budget.why, f"{places} task, node and step triples {said}")
+        return f"{places} task, node and step triples are more than the {LARGEST_STATEMENT} it takes on"
+    if places > TRIPLES_PER_SECOND * budget.remaining:
+        return f"{places} task, node and step triples take longer to write down than the limit allows"
+    return None
 
 
 def solve_milp(
@@ -77,8 +74,8 @@ def _stated(
     answer_to: Callable[[FloatArray, np.ndarray | None], Answer],
 ) -> Answer:
     """Refuse what is too large to write down, and keep the start where the limit comes while it is written down."""
-    if refused := _too_large(problem, start, budget):
-        return refused
+    if said := refusal(problem, budget):
+        return Answer(start, 0.0, budget.why, said)
 
     def in_time(state: FloatArray, best: np.ndarray | None) -> Answer:
         try:
@@ -102,16 +99,16 @@ def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, sec
     """
     from keyshift.models.intervals.cpsat_model import FreeCpSat
 
-    if refused := _too_large(problem, None, budget):
-        return refused
+    if said := refusal(problem, budget):
+        return Answer(None, 0.0, budget.why, said)
     try:
         statement = FreeCpSat(problem, tick=budget.tick)
     except LimitReached:
         return Answer(None, 0.0, budget.why, "the time limit was reached while the model was written down")
     own = budget.part(1.0, seconds)
 
-    said = "no assignment keeps the load limit"
-    answer = cpsat.solve(statement, own, bound=statement.bound, infeasible=said, seed=seed)
+    infeasible = "no assignment keeps the load limit"
+    answer = cpsat.solve(statement, own, bound=statement.bound, infeasible=infeasible, seed=seed)
     if answer.termination != "infeasible":
         answer.termination = "completed"
     if answer.assignment is not None:

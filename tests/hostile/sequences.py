@@ -13,7 +13,10 @@ from hostile import exact as e
 from hostile import intervals
 
 NAME = "migration-sequence"
-OPTIONS: dict[str, dict[str, list[Any]]] = {}
+OPTIONS: dict[str, dict[str, list[Any]]] = {
+    "oms": {"most_partitions": [0, 2]},
+    "oms-restricted": {"partitions": [1, 5], "noise": [0.0, 1.0], "patience": [1, 100]},
+}
 PARTIAL: set[str] = set()
 
 
@@ -31,10 +34,10 @@ def build(spec: dict[str, Any]) -> ks.Problem:
 
 
 def beyond(spec: dict[str, Any], run: dict[str, Any]) -> bool:
-    """Whether a method says in its docstring that it does not go so far: "profile" looks through two changes."""
+    """Whether a method says that it does not go so far: "profile" looks through two changes, "oms" may be told to stop."""
     counts = spec["options"]["node_counts"]
     changes = 1 + sum(a != b for a, b in itertools.pairwise(counts))
-    return run["method"] == "profile" and changes > 2
+    return (run["method"] == "profile" and changes > 2) or "most_partitions" in run["options"]
 
 
 class Truth(e.Truth):

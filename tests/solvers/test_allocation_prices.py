@@ -148,6 +148,10 @@ def test_an_instance_beyond_reach_is_left_to_the_counts():
 def test_expiry_keeps_what_is_known():
     bound = PriceBound(Instance(ks.KeyGroupAllocation(synthetic_workload(4, 40, varies=0.6, seed=0), max_migrations=2)))
     assert PriceTree(bound).highest(0.01, 0.2, 1e-5, 9, lambda: True) == 0.01
+    asked = itertools.count()
+    value, columns = bound._answer(bound.curve, 0.1, bound.counts, lambda: next(asked) == 2)
+    assert (value, len(columns)) == (-np.inf, 2)  # the time ended after two of the four nodes
+    assert not PriceTree(bound).excludes(0.1, 9, lambda: next(asked) > 5)
 
 
 def test_branching_rules_out_what_prices_alone_do_not():
@@ -207,7 +211,7 @@ def test_kernels_say_the_same_compiled_and_not():
         inside = f[b, max(0, y - widths[b]) : y + 1]
         assert minima[b, y] == (inside.min() if inside.size else price_kernels.NEVER)
     own, leaving, foreign = rng.uniform(0.1, 0.2, 4), rng.uniform(0, 1, 4), np.ones(9, bool)
-    prices = price_kernels.ArrivalPrices(load, price, load[0], 0.01, f, who, minima, widths)
+    prices = price_kernels.ArrivalPrices(load, price, load[0], price.min(), 0.01, f, who, minima, widths)
     for excess in (-0.4, 0.0, 0.1):
         node = price_kernels.NodeTerms(own, leaving, foreign, excess, 0.02, False)
         answers = []

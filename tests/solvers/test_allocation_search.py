@@ -41,6 +41,20 @@ def test_kernels_say_the_same_compiled_and_not():
     assert plan_kernels.plan(table, 4, 3)[0] == pytest.approx(plan_kernels.plan.py_func(table, 4, 3)[0])
 
 
+def test_the_fewest_moves_are_those_of_all_balanced_choices():
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        table = rng.random((3, *rng.integers(1, 4, 2)))
+        pairs = list(itertools.product(range(table.shape[1]), range(table.shape[2])))
+        distance, most = rng.random(), int(rng.integers(0, 6))
+        fewest = min(
+            (sum(a for a, _ in chosen) for chosen in itertools.product(pairs, repeat=3)
+             if sum(a - b for a, b in chosen) == 0 and all(table[i, a, b] <= distance for i, (a, b) in enumerate(chosen))),
+            default=most + 1,
+        )  # fmt: skip
+        assert min(count_kernels.fewest_moves(table, distance, most), most + 1) == min(fewest, most + 1)
+
+
 def test_plan_is_the_least_penalty_of_all_balanced_choices():
     rng = np.random.default_rng(8)
     penalty = rng.random((3, 3, 3))
@@ -157,13 +171,13 @@ def heavy_tails(seed: int) -> ks.KeyGroupAllocation:
 
 @pytest.mark.parametrize("few_pairs", [0, RoundSettings().few_pairs])
 def test_a_solver_proves_heavy_tails_between_the_rounds(few_pairs):
-    """One round of annealing and one plan, and CP-SAT after them only where pairs are few."""
+    """One round of annealing and one plan, and the solvers after them only where pairs are few."""
     problem = heavy_tails(1)
     found = Incumbent(problem, Budget())
     found.offer(problem.workload.current)
     few = RoundSettings(cycle=("anneal", "plan"), least_steps=400_000, most_steps=400_000, few_pairs=few_pairs)
     Rounds(found, seed=0, settings=few).run()
-    assert found.proven == (few_pairs > 0)
+    assert (found.proven or found.stopped) == (few_pairs > 0)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")  # the generator multiplies modulo 2 ** 64

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from brute_force import brute_force
 from instances.allocation import random_problem
-from over_windows import agree, rule, same_answers, windows_of, with_older_windows
+from over_windows import agree, over_all, rule, same_answers, windows_of, with_older_windows
 
 import keyshift as ks
 from keyshift.cli import main
@@ -39,14 +39,7 @@ def combined(problem: ks.KeyGroupAllocation, assignment: np.ndarray) -> float:
         mean = np.ceil(mean) if problem.mean == "ceiling" else mean
         away = [sum(row[assignment == i]) / w.capacity[i] - mean for i in range(w.nodes)]
         found.append(max(abs(x) if w.kept[i] else max(x, 0) for i, x in enumerate(away)))
-    if problem.over == "max":
-        return max(found)
-    if problem.over == "mean":
-        return float(np.dot(shares, found))
-    return min(
-        t + sum(q * max(d - t, 0) for q, d in zip(shares, found, strict=True)) / (1 - problem.level)
-        for t in [0.0, *found]
-    )
+    return over_all(problem, found, shares)
 
 
 @pytest.mark.parametrize("seed", range(60))

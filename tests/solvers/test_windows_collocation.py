@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from brute_force import brute_force
 from instances.collocation import random_problem
-from over_windows import agree, loads_near, rule, same_answers, windows_of, with_older_windows
+from over_windows import agree, loads_near, over_all, rule, same_answers, windows_of, with_older_windows
 
 import keyshift as ks
 from keyshift.cli import main
@@ -45,14 +45,7 @@ def combined(problem: ks.CollocatedAllocation, assignment: np.ndarray) -> float:
         remote = sum(sent[k, j] for k in p for j in p if assignment[k] != assignment[j])
         found.append(remote if problem.minimise == "remote_traffic" else row.sum() + (ser + des) * remote)
     found, shares = [v for v, q in zip(found, shares, strict=True) if q > 0], [q for q in shares if q > 0]
-    if problem.over == "max":
-        return max(found)
-    if problem.over == "mean":
-        return float(np.dot(shares, found))
-    return min(
-        t + sum(q * max(v - t, 0) for q, v in zip(shares, found, strict=True)) / (1 - problem.level)
-        for t in [0.0, *found]
-    )
+    return over_all(problem, found, shares)
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -38,6 +38,18 @@ def rule(rng: np.random.Generator, count: int) -> dict[str, object]:
     return chosen | ({"probabilities": shares / shares.sum()} if rng.random() < 0.5 else {})
 
 
+def over_all(problem: ks.Problem, values: list[float], shares: np.ndarray) -> float:
+    """The worst window's value, the mean or CVaR straight from the definition, in plain loops."""
+    if problem.over == "max":
+        return max(values)
+    if problem.over == "mean":
+        return float(np.dot(shares, values))
+    return min(
+        t + sum(q * max(v - t, 0) for q, v in zip(shares, values, strict=True)) / (1 - problem.level)
+        for t in [0.0, *values]
+    )
+
+
 def agree(problem: ks.Problem, seconds: float = 60) -> bool:
     """Hold every method that the catalogue has for a problem against brute force; whether there is an answer."""
     least, _ = brute_force(problem)

@@ -18,7 +18,7 @@ from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
 from keyshift.models.intervals.partition import broken_rules, interval_metrics, require_intervals
 from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.problem import MovesState, Violation, read_assignment
-from keyshift.models.workload import Workload
+from keyshift.models.workload import IntArray, Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +93,10 @@ class MigrationSequence(MovesState):
     def limit(self, nodes: int) -> int:
         """The whole load that a node may carry when there are this many, in the units of `prefix`."""
         return self.prefix.limit(Fraction(self.tau), nodes)
+
+    def starts(self, nodes: int) -> IntArray:
+        """Leftmost start of an interval within the limit for this many nodes, for every end, shape (m + 1,)."""
+        return self.prefix.starts(self.limit(nodes))
 
     @property
     def node_numbers(self) -> int:

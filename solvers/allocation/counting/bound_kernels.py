@@ -90,21 +90,30 @@ def least_distances(own, foreign_low, foreign_high, excess, weight, upward_only,
 
 @njit(cache=True)
 def fewest_moves(table, distance, most):
-    """Fewest departures in all, when departures and arrivals must balance; above `most` when there are too many."""
+    """Fewest departures in all, when departures and arrivals must balance; above `most` when there are too many.
+
+    Of the pairs of a node that tilt the balance alike, only the one of fewest departures counts.
+    """
     width = 2 * most + 1
     none = 1 << 40
     layer = np.full(width, none)
     layer[most] = 0
+    reach_out, reach_in = table.shape[1] - 1, table.shape[2] - 1
+    fewest = np.empty(reach_out + reach_in + 1, np.int64)
     for i in range(table.shape[0]):
+        fewest[:] = none
+        for a in range(reach_out, -1, -1):
+            for b in range(reach_in + 1):
+                if table[i, a, b] <= distance:
+                    fewest[a - b + reach_in] = a
         following = np.full(width, none)
-        for a in range(table.shape[1]):
-            for b in range(table.shape[2]):
-                if table[i, a, b] > distance:
-                    continue
-                tilt = a - b
-                for t in range(max(0, -tilt), min(width, width - tilt)):
-                    if layer[t] + a < following[t + tilt]:
-                        following[t + tilt] = layer[t] + a
+        for at in range(fewest.size):
+            if fewest[at] > most:
+                continue
+            tilt = at - reach_in
+            for t in range(max(0, -tilt), min(width, width - tilt)):
+                if layer[t] + fewest[at] < following[t + tilt]:
+                    following[t + tilt] = layer[t] + fewest[at]
         layer = following
     return layer[most]
 

@@ -153,7 +153,7 @@ class PriceBound:
                 proposed = trust * center + (1 - trust) * master.solve()
                 if master.value <= it.max_moves or expired():
                     break
-            value, columns = self._answer(proposed, distance, counts)
+            value, columns = self._answer(proposed, distance, counts, expired)
             if value > best:
                 best, center = value, proposed
             fresh = master.add(columns)
@@ -174,14 +174,18 @@ class PriceBound:
             for key in list(self.met)[: len(self.met) - most // 2]:
                 del self.met[key]
 
-    def _answer(self, curve: FloatArray, distance: float, counts: IntArray) -> tuple[float, list[Column]]:
-        """L(q) of (P4) within the counts, and the cheapest column of each node that has any."""
+    def _answer(
+        self, curve: FloatArray, distance: float, counts: IntArray, expired: Callable[[], bool] = lambda: False
+    ) -> tuple[float, list[Column]]:
+        """L(q) of (P4) within the counts, and the cheapest column of each node that has any; no value without the time."""
         it = self.instance
         reach = (distance + it.doubt) / it.weight
         tariff = _Tariff(self, curve, float(reach.min()))
         total = 0.0
         columns: list[Column] = []
         for i in range(it.nodes):
+            if expired():
+                return -np.inf, columns
             value, column = self._cheapest(i, float(reach[i]), tariff, counts[i])
             if column is None:
                 return np.inf, columns
@@ -278,7 +282,7 @@ class _Tariff:
         if width not in self._by_width:
             widths = width + np.arange(self.most_in + 1) + 3
             self._by_width[width] = kernels.ArrivalPrices(
-                self.load, self.ascending, self.load[0], self.step, self.sums, self.who,
+                self.load, self.ascending, self.load[0], float(self.ascending.min()), self.step, self.sums, self.who,
                 kernels.window_minima(self.sums, widths), widths,
             )  # fmt: skip
         return self._by_width[width]

@@ -42,8 +42,10 @@ class ArrivalPrices(NamedTuple):
     """Loads of all key groups, ascending, and the price of each."""
     price: FloatArray
     low: float
-    """The least load, and the width of a step of `sums`."""
+    """The least load, and the least price."""
+    cheapest: float
     step: float
+    """The width of a step of `sums`."""
     sums: FloatArray
     """What `arrival_costs` returns, and the cheapest key group of each step."""
     who: IntArray
@@ -129,13 +131,11 @@ def one_arrival(least, most, load, price, foreign):
 
 
 @njit(**LEAF)
-def two_arrivals(least, most, limit, load, price, foreign, pair):
+def two_arrivals(least, most, limit, prices, foreign, pair):
     """The cheapest two foreign key groups with a sum in [least, most] below a cost; False for none."""
-    found, lowest = False, NEVER
+    load, price, found = prices.load, prices.price, False
     for j in range(load.size):
-        lowest = min(lowest, price[j])
-    for j in range(load.size):
-        if not foreign[j] or price[j] + lowest >= limit - GAIN:
+        if not foreign[j] or price[j] + prices.cheapest >= limit - GAIN:
             continue
         if most - load[j] < load[0] or least - load[j] > load[j]:
             continue
@@ -178,7 +178,7 @@ def with_arrivals(b, spent, best, least, most, foreign, prices, chosen):
         k = chosen[0] = one_arrival(least, most, prices.load, price, foreign)
         return spent + price[k] if k >= 0 and spent + price[k] < best - GAIN else NEVER
     if b == 2:
-        if two_arrivals(least, most, best - spent, prices.load, price, foreign, chosen):
+        if two_arrivals(least, most, best - spent, prices, foreign, chosen):
             return spent + price[chosen[0]] + price[chosen[1]]
         return NEVER
     cell = max(0, at - prices.widths[b])

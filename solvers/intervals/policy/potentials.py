@@ -119,6 +119,7 @@ def led_to(problem: MigrationPolicy, certified: Certified, most: int, budget: Bu
     now, stays = cuts_of(w.current), np.where(w.draining[w.current], 0.0, w.state)
     for n in problem.reachable:
         meet(problem.first_row.get(n, 0.0), n, after(now, n, stays))
+    # `ties` numbers what is met and what is looked at alike, so both together stay within `most`.
     while waiting and next(ties) < most and not budget.expired:
         chance, _, n, cuts = heapq.heappop(waiting)
         for k, p in problem.transitions[n].items():

@@ -11,7 +11,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy import macqueen
-from keyshift.models.ranges import Count, NonNegative, Whole
+from keyshift.models.ranges import Count, Share, Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.partitions.best_partners import matches
@@ -63,7 +63,7 @@ def _first(problem: MigrationPolicy, single_step: _SingleStep, nodes_after: int)
 
 
 def restricted_policy(
-    problem: MigrationPolicy, *, budget: Budget, seed: int = 0, partitions: Count = 300, noise: NonNegative = 0.3
+    problem: MigrationPolicy, *, budget: Budget, seed: int = 0, partitions: Count = 300, noise: Share = 0.3
 ) -> Answer:
     """Look ahead, but only over some partitions of each class: those that single steps lead to, exact or jittered.
 

@@ -61,6 +61,25 @@ def power(x):
     return np.exp(x) if x > -36.0 else 0.0
 
 
+@njit(nogil=True, **LEAF)
+def cheapest(c, cells, t, y, old_ends):
+    """The least cost of all ways to (t, y), or (y, t): both unused, and the one that goes on used."""
+    free, used, matched = cells
+    moved, kept = c.moved[t], c.kept[t]
+    weight = c.old if old_ends else c.new
+    open_, shut = FAR, FAR
+    for x in range(c.old_starts[t] if old_ends else c.new_starts[t], t):
+        a, b = (x, y) if old_ends else (y, x)
+        w = weight[x, t]
+        open_ = min(open_, free[a, b] + moved + w)
+        if y > x:
+            open_ = min(open_, used[a, b] + moved + w)
+        else:
+            shut = min(shut, used[a, b] + moved + w)
+        shut = min(shut, matched[a, b] + kept + w)
+    return open_, shut
+
+
 @njit(cache=True, nogil=True)
 def least(c: Couple, cells: Cells) -> int:
     """The least cost of a pair, weights included, in whole numbers; `FAR` or so where there is none."""
@@ -71,26 +90,10 @@ def least(c: Couple, cells: Cells) -> int:
     for t in range(1, tasks):
         moved, kept = c.moved[t], c.kept[t]
         for b in range(c.new_starts[t], t):
-            open_, shut = FAR, FAR
-            for a in range(c.old_starts[t], t):
-                w = c.old[a, t]
-                open_ = min(open_, free[a, b] + moved + w)
-                if b > a:
-                    open_ = min(open_, used[a, b] + moved + w)
-                else:
-                    shut = min(shut, used[a, b] + moved + w)
-                shut = min(shut, matched[a, b] + kept + w)
+            open_, shut = cheapest(c, cells, t, b, True)
             free[t, b], matched[t, b], used[t, b] = open_ - moved, open_ - kept, shut - moved
         for a in range(c.old_starts[t], t):
-            open_, shut = FAR, FAR
-            for b in range(c.new_starts[t], t):
-                w = c.new[b, t]
-                open_ = min(open_, free[a, b] + moved + w)
-                if a > b:
-                    open_ = min(open_, used[a, b] + moved + w)
-                else:
-                    shut = min(shut, used[a, b] + moved + w)
-                shut = min(shut, matched[a, b] + kept + w)
+            open_, shut = cheapest(c, cells, t, a, False)
             free[a, t], matched[a, t], used[a, t] = open_ - moved, open_ - kept, shut - moved
         both = FAR
         for b in range(c.new_starts[t], t):

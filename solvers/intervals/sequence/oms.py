@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,15 +13,14 @@ from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.ranges import Whole
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import FloatArray
 from keyshift.solvers.intervals.fine_units import in_fine_units
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
-from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
-from keyshift.solvers.intervals.state_sizes import weights
-from keyshift.solvers.intervals.step.band_kernels import band_cuts
-from keyshift.solvers.intervals.step.ssm import keepable
+from keyshift.solvers.intervals.sequence.restricted import restricted_sequence
+from keyshift.solvers.intervals.sequence.step_by_step import realise
+from keyshift.solvers.intervals.statement import refusal, solve_milp
 from keyshift.solvers.threads import until_limit
 
 
@@ -41,48 +42,12 @@ class SequenceSettings:
 
 DEFAULTS = SequenceSettings()
 """The settings of every run that is not handed others."""
-
-
-def starts_of(problem: MigrationSequence, nodes: int) -> IntArray:
-    """Leftmost start of an interval within the limit for this many nodes, for every end."""
-    return problem.prefix.starts(problem.limit(nodes))
-
-
-def realise(problem: MigrationSequence, partitions: list[IntArray], state: FloatArray | None = None) -> np.ndarray:
-    """The assignment after each step when the steps lead through these partitions, each labelled for least movement.
-
-    `state` replaces the workload's sizes where these are capped.
-    """
-    w = problem.workload
-    state = w.state if state is None else state
-    owners = Owners(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
-    prefix = keepable(problem.first_step(), state).prefix
-    rows = []
-    for cuts, nodes in zip(partitions, problem.counts, strict=True):
-        rows.append(owners.migrate(cuts, nodes, prefix))
-        prefix = weights(state).prefix
-    return np.stack(rows)
-
-
-def repeated_ssm(problem: MigrationSequence, *, budget: Budget, seed: int = 0) -> Answer:
-    """Optimal single-step migration at every step, blind to what follows. No guarantee; the bound is `sequence_bound`."""
-    cuts, w = cuts_of(problem.workload.current), problem.workload
-    prefix = keepable(problem.first_step()).prefix
-    found = []
-    for nodes in problem.counts:
-        intervals = min(nodes, w.key_groups)
-        _, cuts = band_cuts(starts_of(problem, nodes), cuts, prefix, intervals, True)
-        prefix = weights(w.state).prefix
-        found.append(cuts)
-    return Answer(realise(problem, found), sequence_bound(problem))
-
-
-@dataclass
-class _Step:
-    """What the way back needs: the class reached, and for each of its partitions the one before (None: the same)."""
-
-    reached: PartitionClass
-    before: np.ndarray | None
+LONG = 1_000_000_000
+"""Above this many steps of the sweeps, most of which are skipped, a good start is looked for first."""
+NEVER_ENOUGH = 1 << 40
+"""Rounds: the search goes on until the time is over."""
+SWEPT = 0.5
+"""The share of a time limit that the sweeps may take where the mixed-integer program can have the rest."""
 
 
 def solve_oms(
@@ -101,36 +66,74 @@ def solve_oms(
     Parameters
     ----------
     most_partitions : int
-        Above this many partitions of one class, return the start with the bound of `sequence_bound`.
+        Above this many partitions of one class none is enumerated.
 
     Notes
     -----
     Source: [Ding2015], Figure 8, which recurses over all partitions for every step; the sweep is keyshift's.
-    A time limit is heard while classes are enumerated, and in every sweep.
+    Where the sweeps take long, `oms-restricted` looks for a start. Within a time limit, where all partitions are too many
+    for it, the mixed-integer program has what is left: `milp` is the better one where steps are many and tasks few.
     """
-    starts = {n: starts_of(problem, n) for n in set(problem.counts)}
-    counted = {n: count_partitions(starts[n], n) for n in starts}
+    counted = {n: count_partitions(problem.starts(n), n) for n in set(problem.counts)}
     sizes = {n: partitions for n, (partitions, _) in counted.items()}
     changing = sum(sizes[n] for n in problem.counts)
-    if max(sizes.values()) > most_partitions or changing > DEFAULTS.most_choices:
-        said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
-        return Answer(start, sequence_bound(problem), "completed", said)
+    too_many = max(sizes.values()) > most_partitions or changing > DEFAULTS.most_choices
+    steps = sum(n * sizes[n] * sizes[before] for before, n in pairwise(problem.counts) if n != before)
+    if not too_many and steps <= LONG:
+        return _swept(problem, counted, start, budget)
+    ahead = restricted_sequence(problem, budget=budget.part(0.2), seed=seed)
+    start = better(problem, start, ahead.assignment)
+    if start is None or problem.objective(start) <= (ahead.bound or 0.0):
+        return Answer(start, ahead.bound, ahead.termination if start is None else "optimal", ahead.message)
+    stated = math.isfinite(budget.remaining) and refusal(problem, budget) is None
+    if too_many and not stated and math.isfinite(budget.remaining):
+        more = restricted_sequence(problem, budget=budget, seed=seed + 1, partitions=2_000, patience=NEVER_ENOUGH)
+        start = better(problem, start, more.assignment)
+    said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
+    answer = Answer(start, ahead.bound, "completed", said)
+    if not too_many:
+        answer = _swept(problem, counted, start, budget.part(SWEPT if stated else 1))
+    if answer.termination == "optimal" or not stated:
+        return answer
+    other = solve_milp(problem, budget=budget, seed=seed, start=answer.assignment)
+    other.bound = max(other.bound or 0.0, answer.bound or 0.0)
+    other.message = other.message if other.termination == "optimal" else answer.message
+    return other
+
+
+def better(problem: MigrationSequence, one: np.ndarray | None, other: np.ndarray | None) -> np.ndarray | None:
+    """The one of two assignments that moves less state."""
+    found = [a for a in (one, other) if a is not None]
+    return min(found, key=problem.objective) if found else None
+
+
+def _swept(
+    problem: MigrationSequence, counted: dict[int, tuple[int, int]], start: np.ndarray | None, budget: Budget
+) -> Answer:
+    """The sweeps over all partitions, in finer and finer units; the start where the budget ends."""
     try:
         classes = {
-            n: until_limit(budget, enumerate_class, starts[n], n, counted[n][1], steps=n * size)
-            for n, size in sizes.items()
+            n: until_limit(budget, enumerate_class, problem.starts(n), n, nodes, steps=n * size)
+            for n, (size, nodes) in counted.items()
         }
     except LimitReached:
-        return Answer(
-            start, sequence_bound(problem), budget.why, "the time limit was reached while partitions were enumerated"
-        )
+        said = "the time limit was reached while partitions were enumerated"
+        return Answer(start, sequence_bound(problem), budget.why, said)
 
     def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
         return _forward(problem, classes, state, best, budget)
 
     answer = in_fine_units(problem, start, answer_to)
-    answer.details["partitions"] = sum(sizes.values())
+    answer.details["partitions"] = sum(c.size for c in classes.values())
     return answer
+
+
+@dataclass
+class _Step:
+    """What the way back needs: the class reached, and for each of its partitions the one before (None: the same)."""
+
+    reached: PartitionClass
+    before: np.ndarray | None
 
 
 def _forward(

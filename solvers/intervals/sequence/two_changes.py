@@ -11,7 +11,7 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.fine_units import in_fine_units
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions.enumeration import fewest_after
-from keyshift.solvers.intervals.sequence.oms import realise, starts_of
+from keyshift.solvers.intervals.sequence.step_by_step import realise
 from keyshift.solvers.intervals.sequence.two_changes_kernels import two_steps
 from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.threads import until_limit
@@ -46,7 +46,7 @@ def two_known_steps(
         said = f"{len(changes)} changes of the node count are more than the two it looks through"
         return Answer(start, sequence_bound(problem), "completed", said)
     counts = [problem.counts[t] for t in changes] * 2
-    starts = [starts_of(problem, n) for n in counts[:2]]
+    starts = [problem.starts(n) for n in counts[:2]]
     before = [_fewest_before(s) for s in starts]
     after = [np.array(fewest_after(s), dtype=np.int64) for s in starts]
     lengths = [int((np.arange(s.size) - s).max()) for s in starts]
