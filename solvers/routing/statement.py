@@ -14,6 +14,7 @@ from keyshift.models.answer import Termination
 from keyshift.models.ranges import Threads, Whole
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices, records_of
+from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import within
 from keyshift.solvers.routing.fewest_entries import fewest_entries
@@ -52,6 +53,7 @@ class RestrictedSettings:
     rounded: float = 1e-4
 
 
+NOWHERE = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 NO_ASSIGNMENT = "no assignment meets all limits"
 
 
@@ -164,6 +166,8 @@ class _OpenKeys:
                 message="no assignment meets all limits, not even with divisible keys",
             )
         bound, placement = on_grid(self.problem, dual.bound), None
+        if not (self._proven(bound) or self.budget.expired):
+            self._round(self.relaxation.keys)
         if self.relaxation.count_open(dual.prices, self._allowance(dual)) > self.largest and not self._proven(bound):
             placement = self._place_large()
             bound = max(bound, on_grid(self.problem, placement.bound))
@@ -209,6 +213,10 @@ class _OpenKeys:
             return np.inf
         return (self.value - dual.bound) / self.problem.scale + 1e-9
 
+    def _round(self, keys: CompactKeys, placed: tuple[IntArray, IntArray] = NOWHERE) -> None:
+        """Offer what nodes that only shed their excess come to, with some records placed before."""
+        any(self._offer(assignment) for assignment in rounded(self.problem.averaged(), keys, placed, self.budget))
+
     def _place_large(self) -> Placement:
         """Place the large keys as if the others were divisible; then round the others around them."""
         problem = self.problem.averaged()
@@ -218,7 +226,7 @@ class _OpenKeys:
         self.details["large_keys"] = large.size
         if placement.node is not None:
             placed = (large, placement.node)
-            any(self._offer(assignment) for assignment in rounded(problem, keys, placed))
+            self._round(keys, placed)
             around = Relaxation(problem, keys, placed=placed)
             dual = maximise(around, self.budget.part(0.5), self.seed)
             for pairs in self.tuned.cores:

@@ -35,7 +35,9 @@ def test_the_bound_holds_and_roundings_are_assignments(share, monkeypatch):
         keys, large, placement = placed(problem)
         assert placement.bound <= best + 1e-9 * problem.scale
         values = [
-            problem.objective(a) for a in rounded(problem, keys, (large, placement.node)) if not problem.violations(a)
+            problem.objective(a)
+            for a in rounded(problem, keys, (large, placement.node), Budget(20))
+            if not problem.violations(a)
         ]
         assert all(value >= best - problem.tolerance for value in values)
         met, found = met + 1, found + bool(values)
@@ -57,9 +59,19 @@ def test_a_giant_is_not_moved_in_parts():
     assert maximise(Relaxation(problem, records_of(problem)), Budget(20)).bound < 1
     keys, large, placement = placed(problem)
     assert (large.size, placement.bound) == (1, pytest.approx(60, rel=1e-6))  # 200 on node 0, the limit is 140
-    first = next(rounded(problem, keys, (large, placement.node)))
+    first = next(rounded(problem, keys, (large, placement.node), Budget(20)))
     assert not problem.violations(first)
     assert problem.objective(first) == 60
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_finds_no_room_stays_and_others_leave(seed):
+    """The cheapest keys to shed are larger than any node's room in two of these; HiGHS takes half a second for the same."""
+    *_, (_, problem) = ks.family("fang-routing", count=seed + 1, keys=2_000, max_table_size=400, theta_max=0.04)
+    nothing = np.zeros(0, dtype=np.int64)
+    plans = rounded(problem, records_of(problem), (nothing, nothing), Budget(20))
+    first = next(plan for plan in plans if not problem.violations(plan))
+    assert problem.objective(first) == ks.solve(problem, "lp").bound
 
 
 def test_a_wrong_optimum_of_presolve_is_not_believed(monkeypatch):
