@@ -7,21 +7,24 @@ NumPy (`keyshift.spark_stats.tallies`), the tallies are brought together by wind
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pyspark import cloudpickle
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.statistics_manifest import unit_of
 from keyshift.spark_stats import bit_fields, tables, tallies
 from keyshift.spark_stats.acceptance import Measure, Tuples
 from keyshift.spark_stats.session import workers_python
-from keyshift.spark_stats.tables import TablePlan
+from keyshift.spark_stats.tables import Starts, TablePlan
 from keyshift.spark_stats.tallies import TallyPlan
 from keyshift.spark_stats.topology import Topology
 
@@ -53,10 +56,15 @@ class Facts:
         """Rows refused: window, kind, a (why), b (1: no window), tuples, and sum_0, ...: why, for further operators."""
         return self.rows(F.col("kind") == tallies.REFUSED, self.codes - 1)
 
-    def summary(self) -> list[Row]:
-        """What the facts add up to, in the driver; see `tallies.summarise`."""
-        schema = "window bigint, kind int, a bigint, b int, tuples bigint, more array<bigint>"
-        return in_arrow(self.frame, tallies.summarise, schema).collect()
+    def came(self) -> dict[str, NDArray[np.int64]]:
+        """What came and what was refused of it, window by window, in the driver: columns as of `refusals`."""
+        table = self.rows(F.col("kind") < 0, self.codes - 1).toArrow()
+        return {name: table[name].to_numpy().astype(np.int64) for name in table.column_names}
+
+    def summary(self, block: int) -> list[Row]:
+        """What the facts of blocks of so many windows add up to, in the driver; see `tallies.summarise`."""
+        schema = "block bigint, kind bigint, rows bigint, tuples bigint, more array<bigint>"
+        return in_arrow(self.frame, partial(tallies.summarise, block=block), schema).collect()
 
     def sums(self, operator: int, name: str) -> list[str]:
         """Columns that hold the sums of a measure; none where every tuple counts 1."""
@@ -70,8 +78,8 @@ class Facts:
             return []
         return [sums[int(column.removeprefix("sum_"))] for column in self.sums(o, name)] or [tuples]
 
-    def write(self, folder: Path, starts: dict[int, int], topology: Topology) -> None:
-        """Write load, arrivals and traffic; a window's facts go to one file for each table. See `tables`."""
+    def write(self, folder: Path, block: int, starts: Starts, topology: Topology) -> None:
+        """Write load, arrivals and traffic, one file for each table, block of windows and task. See `tables`."""
 
         def rows(o: int, name: str) -> tuple[int, ...]:
             if (o, name) not in self.measures:
@@ -80,7 +88,9 @@ class Facts:
 
         every, edges = range(len(topology.operators)), topology.numbered_edges
         loads, states = (tuple(rows(o, name) for o in every) for name in ("cost", "state"))
-        plan = TablePlan(str(folder), starts, edges, loads, states, tuple(rows(o, "bytes") for o, _ in edges))
+        plan = TablePlan(
+            str(folder), block, unit_of(block), starts, edges, loads, states, tuple(rows(o, "bytes") for o, _ in edges)
+        )
         in_arrow(self.frame, partial(tables.write, plan=plan), tallies.PACKED).collect()
 
 
@@ -123,3 +133,11 @@ def rows_of(table: DataFrame, max_rows: int) -> pd.DataFrame:
     if len(rows) > max_rows:
         raise InputError(f"more than max_rows = {max_rows} rows would come to the driver: raise it, or ask for less")
     return rows
+
+
+def choose(number: Column, values: Mapping[int, Column]) -> Column:
+    """Return a value that depends on a number; null where it has none."""
+    chosen = F.lit(None)
+    for i, value in values.items():
+        chosen = F.when(number == i, value).otherwise(chosen)
+    return chosen

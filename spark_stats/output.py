@@ -6,8 +6,9 @@ windows of older runs that it repeats do not. Last, runs that hold nothing any m
 replacement leaves the old answer and a folder that the next run clears; a kill after it leaves the new one. One writer
 at a time, and only its own folders are deleted: see `keyshift.spark_stats.directory`.
 
-What a run wrote is counted by the tallies it was made of, window by window: ``checks`` holds for each table and window
-its rows and the sums of its columns, so that a reader notices a file that is missing or changed.
+What a run wrote is counted by the tallies it was made of: ``checks`` holds for each table and folder - a window, or
+where there are many a block of windows - its rows and the sums of its columns, so that a reader notices a file that
+is missing or changed.
 """
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import DataFrame, SparkSession
+import numpy as np
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import HIGH, LOW
-from keyshift.models.files.statistics_manifest import FORMAT, MANIFEST, read_manifest
+from keyshift.models.files.statistics_manifest import FORMAT, MANIFEST, read_manifest, unit_of
 from keyshift.spark_stats import directory
 from keyshift.spark_stats.acceptance import counts_by_kind
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy
 from keyshift.spark_stats.held_state import STATE
 from keyshift.spark_stats.key_groups import KeyGroups, label
+from keyshift.spark_stats.periods import rows_at_most
 from keyshift.spark_stats.tallies import ARRIVED, LATE
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
 
 WRITERS = 32
 """Files that one task holds open; for windows beyond these Spark sorts."""
+
+FOLDERS, FEWER, ROWS = 1000, 100, 500_000
+"""Up to so many windows lie in a folder each; more are put together, into about so many folders, of at most so many rows each."""
 
 
 def write(
@@ -67,11 +73,13 @@ def write(
                 raise InputError(f"no row of the log can be used ({found})")
         run = uuid.uuid4().hex[:12]
         directory.make(target / "runs" / run)
-        checks = write_tables(stats, target / "runs" / run, keys)
+        block = windows_together(stats)
+        checks = write_tables(stats, target / "runs" / run, block, keys)
         seen = set(stats.seen)
         refused = [list(row) for row in stats.refusals if not placed_only or (row[0] in seen and row[1] != LATE)]
         manifest = with_defaults(manifest, **(options or {}))
-        commit(target, manifest, run, {"windows": sorted(seen), "refused": refused, "checks": checks})
+        about = {"windows": stats.seen, "refused": refused, "checks": checks}
+        commit(target, manifest, run, about if block == 1 else {**about, "block": block})
 
 
 def with_defaults(manifest: dict[str, Any], **options: Any) -> dict[str, Any]:
@@ -114,23 +122,46 @@ def open_manifest(target: Path | HadoopPath, description: dict[str, Any]) -> dic
     return manifest
 
 
+def windows_together(stats: Stats) -> int:
+    """How many neighbouring windows lie in one folder: one, unless that made many folders."""
+    numbers, rows = np.asarray(stats.seen, dtype=np.int64), rows_at_most(stats)
+    if numbers.size <= FOLDERS:
+        return 1
+    together = -(-numbers.size // FEWER)
+    while together > 1:
+        _, at = np.unique(numbers // together, return_inverse=True)
+        if np.bincount(at, weights=rows).max() <= ROWS:
+            break
+        together //= 2
+    return together
+
+
 def write_tables(
-    stats: Stats, folder: Path | HadoopPath, keys: Sequence[str] = ()
+    stats: Stats, folder: Path | HadoopPath, block: int, keys: Sequence[str] = ()
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Write the tables of one run, partitioned by window; returns what to check them by."""
+    """Write the tables of one run, partitioned by blocks of so many windows; returns what to check them by."""
     start = stats.windows.start(F.col("window")).alias("window_start")
     tables: dict[str, DataFrame] = {}
-    if isinstance(folder, HadoopPath) or not stats.write_here(folder):
+    if isinstance(folder, HadoopPath) or not stats.write_here(folder, block):
         tables = {"load": stats.added, "arrivals": stats.arrived}
         if stats.topology.edges:
             tables["traffic"] = stats.pairs
     if keys:
         tables["keys"] = key_table(stats, keys)
+    unit = unit_of(block)
     with _without_sorting(stats.added.sparkSession):
-        for name, table in tables.items():  # a window lies in one partition: one file for each window and table
-            columns = [column for column in table.columns if column != "window"]
-            table.select("window", start, *columns).write.partitionBy("window").parquet(str(folder / name))
-    return checks(stats, tables.get("keys"))
+        for name, table in tables.items():  # a window lies in one partition
+            columns = [column for column in table.columns if column != "window" or block > 1]
+            chosen = table.select(_block("window", block).alias(unit), start, *columns)
+            chosen.write.partitionBy(unit).parquet(str(folder / name))
+    return checks(stats, block, tables.get("keys"))
+
+
+def _block(window: str, block: int) -> Column:
+    """Number of the block in which a window lies."""
+    if block == 1:
+        return F.col(window)
+    return F.call_function("div", F.col(window) - F.pmod(F.col(window), F.lit(block)), F.lit(block))
 
 
 @contextmanager
@@ -160,34 +191,35 @@ def key_table(stats: Stats, operators: Sequence[str]) -> DataFrame:
     return whole.repartition(F.col("window")).sortWithinPartitions("window", "operator", "key")
 
 
-def checks(stats: Stats, keys: DataFrame | None = None) -> dict[str, dict[str, dict[str, float]]]:
-    """Return {table: {window: {"rows": number of rows, column: sum of the column, ...}}}, without sums that are null."""
+def checks(stats: Stats, block: int, keys: DataFrame | None = None) -> dict[str, dict[str, dict[str, float]]]:
+    """Return {table: {block: {"rows": number of rows, column: sum of the column, ...}}}, without sums that are null."""
     found: dict[str, dict[str, dict[str, float]]] = {"load": {}, "arrivals": {}}
     if stats.topology.edges:
         found["traffic"] = {}
-    for table, window, made in _sums(stats):
-        kept = found[table].setdefault(str(window), {})
+    for table, number, made in _sums(stats, block):
+        kept = found[table].setdefault(str(number), {})
         kept |= {name: kept.get(name, 0) + value for name, value in made.items()}
     if keys is not None:
         added = {name: F.sum(name).alias(name) for name in ("tuples", "load", "state_added")}
-        rows = keys.groupBy("window").agg(F.count(F.lit(1)).alias("rows"), *added.values()).orderBy("window").collect()
-        found["keys"] = {str(row["window"]): {name: row[name] for name in ("rows", *added)} for row in rows}
+        of_block = keys.groupBy(_block("window", block).alias("block"))
+        rows = of_block.agg(F.count(F.lit(1)).alias("rows"), *added.values()).orderBy("block").collect()
+        found["keys"] = {str(row["block"]): {name: row[name] for name in ("rows", *added)} for row in rows}
     return found
 
 
-def _sums(stats: Stats) -> Iterator[tuple[str, int, dict[str, float]]]:
-    """Table, window, and what each operator's or edge's rows there add up to: exact until the last division."""
+def _sums(stats: Stats, block: int) -> Iterator[tuple[str, int, dict[str, float]]]:
+    """Table, block, and what each operator's or edge's rows there add up to: exact until the last division."""
     totals: dict[tuple[int, int], list[int]] = {}
-    for window, kind, rows, _, tuples, more in stats.counted:
-        if kind == ARRIVED:
-            yield "arrivals", window, {"rows": 1, "tuples": tuples}
-        elif kind >= 0:
-            exact = [rows, tuples, *((high << 32) + low for high, low in zip(more[::2], more[1::2], strict=True))]
-            before = totals.get((window, kind), [])
-            totals[window, kind] = [x + y for x, y in zip_longest(before, exact, fillvalue=0)]
+    for number, kind, rows, tuples, more in stats._facts.summary(block):
+        exact = [rows, tuples, *((high << 32) + low for high, low in zip(more[::2], more[1::2], strict=True))]
+        before = totals.get((number, kind), [])
+        totals[number, kind] = [x + y for x, y in zip_longest(before, exact, fillvalue=0)]
     operators = len(stats.topology.operators)
-    for (window, kind), (rows, tuples, *sums) in sorted(totals.items()):
+    for (number, kind), (rows, tuples, *sums) in sorted(totals.items()):
         made: dict[str, float] = {"rows": rows, "tuples": tuples}
+        if kind == ARRIVED:
+            yield "arrivals", number, made
+            continue
         o = kind if kind < operators else stats.topology.numbered_edges[kind - operators][0]
         numbers = {
             n: stats.numbers(o, n, tuples, sums) for n in (("cost", "state") if kind < operators else ("bytes",))
@@ -198,7 +230,7 @@ def _sums(stats: Stats) -> Iterator[tuple[str, int, dict[str, float]]]:
             elif limbs:
                 value = float(limbs[0]) if len(limbs) == 1 else limbs[0] / HIGH + limbs[1] / LOW
                 made["load" if name == "cost" else name] = value
-        yield "load" if kind < operators else "traffic", window, made
+        yield "load" if kind < operators else "traffic", number, made
 
 
 def commit(
@@ -225,11 +257,12 @@ def _without(run: dict[str, Any], fresh: set[int]) -> dict[str, Any] | None:
     """Return a run less the windows that another has written; left without any it is forgotten, refused rows too."""
     kept = [number for number in run["windows"] if number not in fresh]
     refused = [row for row in run["refused"] if row[0] is None or row[0] not in fresh]
+    blocks = {str(number // run.get("block", 1)) for number in kept}
     checked = {
-        table: {number: sums for number, sums in windows.items() if int(number) not in fresh}
-        for table, windows in run.get("checks", {}).items()
+        table: {number: sums for number, sums in of_blocks.items() if number in blocks}
+        for table, of_blocks in run.get("checks", {}).items()
     }
-    return {"windows": kept, "refused": refused, **({"checks": checked} if checked else {})} if kept else None
+    return {**run, "windows": kept, "refused": refused, **({"checks": checked} if checked else {})} if kept else None
 
 
 def rejected_counts(manifest: dict[str, Any]) -> dict[str, int]:

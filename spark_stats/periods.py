@@ -18,7 +18,7 @@ from keyshift.spark_stats.facts import rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 
 if TYPE_CHECKING:
-    from keyshift.models.workload import FloatArray, Workload
+    from keyshift.models.workload import FloatArray, IntArray, Workload
     from keyshift.spark_stats.statistics import Stats
 
 LOAD = ("window", "operator", "key_group", "load", "state_whole", "state_high", "state_low")
@@ -42,10 +42,9 @@ def workloads(
     `Stats.workload`. The rows come to the driver in blocks of neighbouring windows, as the workloads are asked for:
     `max_rows` limits those of one block, and the number of windows.
     """
-    with in_one_sentence():
-        arrived = rows_of(stats.arrived, max_rows).groupby("window")["tuples"].sum().sort_index()
-    if arrived.empty:
-        raise InputError("the log has no row with a usable time: there is no window")
+    if len(stats.seen) > max_rows:
+        raise InputError(f"more than max_rows = {max_rows} windows: raise it, or ask for less")
+    stats.span  # noqa: B018 - refuses a log without a window
     operators = [asdict(operator) for operator in stats.topology.operators]
     options: dict[str, Any] = {
         "key_groups": stats.key_groups.count, "operators": operators, "nodes": nodes, "current": current,
@@ -54,7 +53,7 @@ def workloads(
 
     def block_by_block() -> Iterator[Workload]:
         reach, earlier = max(operator.windows for operator in stats.topology.operators), None
-        for first, end in _blocks(arrived, stats, min(BLOCK_ROWS, max_rows)):
+        for first, end in _blocks(stats, min(BLOCK_ROWS, max_rows)):
             with in_one_sentence():
                 part = stats.between(first, end)
                 added = rows_of(part.added.select(*LOAD), max_rows)
@@ -73,18 +72,23 @@ def workloads(
     return block_by_block()
 
 
-def _blocks(arrived: pd.Series[int], stats: Stats, most: int) -> Iterator[tuple[int, int]]:
+def _blocks(stats: Stats, most: int) -> Iterator[tuple[int, int]]:
     """First and last windows of blocks whose tables have at most so many rows each, unless one window has more."""
-    windows, tuples = arrived.index.to_numpy(), arrived.to_numpy()
-    operators, edges, groups = len(stats.topology.operators), len(stats.topology.edges), stats.key_groups.count
-    rows = np.maximum(operators * np.minimum(tuples, groups), edges * np.minimum(tuples, groups**2))
-    first, held = int(windows[0]), 0
-    for window, more in zip(windows.tolist(), rows.tolist(), strict=True):
+    windows = stats.seen
+    first, held = windows[0], 0
+    for window, more in zip(windows, rows_at_most(stats).tolist(), strict=True):
         if held and held + more > most:
             yield first, window - 1
             first, held = window, 0
         held += more
-    yield first, int(windows[-1])
+    yield first, windows[-1]
+
+
+def rows_at_most(stats: Stats) -> IntArray:
+    """How many rows a table can have in each window in which something came."""
+    tuples, groups = stats.tuples[1], stats.key_groups.count
+    operators, edges = len(stats.topology.operators), len(stats.topology.edges)
+    return np.maximum(operators * np.minimum(tuples, groups), edges * np.minimum(tuples, groups**2))
 
 
 def _rows(table: pd.DataFrame, first: int, end: int) -> pd.DataFrame:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -18,7 +19,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS, assemble
 from keyshift.spark_stats import exact_sums, output
 from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of, whole_code
-from keyshift.spark_stats.facts import Facts, rows_of
+from keyshift.spark_stats.facts import Facts, choose, rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.hadoop import place
 from keyshift.spark_stats.held_state import STATE, held
@@ -73,7 +74,7 @@ class Stats:
             state = exact_sums.three([F.col(name) for name in self._facts.sums(o, "state") or ["tuples"]])
             for values, value in zip(parts, (load, *state), strict=True):
                 values.append(value)
-        load, *sums = (_choose(F.col("kind"), dict(enumerate(values))) for values in parts)
+        load, *sums = (choose(F.col("kind"), dict(enumerate(values))) for values in parts)
         of_operators = (F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators))
         rows = self._facts.rows(of_operators, self._facts.width)
         return rows.select(
@@ -97,12 +98,12 @@ class Stats:
                 size[number] = exact_sums.joined([F.col(name) for name in columns])
         return self._facts.rows(F.col("kind") >= operators, 2 if size else 0).select(
             "window",
-            _choose(F.col("kind"), source).alias("src_operator"),
+            choose(F.col("kind"), source).alias("src_operator"),
             F.col("a").cast("int").alias("src_key_group"),
-            _choose(F.col("kind"), destination).alias("dst_operator"),
+            choose(F.col("kind"), destination).alias("dst_operator"),
             F.col("b").alias("dst_key_group"),
             "tuples",
-            _choose(F.col("kind"), size).cast("double").alias("bytes"),
+            choose(F.col("kind"), size).cast("double").alias("bytes"),
         )
 
     def between(self, first: int, end: int) -> Stats:
@@ -114,9 +115,14 @@ class Stats:
 
     @cached_property
     @in_one_sentence()
+    def came(self) -> dict[str, NDArray[np.int64]]:
+        """What came, and what was refused of it, window by window, in the driver; see `Facts.came`."""
+        return self._facts.came()
+
+    @property
     def counted(self) -> list[Row]:
-        """Rows of the log and sums of the tables, in the driver; see `keyshift.spark_stats.tallies.summarise`."""
-        return self._facts.summary()
+        """Rows and sums of the tables of each window, in the driver; see `keyshift.spark_stats.tallies.summarise`."""
+        return self._facts.summary(1)
 
     @property
     def arrived(self) -> DataFrame:
@@ -124,16 +130,24 @@ class Stats:
         return self._facts.rows(F.col("kind") == ARRIVED).select("window", "tuples")
 
     @property
-    def refusals(self) -> list[tuple[int | None, int, int]]:
-        """Rows refused: (window, number that says why, rows), sorted; window None where the row has none."""
-        rows = [row for row in self.counted if row["kind"] == REFUSED]
-        found = [(None if nowhere else w, whole_code((code, *more)), n) for w, _, code, nowhere, n, more in rows]
-        return sorted(found, key=lambda row: (row[0] is not None, row))
+    def tuples(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The windows in which a row arrived, in order, and how many arrived."""
+        here = self.came["kind"] == ARRIVED
+        window, tuples = (self.came[name][here] for name in ("window", "tuples"))
+        order = np.argsort(window)
+        return window[order], tuples[order]
 
     @property
+    def refusals(self) -> list[tuple[int | None, int, int]]:
+        """Rows refused: (window, number that says why, rows), sorted; window None where the row has none."""
+        rows = zip(*(values[self.came["kind"] == REFUSED].tolist() for values in self.came.values()), strict=True)
+        found = [(None if nowhere else w, whole_code((code, *more)), n) for w, _, code, nowhere, n, *more in rows]
+        return sorted(found, key=lambda row: (row[0] is not None, row))
+
+    @cached_property
     def seen(self) -> list[int]:
         """Numbers of the windows in which a row arrived, in order."""
-        return sorted(row["window"] for row in self.counted if row["kind"] == ARRIVED)
+        return self.tuples[0].tolist()
 
     @property
     def span(self) -> tuple[int, int]:
@@ -158,7 +172,7 @@ class Stats:
     @cached_property
     def traffic(self) -> DataFrame:
         names = self._names
-        ends = {side: _choose(F.col(side), names) for side in ("src_operator", "dst_operator")}
+        ends = {side: choose(F.col(side), names) for side in ("src_operator", "dst_operator")}
         start = self.windows.start(F.col("window"))
         columns = ("window_start", "src_operator", "src_key_group", "dst_operator", "dst_key_group", "tuples", "bytes")
         return self.pairs.withColumns({"window_start": start, **ends}).select(*columns)
@@ -169,7 +183,8 @@ class Stats:
 
     @cached_property
     def rejected(self) -> DataFrame:
-        return self._table(list(self.rejected_counts().items()), "kind string, rows long")
+        spark = self._facts.frame.sparkSession
+        return spark.createDataFrame(list(self.rejected_counts().items()), "kind string, rows long")
 
     def rejected_counts(self) -> dict[str, int]:
         """Return the rows refused, by kind: a dict instead of a table."""
@@ -182,13 +197,10 @@ class Stats:
             for reason in reasons_of(code, self.topology):
                 counts[reason] = counts.get(reason, 0) + rows
         ordered = sorted(((*reason, rows) for reason, rows in counts.items()), key=lambda row: (row[0] or "", row[1]))
-        return self._table(ordered, "operator string, kind string, rows long")
+        return self._facts.frame.sparkSession.createDataFrame(ordered, "operator string, kind string, rows long")
 
     def _codes(self) -> list[tuple[int, int]]:
         return [(code, rows) for _, code, rows in self.refusals]
-
-    def _table(self, rows: list[Any], schema: str) -> DataFrame:
-        return self._facts.frame.sparkSession.createDataFrame(rows, schema)
 
     @property
     def _names(self) -> dict[int, Column]:
@@ -196,7 +208,7 @@ class Stats:
 
     def _named(self, rows: DataFrame) -> DataFrame:
         """Put the operator's name for its number and the window's start for its number."""
-        names = _choose(F.col("operator"), self._names)
+        names = choose(F.col("operator"), self._names)
         return rows.withColumns({"operator": names, "window_start": self.windows.start(F.col("window"))})
 
     # Ways out ----------------------------------------------------------------------------------------------------
@@ -319,11 +331,12 @@ class Stats:
         options = {"nodes": nodes, "placement": placement, "cluster": cluster}
         output.write(self, place(path, self._facts.frame.sparkSession), options=options, keys=keys)
 
-    def write_here(self, folder: Path) -> bool:
+    def write_here(self, folder: Path, block: int) -> bool:
         """Write load, arrivals and traffic in the tasks that hold them, if those run on this machine; says whether."""
         if not self._facts.frame.sparkSession.sparkContext.master.startswith("local"):
             return False
-        self._facts.write(folder, {w: self.windows.microseconds_of(w) for w in self.seen}, self.topology)
+        starts = np.array([self.windows.microseconds_of(window) for window in self.seen], dtype=np.int64)
+        self._facts.write(folder, block, (self.tuples[0], starts), self.topology)
         return True
 
     def close(self) -> None:
@@ -335,11 +348,3 @@ class Stats:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _choose(number: Column, values: Mapping[int, Column]) -> Column:
-    """Return a value that depends on a number; null where it has none."""
-    chosen = F.lit(None)
-    for i, value in values.items():
-        chosen = F.when(number == i, value).otherwise(chosen)
-    return chosen

@@ -164,11 +164,11 @@ class StatsStream:
         mark = stream["watermark"]
         held = sorted({window for windows in waiting.values() for window in windows})
         ends = [window for window in held if everything or (mark is not None and self._end(window) <= mark)]
-        left = {number: [w for w in windows if w not in ends] for number, windows in waiting.items()}
+        left = {number: [w for w in windows if not ends or w > ends[-1]] for number, windows in waiting.items()}
         manifest = {**manifest, "stream": {**stream, "pending": {n: windows for n, windows in left.items() if windows}}}
         if ends:
             folders = [self._tallies(n) for n, windows in waiting.items() if set(windows) & set(ends)]
-            tallied = spark.read.schema(PACKED).parquet(*folders).where(F.col("window").isin(ends))
+            tallied = spark.read.schema(PACKED).parquet(*folders).where(F.col("window").between(ends[0], ends[-1]))
             with Stats(self._facts(merged(tallied)), self._topology, self._windows, self._key_groups) as stats:
                 output.write(stats, self._path, manifest=manifest, placed_only=True)
         else:

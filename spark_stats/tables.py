@@ -1,7 +1,8 @@
 """Packed tallies become Parquet files inside Spark's tasks, where these run on this machine.
 
-A window lies in one task, its kinds in order (see `keyshift.spark_stats.tallies`), so that a table of a window is one
-file, written piece by piece. It counts once it has its name: a task that is run again puts the same file in its place.
+A task holds windows whole and in order (see `keyshift.spark_stats.tallies`), so that what it has of a table of a block
+of windows is one file, written piece by piece. It counts once it has its name: a task that is run again puts the same
+file in its place.
 
 Plain Arrow and NumPy: shipped to executors.
 """
@@ -17,14 +18,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pyspark import TaskContext
 
 from keyshift.models.files.statistics import HIGH, LOW
-from keyshift.spark_stats.tallies import ARRIVED
+from keyshift.spark_stats.tallies import ARRIVED, unpacked_pieces
 
 IntArray = NDArray[np.int64]
-FILE = "part-00000.snappy.parquet"
+FILE = "part-{:05}.snappy.parquet"
 PIECE = 100_000
 """Rows that are held before they are written."""
+
+Starts = tuple[IntArray, IntArray]
+"""Numbers of windows, increasing, and the instants at which they start, in microseconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +40,12 @@ class TablePlan:
     ----------
     folder : str
         Of the run.
-    starts : dict
-        Window -> the instant at which it starts, in microseconds since 1970.
+    block : int
+        How many neighbouring windows lie in one folder.
+    unit : str
+        What its name begins with.
+    starts : Starts
+        Of the windows that there are.
     edges : tuple of (int, int)
         Operators at the ends of each edge; its kind is its position after the operators'.
     loads, states, sizes : tuples of tuples of int
@@ -45,14 +54,22 @@ class TablePlan:
     """
 
     folder: str
-    starts: dict[int, int]
+    block: int
+    unit: str
+    starts: Starts
     edges: tuple[tuple[int, int], ...]
     loads: tuple[tuple[int, ...], ...]
     states: tuple[tuple[int, ...], ...]
     sizes: tuple[tuple[int, ...], ...]
 
-    def rows(self, window: int, kind: int, matrix: IntArray) -> tuple[str, pa.Table] | None:
-        """The name of the table that a piece belongs to, and its rows there; None where it belongs to none."""
+    def table(self, kind: int) -> str | None:
+        """The name of the table to which the rows of a kind belong; None: to none."""
+        if kind < 0:
+            return "arrivals" if kind == ARRIVED else None
+        return "load" if kind < len(self.loads) else "traffic"
+
+    def rows(self, kind: int, window: IntArray, matrix: IntArray) -> pa.Table:
+        """The rows of a kind in its table."""
         n = matrix.shape[1]
 
         def all_of(value: int) -> pa.Array:
@@ -61,23 +78,20 @@ class TablePlan:
         def small(values: IntArray) -> pa.Array:
             return pa.array(values.astype(np.int32))
 
-        columns = {"window_start": pa.array(np.full(n, self.starts[window]), pa.timestamp("us", tz="UTC"))}
+        columns = {"window": pa.array(window)} if self.block > 1 else {}
+        starts = self.starts[1][np.searchsorted(self.starts[0], window)]
+        columns["window_start"] = pa.array(starts, pa.timestamp("us", tz="UTC"))
         operators = len(self.loads)
         if kind == ARRIVED:
-            name = "arrivals"
             columns["tuples"] = pa.array(matrix[2])
-        elif 0 <= kind < operators:
-            name = "load"
+        elif kind < operators:
             columns |= {"operator": all_of(kind), "key_group": small(matrix[0]), "tuples": pa.array(matrix[2])}
             columns["load"] = pa.array(_joined(matrix, self.loads[kind]))
             limbs = [matrix[row] for row in self.states[kind]]
             nothing = np.zeros(n, dtype=np.int64)
-            for limb, values in zip(
-                ("whole", "high", "low"), [*limbs, nothing, nothing] if len(limbs) == 1 else [nothing, *limbs], strict=True
-            ):  # fmt: skip
-                columns[f"state_{limb}"] = pa.array(values)
-        elif kind >= operators:
-            name = "traffic"
+            limbs = [*limbs, nothing, nothing] if len(limbs) == 1 else [nothing, *limbs]
+            columns |= {f"state_{limb}": pa.array(v) for limb, v in zip(("whole", "high", "low"), limbs, strict=True)}
+        else:
             source, destination = self.edges[kind - operators]
             size = self.sizes[kind - operators]
             columns |= {
@@ -88,9 +102,7 @@ class TablePlan:
                 "tuples": pa.array(matrix[2]),
                 "bytes": pa.array(_joined(matrix, size)) if size else pa.nulls(n, pa.float64()),
             }
-        else:
-            return None
-        return name, pa.table(columns)
+        return pa.table(columns)
 
 
 def _joined(matrix: IntArray, rows: tuple[int, ...]) -> NDArray[np.float64]:
@@ -101,20 +113,23 @@ def _joined(matrix: IntArray, rows: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 class _File:
-    """One table of one window, while it is written."""
+    """What one task has of a table of one block of windows, while it is written."""
 
-    def __init__(self, plan: TablePlan, window: int, name: str) -> None:
-        self.of = (window, name)
-        folder = Path(plan.folder) / name / f"window={window}"
+    def __init__(self, plan: TablePlan, block: int, name: str) -> None:
+        folder = Path(plan.folder) / name / f"{plan.unit}={block}"
         folder.mkdir(parents=True, exist_ok=True)
-        self.place, self.scratch = folder / FILE, folder / f".{uuid.uuid4().hex}.part"
+        context = TaskContext.get()
+        self.place = folder / FILE.format(0 if context is None else context.partitionId())
+        self.scratch = folder / f".{uuid.uuid4().hex}.part"
+        self.plan, self.size = plan, 0
         self.writer: pq.ParquetWriter | None = None
-        self.held: list[pa.Table] = []
+        self.held: dict[int, list[tuple[int, IntArray]]] = {}
 
-    def add(self, part: pa.Table) -> None:
+    def add(self, window: int, kind: int, matrix: IntArray) -> None:
         """Hold a piece, and write when there are enough."""
-        self.held.append(part)
-        if sum(table.num_rows for table in self.held) >= PIECE:
+        self.held.setdefault(kind, []).append((window, matrix))
+        self.size += matrix.shape[1]
+        if self.size >= PIECE:
             self._flush()
 
     def close(self) -> None:
@@ -126,28 +141,32 @@ class _File:
             self.scratch.replace(self.place)
 
     def _flush(self) -> None:
-        table = pa.concat_tables(self.held)
+        parts = []
+        for kind, pieces in self.held.items():
+            windows = np.repeat([window for window, _ in pieces], [matrix.shape[1] for _, matrix in pieces])
+            parts.append(self.plan.rows(kind, windows, np.concatenate([matrix for _, matrix in pieces], axis=1)))
+        table = pa.concat_tables(parts)
         if self.writer is None:
             self.writer = pq.ParquetWriter(self.scratch, table.schema)
         self.writer.write_table(table)
-        self.held = []
+        self.held, self.size = {}, 0
 
 
 def write(batches: Iterable[pa.RecordBatch], plan: TablePlan) -> Iterator[pa.RecordBatch]:
-    """Write the tables of one task's windows; gives the task's batches without their rows."""
-    file: _File | None = None
-    for batch in batches:
-        for window, kind, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            packed = np.frombuffer(content, dtype=np.int64)
-            made = plan.rows(window, kind, packed[1:].reshape(int(packed[0]), -1))
-            if made is None:
-                continue
-            name, part = made
-            if file is None or file.of != (window, name):
-                if file is not None:
-                    file.close()
-                file = _File(plan, window, name)
-            file.add(part)
-        yield batch.slice(0, 0)
-    if file is not None:
+    """Write the tables of one task's windows; gives nothing."""
+    files: dict[str, _File] = {}
+    current: int | None = None
+    for window, kind, matrix in unpacked_pieces(batches):
+        block = window // plan.block
+        if block != current:
+            for file in files.values():
+                file.close()
+            files, current = {}, block
+        name = plan.table(kind)
+        if name is not None:
+            if name not in files:
+                files[name] = _File(plan, block, name)
+            files[name].add(window, kind, matrix)
+    for file in files.values():
         file.close()
+    yield from ()

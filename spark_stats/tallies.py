@@ -46,10 +46,15 @@ BLOCK = 4_000_000
 """Tuples that one task counts at a time: about 50 bytes each."""
 PACK = 100_000
 """Rows in one piece of packed content, and in one Arrow batch of unpacked rows."""
+BATCH = 2**23
+"""Bytes of packed content that travel together."""
 PACKED = "window bigint, kind int, content binary"
 _WHOLE = {name: pa.int32() if name in ("kind", "b") else pa.int64() for name in ("window", "kind", "a", "b", "tuples")}
-SUMMARY = {**_WHOLE, "more": pa.list_(pa.int64())}
+SUMMARY = {**{name: pa.int64() for name in ("block", "kind", "rows", "tuples")}, "more": pa.list_(pa.int64())}
 """Columns that `summarise` gives."""
+
+Piece = tuple[int, int, IntArray]
+"""Window, kind, and the matrix of the columns from a on."""
 
 
 @dataclass(frozen=True)
@@ -87,67 +92,124 @@ def count(
         held.append(batch)
         rows += batch.num_rows
         if rows >= block:
-            yield from _count_block(held, plan, pack)
+            yield from _together(_count_block(held, plan, pack))
             held, rows = [], 0
     if rows:
-        yield from _count_block(held, plan, pack)
+        yield from _together(_count_block(held, plan, pack))
 
 
 def merge(batches: Iterable[pa.RecordBatch], pack: int = PACK) -> Iterator[pa.RecordBatch]:
-    """Add up the packed tallies of one partition, which holds all that there is of its windows."""
-    pieces: dict[tuple[int, int], list[IntArray]] = {}
+    """Add up the packed tallies of one partition, which holds all that there is of its windows; sorted by window and kind."""
+    pieces: dict[int, list[tuple[int, IntArray]]] = {}
+    for window, kind, matrix in unpacked_pieces(batches):
+        pieces.setdefault(window, []).append((kind, matrix))
+    yield from _together(_merged(pieces, pack))
+
+
+def unpacked_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[Piece]:
+    """Each piece of packed rows: window, kind, matrix of its columns."""
     for batch in batches:
         for window, kind, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            pieces.setdefault((window, kind), []).append(np.frombuffer(content, dtype=np.int64))
-    for (window, kind), contents in sorted(pieces.items()):
-        rows = np.concatenate([_matrix(content) for content in contents], axis=1)
-        if len(contents) > 1:
+            yield window, kind, _matrix(np.frombuffer(content, dtype=np.int64))
+
+
+def _merged(pieces: dict[int, list[tuple[int, IntArray]]], pack: int) -> Iterator[Piece]:
+    """Add up neighbouring windows together, as many as make up a pack: one window may hold a handful of rows."""
+    together: list[Piece] = []
+    rows = 0
+    for window in sorted(pieces):
+        own = pieces.pop(window)
+        together += [(window, kind, matrix) for kind, matrix in own]
+        rows += sum(matrix.shape[1] for _, matrix in own)
+        if rows >= pack:
+            yield from _added_up(together, pack)
+            together, rows = [], 0
+    yield from _added_up(together, pack)
+
+
+def _added_up(pieces: list[Piece], pack: int) -> list[Piece]:
+    """Add up the pieces of the same window and kind."""
+    made: list[Piece] = []
+    by_kind: dict[int, list[tuple[int, IntArray]]] = {}
+    for at, kind, matrix in pieces:
+        by_kind.setdefault(kind, []).append((at, matrix))
+    for kind, own in by_kind.items():
+        window = np.repeat([at for at, _ in own], [matrix.shape[1] for _, matrix in own])
+        rows = np.concatenate([matrix for _, matrix in own], axis=1)
+        if len({at for at, _ in own}) < len(own):
             keys = [0, 1, *range(3, len(rows))] if kind == REFUSED else [0, 1]
-            found, sums = group_sum(list(rows[keys]), [rows[i] for i in range(2, len(rows)) if i not in keys])
+            found, sums = group_sum([window, *rows[keys]], [rows[i] for i in range(2, len(rows)) if i not in keys])
+            window, *found = found
             rows = np.stack([*found[:2], *sums, *found[2:]])
-        yield from _packed_rows(kind, np.full(rows.shape[1], window), rows, pack)
+        made += _pieces(kind, window, rows, pack)
+    return sorted(made, key=lambda piece: piece[:2])
+
+
+def _together(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
+    """Pack pieces, many in one Arrow batch: each batch has its price."""
+    held: list[tuple[int, int, bytes]] = []
+    size = 0
+
+    def batch() -> pa.RecordBatch:
+        types = {"window": pa.int64(), "kind": pa.int32(), "content": pa.binary()}
+        columns = (pa.array(c, t) for c, t in zip(zip(*held, strict=True), types.values(), strict=True))
+        return pa.record_batch(list(columns), list(types))
+
+    for window, kind, rows in pieces:
+        content = np.concatenate([[len(rows)], rows.ravel()]).astype(np.int64).tobytes()
+        held.append((window, kind, content))
+        size += len(content) + 100
+        if size >= BATCH:
+            yield batch()
+            held, size = [], 0
+    if held:
+        yield batch()
 
 
 def unpack(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[pa.RecordBatch]:
     """Turn packed rows into rows (window, kind, a, b, tuples, sum_0, ...); sums that a kind lacks are zero."""
-    for batch in batches:
-        for window, kind, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            rows = _matrix(np.frombuffer(content, dtype=np.int64))
-            n = rows.shape[1]
-            sums = [*rows[3 : 3 + width], *[np.zeros(n, dtype=np.int64)] * (width + 3 - len(rows))]
-            yield pa.record_batch(
-                {
-                    "window": pa.array(np.full(n, window, dtype=np.int64)),
-                    "kind": pa.array(np.full(n, kind, dtype=np.int32)),
-                    "a": pa.array(rows[0]),
-                    "b": pa.array(rows[1].astype(np.int32)),
-                    "tuples": pa.array(rows[2]),
-                    **{f"sum_{i}": pa.array(values) for i, values in enumerate(sums)},
-                }
-            )
+    held: list[Piece] = []
+    size = 0
+    for piece in unpacked_pieces(batches):
+        held.append(piece)
+        size += piece[2].shape[1]
+        if size >= PACK:
+            yield _unpacked(held, width)
+            held, size = [], 0
+    if held:
+        yield _unpacked(held, width)
 
 
-def summarise(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What packed rows add up to: rows (window, kind, a, b, tuples, more).
+def _unpacked(pieces: list[Piece], width: int) -> pa.RecordBatch:
+    sizes = [matrix.shape[1] for _, _, matrix in pieces]
+    rows = np.zeros((3 + width, sum(sizes)), dtype=np.int64)
+    for end, (_, _, matrix) in zip(np.cumsum(sizes).tolist(), pieces, strict=True):
+        rows[: len(matrix), end - matrix.shape[1] : end] = matrix[: 3 + width]
+    window, kind = (np.repeat([piece[i] for piece in pieces], sizes) for i in range(2))
+    columns = dict(zip(_WHOLE, (window, kind, *rows[:3]), strict=True))
+    arrays = {name: pa.array(values, _WHOLE[name]) for name, values in columns.items()}
+    return pa.record_batch({**arrays, **{f"sum_{i}": pa.array(values) for i, values in enumerate(rows[3:])}})
 
-    For `ARRIVED` and `REFUSED` the rows themselves, `more` being the further columns. For operators and edges one row for
-    each piece: a = its rows, b = 0, and `more` holds for each sum the total of ``value >> 32`` and that of the rest, which
-    cannot overflow.
+
+def summarise(batches: Iterable[pa.RecordBatch], block: int) -> Iterator[pa.RecordBatch]:
+    """What the packed rows of a task add up to: rows (block, kind, rows, tuples, more), for blocks of so many windows.
+
+    `more` holds for each sum the total of ``value >> 32`` and that of the rest, which cannot overflow.
     """
-    for batch in batches:
-        for window, kind, content in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            rows = _matrix(np.frombuffer(content, dtype=np.int64))
-            found = rows.T.tolist() if kind < 0 else []
-            if kind >= 0:
-                high, low = (rows[3:] >> 32).sum(axis=1), (rows[3:] & (2**32 - 1)).sum(axis=1)
-                found = [[rows.shape[1], 0, int(rows[2].sum()), *np.stack([high, low], axis=1).ravel().tolist()]]
-            columns = [[window] * len(found), [kind] * len(found), *zip(*(row[:3] for row in found), strict=True)]
-            more = [row[3:] for row in found]
-            arrays = [pa.array(c, t) for c, t in zip([*columns, more], SUMMARY.values(), strict=True)]
-            yield pa.record_batch(arrays, list(SUMMARY))
+    found: dict[tuple[int, int], IntArray] = {}
+    for window, kind, rows in unpacked_pieces(batches):
+        if kind != REFUSED:
+            high, low = (rows[3:] >> 32).sum(axis=1), (rows[3:] & (2**32 - 1)).sum(axis=1)
+            totals = np.array([rows.shape[1], rows[2].sum(), *np.stack([high, low], axis=1).ravel()])
+            at = (window // block, kind)
+            found[at] = found[at] + totals if at in found else totals
+    if found:
+        columns = [[*at, *totals[:2].tolist(), totals[2:].tolist()] for at, totals in found.items()]
+        arrays = [pa.array(c, t) for c, t in zip(zip(*columns, strict=True), SUMMARY.values(), strict=True)]
+        yield pa.record_batch(arrays, list(SUMMARY))
 
 
-def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> Iterator[pa.RecordBatch]:
+def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> Iterator[Piece]:
     table = unpacked(pa.Table.from_batches(batches), plan.packs)
     window, codes = table["window"], [table[name] for name in plan.codes]
     refused, wrong = codes[0], np.logical_or.reduce([code != 0 for code in codes])
@@ -157,10 +219,10 @@ def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> I
         nowhere = np.isin(refused, (-1, -2, BEYOND)).astype(np.int64)
         found, (tuples,) = group_sum([window[at], refused[at], nowhere[at], *(code[at] for code in codes[1:])], [None])
         w, code, missing, *further = found
-        yield from _packed_rows(REFUSED, w, np.stack([code, missing, tuples, *further]), pack)
+        yield from _pieces(REFUSED, w, np.stack([code, missing, tuples, *further]), pack)
         there = np.flatnonzero((nowhere == 0) & (refused != LATE))
     (w,), (tuples,) = group_sum([window[there]], [None])
-    yield from _packed_rows(ARRIVED, w, np.stack([np.zeros_like(w), np.zeros_like(w), tuples]), pack)
+    yield from _pieces(ARRIVED, w, np.stack([np.zeros_like(w), np.zeros_like(w), tuples]), pack)
     groups = [table[f"group_{o}"] for o in range(plan.operators)]
     for kind, sides in enumerate([*((o,) for o in range(plan.operators)), *plan.edges]):
         passes = np.logical_and.reduce([groups[o] >= 0 for o in sides])
@@ -170,23 +232,15 @@ def _count_block(batches: list[pa.RecordBatch], plan: TallyPlan, pack: int) -> I
         found, sums = group_sum([window[chosen], *(groups[o][chosen] for o in sides)], [None, *measures])
         sums = [sums[0], *(sums[1 + names.index(name)] for name in plan.sums[kind])]
         w, a, b = found if len(sides) == 2 else (*found, np.zeros_like(found[0]))
-        yield from _packed_rows(kind, w, np.stack([a, b, *sums]), pack)
+        yield from _pieces(kind, w, np.stack([a, b, *sums]), pack)
 
 
-def _packed_rows(kind: int, window: IntArray, rows: IntArray, pack: int) -> Iterator[pa.RecordBatch]:
-    """Pack the columns of a tally of one kind, whose windows are in order, window by window and piece by piece."""
+def _pieces(kind: int, window: IntArray, rows: IntArray, pack: int) -> Iterator[Piece]:
+    """Cut the columns of a tally of one kind, whose windows are in order, window by window and piece by piece."""
     starts = np.flatnonzero(np.diff(window, prepend=window[:1] - 1)) if len(window) else window
-    bounds = [*starts.tolist(), len(window)]
-    cuts = [(at, min(at + pack, end)) for start, end in pairwise(bounds) for at in range(start, end, pack)]
-    for start, end in cuts:
-        content = np.concatenate([[len(rows)], rows[:, start:end].ravel()]).astype(np.int64)
-        yield pa.record_batch(
-            {
-                "window": pa.array([int(window[start])], pa.int64()),
-                "kind": pa.array([kind], pa.int32()),
-                "content": pa.array([content.tobytes()], pa.binary()),
-            }
-        )
+    for start, end in pairwise([*starts.tolist(), len(window)]):
+        for at in range(start, end, pack):
+            yield int(window[at]), kind, rows[:, at : min(at + pack, end)]
 
 
 def _matrix(content: IntArray) -> IntArray:

@@ -19,6 +19,6 @@ def transitions_of(stats: Stats, least: int, most: int, *, smoothing: float = 0.
     """
     first, last = stats.span
     arrivals = np.zeros(last - first + 1)
-    for window, tuples in stats.arrived.collect():
-        arrivals[window - first] = tuples
+    windows, tuples = stats.tuples
+    arrivals[windows - first] = tuples
     return transition_matrix(node_counts(arrivals, least, most), smoothing=smoothing)

@@ -31,7 +31,8 @@ FORMULATION = Formulation(
             source="keyshift's statement of [Guo2018], sec. 3; HiGHS",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code="keyshift.solvers.movement.statement:solve_milp",
-            warm_start=("elb",),
+            warm_up="keyshift.solvers.movement.warm_up:compile_search",
+            warm_start=("elb", "local-search"),
         ),
         Method(
             name="cp-sat",
@@ -39,7 +40,8 @@ FORMULATION = Formulation(
             source="keyshift's statement of [Guo2018], sec. 3; CP-SAT",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code="keyshift.solvers.movement.statement:solve_cpsat",
-            warm_start=("elb",),
+            warm_up="keyshift.solvers.movement.warm_up:compile_search",
+            warm_start=("elb", "local-search"),
         ),
         Method(
             name="lp",
@@ -47,6 +49,15 @@ FORMULATION = Formulation(
             source="the linear relaxation of keyshift's statement; HiGHS",
             guarantee="a lower bound",
             code="keyshift.solvers.movement.statement:lp_bound",
+            warm_up="keyshift.solvers.movement.warm_up:compile_search",
+        ),
+        Method(
+            name="local-search",
+            kind="heuristic",
+            source="keyshift: moves, swaps and returns, annealed",
+            guarantee="none",
+            code="keyshift.solvers.movement.local_search:local_search",
+            warm_up="keyshift.solvers.movement.warm_up:compile_search",
         ),
         Method(
             name="elb",

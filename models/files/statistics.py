@@ -13,8 +13,9 @@ A directory of statistics holds
 ==============================================  =====================================================================
 
 Window `number` starts at ``origin + number * length``. An operator that keeps `windows` windows holds at the end of one
-what that one and the ``windows - 1`` before it add. A folder under ``runs`` that the JSON file does not name is what a
-killed job left; it does not count. Operators are numbers, in the topology's order.
+what that one and the ``windows - 1`` before it add. More than a thousand windows lie several together: a run with a
+`block` B has folders ``block=<number // B>`` instead, whose tables have a column ``window``. A folder under ``runs`` that
+the JSON file does not name is what a killed job left; it does not count. Operators are numbers, in the topology's order.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.files.statistics_manifest import DRIVER_ROWS as DRIVER_ROWS
 from keyshift.models.files.statistics_manifest import FORMAT as FORMAT
 from keyshift.models.files.statistics_manifest import MANIFEST as MANIFEST
 from keyshift.models.files.statistics_manifest import read_manifest as read_manifest
@@ -41,9 +43,6 @@ if TYPE_CHECKING:
 
 HIGH, LOW = 2.0**10, 2.0**44
 """Scales of the whole numbers that a fractional sum is kept in."""
-
-DRIVER_ROWS = 5_000_000
-"""How many rows of one table, or numbers of one matrix, may be held unless the caller says otherwise."""
 
 
 def read_statistics(

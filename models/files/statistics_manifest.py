@@ -27,6 +27,9 @@ from keyshift.models.workload import MOST_NODES
 FORMAT = 1
 MANIFEST = "statistics.json"
 
+DRIVER_ROWS = 5_000_000
+"""How many rows of one table, or numbers of one matrix, may be held unless the caller says otherwise."""
+
 LOAD_COLUMNS = ("window", "operator", "key_group", "load", "state_whole", "state_high", "state_low")
 TRAFFIC_COLUMNS = ("src_operator", "src_key_group", "dst_operator", "dst_key_group", "tuples", "bytes")
 COLUMNS = {
@@ -58,9 +61,10 @@ class TopologyPart(Part):
 
 
 class RunPart(Part):
-    """A run: its windows, and for each table and window its rows and the sums of its columns."""
+    """A run: its windows, how many lie in one folder, and for each table and folder its rows and the sums of its columns."""
 
     windows: list[Annotated[int, Field(ge=-LARGEST, le=LARGEST)]]
+    block: Count = 1
     refused: list[Annotated[list[int | None], Field(min_length=3, max_length=3)]] = Field(default_factory=list)
     checks: dict[str, dict[str, dict[str, Annotated[float, Field(allow_inf_nan=False)]]]] | None = None
 
@@ -122,31 +126,77 @@ def windows_of(manifest: Mapping[str, Any]) -> dict[int, str]:
     return {int(number): run for run, about in manifest["runs"].items() for number in about["windows"]}
 
 
+def unit_of(block: int) -> str:
+    """What the name of a folder begins with, by how many windows lie in it."""
+    return "window" if block == 1 else "block"
+
+
 def read_rows(
     source: Path, manifest: Mapping[str, Any], table: str, held: list[tuple[int, str]], max_rows: int
 ) -> dict[str, Any]:
     """Read one table of some windows, as arrays; what the manifest counts must be there."""
-    made: dict[str, list[Any]] = {name: [] for name in ("window", *COLUMNS[table].required)}
-    rows = 0
+    wanted: dict[tuple[str, int], list[int]] = {}
     for number, run in held:
-        checks = manifest["runs"][run].get("checks")
-        folder = source / "runs" / run / table
-        files = _files_of(folder, number, table, old=checks is None)
-        parts = [read_table(file, COLUMNS[table], most_rows=max_rows - rows) for file in files]
-        expected = None if checks is None else checks.get(table, {}).get(str(number), {"rows": 0})
-        _verify(folder / f"window={number}", parts, expected)
-        for part in parts:
-            size = part["tuples" if table == "traffic" else "load"].size
-            rows += size
-            made["window"].append(np.full(size, number))
-            for name, values in part.items():
-                made[name].append(values)
-    return {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in made.items()}
+        wanted.setdefault((run, number // manifest["runs"][run].get("block", 1)), []).append(number)
+    parts, rows = [], 0
+    for (run, block), numbers in wanted.items():
+        part = read_block(source, manifest, table, run, block, max_rows - rows)
+        part = rows_between(part, *numbers) if len(numbers) == 1 else _rows_of(part, numbers)
+        rows += part["window"].size
+        if rows > max_rows:
+            raise InputError(f"{source} has more than {max_rows:,} rows of {table} in these windows")
+        parts.append(part)
+    return joined(table, parts)
 
 
-def _files_of(folder: Path, number: int, table: str, *, old: bool) -> list[Path]:
-    """The files of one window. Manifests of version 0.1 count no rows: there a missing folder cannot mean none."""
-    place = folder / f"window={number}"
+def joined(table: str, parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Rows of one table, put together."""
+    if len(parts) == 1:
+        return parts[0]
+    return {
+        name: np.concatenate([part[name] for part in parts]) if parts else np.zeros(0)
+        for name in ("window", *COLUMNS[table].required)
+    }
+
+
+def read_block(
+    source: Path, manifest: Mapping[str, Any], table: str, run: str, block: int, max_rows: int
+) -> dict[str, np.ndarray]:
+    """Read one table of a folder of a run, verify it, and sort it by window; also windows that are another run's by now."""
+    about = manifest["runs"][run]
+    together, checks = about.get("block", 1), about.get("checks")
+    folder = source / "runs" / run / table
+    files = _files_of(folder, f"{unit_of(together)}={block}", table, old=checks is None)
+    columns, most = COLUMNS[table], max_rows
+    if together > 1:
+        columns, most = Columns({"window": "whole", **columns.required}), max(max_rows, DRIVER_ROWS)
+    parts = [read_table(file, columns, most_rows=most) for file in files]
+    expected = None if checks is None else checks.get(table, {}).get(str(block), {"rows": 0})
+    _verify(folder / f"{unit_of(together)}={block}", parts, expected)
+    if together == 1:
+        size = [part["tuples" if table == "traffic" else "load"].size for part in parts]
+        parts = [{"window": np.full(n, block), **part} for n, part in zip(size, parts, strict=True)]
+    whole = joined(table, parts)
+    order = np.argsort(whole["window"], kind="stable")
+    return {name: values[order] for name, values in whole.items()}
+
+
+def rows_between(part: Mapping[str, np.ndarray], first: int, end: int | None = None) -> dict[str, np.ndarray]:
+    """The rows of windows from first to end, of a table sorted by window."""
+    at = slice(
+        np.searchsorted(part["window"], first), np.searchsorted(part["window"], first if end is None else end, "right")
+    )
+    return {name: values[at] for name, values in part.items()}
+
+
+def _rows_of(part: Mapping[str, np.ndarray], numbers: list[int]) -> dict[str, np.ndarray]:
+    chosen = np.isin(part["window"], numbers)
+    return {name: values[chosen] for name, values in part.items()}
+
+
+def _files_of(folder: Path, name: str, table: str, *, old: bool) -> list[Path]:
+    """The files of one folder. Manifests of version 0.1 count no rows: there a missing folder cannot mean none."""
+    place = folder / name
     if old and not (folder if table == "traffic" else place).is_dir():
         raise InputError(f"{folder if table == 'traffic' else place} is missing")
     try:

@@ -41,6 +41,7 @@ from keyshift.models.files.workload_tables import (
     traffic_of_columns,
 )
 from keyshift.models.files.writing import reason, write_text
+from keyshift.models.guards import whole
 from keyshift.models.workload import Workload
 
 _ONE = {"type": "array", "items": {"type": "number", "minimum": 0}}
@@ -119,7 +120,7 @@ def write_workload(workload: Workload, path: str | Path, *, overwrite: bool = Fa
         create_tables(workload, target)
 
 
-def read_workload(path: str | Path, *, max_numbers: int = MOST_NUMBERS) -> Workload:
+def read_workload(path: str | Path, *, max_numbers: int = MOST_NUMBERS, last: int | None = None) -> Workload:
     """Read a workload that `write_workload` or `keyshift stats` wrote.
 
     Parameters
@@ -129,6 +130,8 @@ def read_workload(path: str | Path, *, max_numbers: int = MOST_NUMBERS) -> Workl
         `keyshift.models.files.statistics`).
     max_numbers : int, default 33,554,432
         Rows of one table, or numbers of the load matrix, that may be read.
+    last : int, optional
+        Only this many windows, counted from the last: of statistics of many windows no others are read.
 
     Raises
     ------
@@ -140,10 +143,15 @@ def read_workload(path: str | Path, *, max_numbers: int = MOST_NUMBERS) -> Workl
     source = Path(path)
     try:
         if (source / statistics.MANIFEST).is_file():
-            return statistics.read_statistics(source)
+            return statistics.read_statistics(source, last=last)
         if not source.exists():
             raise InputError(f"{source} does not exist")
-        return read_tables(source, max_numbers) if source.is_dir() else _read_json(source)
+        read = read_tables(source, max_numbers) if source.is_dir() else _read_json(source)
+        count = whole("last", last, least=1)
+        if count is None:
+            return read
+        traffic = list(read.window_traffic[-count:]) if read.earlier_traffic else read.traffic
+        return read.replace(load=read.load[-count:], traffic=traffic)
     except InputError as error:
         raise error if str(error).startswith(str(source)) else InputError(f"{source}: {error}") from None
     except (OSError, ValueError) as error:

@@ -21,14 +21,16 @@ class LocalSearchSettings:
 
     Attributes
     ----------
-    chunk : int
-        Steps of a round, and between two looks at the clock.
+    chunk, most_chunks, grow : int
+        Steps of the first rounds, between two looks at the clock; after each `grow` rounds a chunk more, up to `most_chunks`.
     join, relocate, swap : float
         How often each move is drawn; what is left of 1 sends key groups back.
     exchange : float
         How often a join sends somebody the other way.
+    heats : tuple of float
+        Temperatures that a cycle's rounds begin at, in units of what the last of the moves is worth.
     cool : float
-        Every other round begins at this share of the temperature of the one before.
+        The last of the cycle's rounds begins at this share of the temperature of the one before.
     fall : float
         The factor by which the temperature falls in a round.
     from_best : int
@@ -37,14 +39,17 @@ class LocalSearchSettings:
         Where the worst windows count, the share of the mean in what the search looks at.
     """
 
-    chunk: int = 50_000
+    chunk: int = 25_000
+    most_chunks: int = 4
+    grow: int = 8
     join: float = 0.45
     relocate: float = 0.20
     swap: float = 0.15
     exchange: float = 0.3
+    heats: tuple[float, ...] = (3.0, 1.0, 0.3)
     cool: float = 0.25
     fall: float = 100.0
-    from_best: int = 4
+    from_best: int = 5
     blend: float = 0.2
 
     @property
@@ -84,7 +89,14 @@ def improve(
     arrays: Arrays | None = None,
     settings: LocalSearchSettings | None = None,
 ) -> IntArray | None:
-    """The best assignment that simulated annealing finds; None where neither it nor the start is feasible.
+    """The best assignment that so many steps of a `Annealing` find; None where neither it nor the start is feasible."""
+    search = Annealing(problem, start, seed, arrays, settings)
+    search.go_on(budget, steps)
+    return search.best
+
+
+class Annealing:
+    """Simulated annealing from a start, or from the current nodes, that can be told to go on; `best` is its best, if any.
 
     A step moves a key group to a neighbour's node, or to any node, swaps two, or sends one back to its current node; when the
     migration limit is full, another goes back with it. Migration limits are never broken; broken load and resource limits cost
@@ -94,47 +106,86 @@ def improve(
     No guarantee. A step costs O(degree of the key group + nodes). The same seed and
     number of steps give the same answer.
     """
-    data = arrays_of(problem) if arrays is None else arrays
-    best = None if start is None or problem.violations(start) else start.copy()
-    if data.key_groups == 1 or data.nodes == 1 or data.max_moves == 0:
-        return (
-            best
-            if best is not None or problem.violations(problem.workload.current)
-            else problem.workload.current.copy()
-        )
-    chosen = settings or LocalSearchSettings()
-    typical = max(float(np.median(data.remote_load)), 1e-9)
-    penalty = 4 * (float(data.traffic.max()) if data.traffic.size else 1.0) / typical / data.windows
-    rng = np.array([np.random.SeedSequence([seed, 71]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
-    base = data.current if best is None else best
-    read, state, record = _data_of(data, goal_of(problem, data, chosen), chosen), _state_of(data, base), base.copy()
-    wanted = Proposal(*np.empty((2, 3), np.int64), *np.empty((2, len(data.traffic), 3)))
-    before = Before(np.empty(len(data.traffic)), np.empty(data.nodes))
-    refresh(read, state)
-    heats = _heats(data, state, chosen)
-    for round_ in range(max(1, steps // chosen.chunk)):
-        if budget.expired:
-            break
-        hot = heats[round_ % len(heats)]
-        level = _level(problem, data, read.goal, data.current if best is None else best)
-        schedule = np.array([min(steps, chosen.chunk), hot, hot / chosen.fall, penalty, level])
-        found, infeasible = anneal(rng, schedule, record, wanted, before, read, state)
-        penalty *= 2.0 if found == -np.inf or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
-        feasible = found > -np.inf and not problem.violations(record)
-        if feasible and (best is None or problem.objective(record) < problem.objective(best)):
-            best = record.copy()
-            budget.report(objective=problem.objective(best), note="local search")
-        if best is not None and round_ % chosen.from_best == chosen.from_best - 1:
-            state.a[:] = best
-    return best
+
+    def __init__(
+        self,
+        problem: CollocatedAllocation,
+        start: IntArray | None,
+        seed: int = 0,
+        arrays: Arrays | None = None,
+        settings: LocalSearchSettings | None = None,
+    ) -> None:
+        data = arrays_of(problem) if arrays is None else arrays
+        self.problem, self.data, self.settings = problem, data, settings or LocalSearchSettings()
+        self.best = None if start is None or problem.violations(start) else start.copy()
+        self.rounds, self.gained = 0, 0
+        self.over = data.key_groups == 1 or data.nodes == 1 or data.max_moves == 0
+        if self.over:
+            if self.best is None and not problem.violations(problem.workload.current):
+                self.best = problem.workload.current.copy()
+            return
+        typical = max(float(np.median(data.remote_load)), 1e-9)
+        self.penalty = 4 * (float(data.traffic.max()) if data.traffic.size else 1.0) / typical / data.windows
+        self.rng = np.array([np.random.SeedSequence([seed, 71]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
+        base = data.current if self.best is None else self.best
+        self.read = _data_of(data, goal_of(problem, data, self.settings), self.settings)
+        self.state, self.record = _state_of(data, base), base.copy()
+        self.wanted = Proposal(*np.empty((2, 3), np.int64), *np.empty((2, len(data.traffic), 3)))
+        self.before = Before(np.empty(len(data.traffic)), np.empty(data.nodes))
+        refresh(self.read, self.state)
+        self.heats = _heats(data, self.state, self.settings)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing was gained for as long as it took to come here, and in every temperature's last round."""
+        return self.over or self.rounds - self.gained >= max(len(self.heats), self.rounds // 2)
+
+    def go_on(self, budget: Budget, steps: int, until_settled: bool = False) -> None:
+        """So many steps more, until the budget ends or, where that is asked, nothing seems left to gain."""
+        if self.over:
+            return
+        while steps > 0 and not budget.expired and not (until_settled and self.settled):
+            long = min(
+                steps, self.settings.chunk * min(self.settings.most_chunks, 1 + self.rounds // self.settings.grow)
+            )
+            self._round(budget, long)
+            steps -= long
+
+    def _round(self, budget: Budget, steps: int) -> None:
+        """One round, from hot to cold."""
+        problem, data, chosen = self.problem, self.data, self.settings
+        hot = self.heats[self.rounds % len(self.heats)]
+        level = _level(problem, data, self.read.goal, data.current if self.best is None else self.best)
+        schedule = np.array([steps, hot, hot / chosen.fall, self.penalty, level])
+        found, infeasible = anneal(self.rng, schedule, self.record, self.wanted, self.before, self.read, self.state)
+        self.penalty *= 2.0 if found == -np.inf or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
+        self.rounds += 1
+        if found > -np.inf and not problem.violations(self.record):
+            self.offer(self.record, budget)
+        if self.best is not None and self.rounds % chosen.from_best == 0:
+            self.state.a[:] = self.best
+
+    def offer(self, assignment: IntArray, budget: Budget) -> None:
+        """Take over a feasible assignment where it is better than the best."""
+        value = self.problem.objective(assignment)
+        if self.best is not None and value >= self.problem.objective(self.best):
+            return
+        self.best, self.gained = assignment.copy(), self.rounds
+        budget.report(objective=value, note="local search")
 
 
 def _heats(data: Arrays, state: ShiftState, settings: LocalSearchSettings) -> tuple[float, ...]:
-    """The temperatures that rounds begin at, in turns: what a pair matters, or a key group's best node, and less."""
+    """The temperatures that rounds begin at, in turns: around what the last of the moves is worth, then what most are worth.
+
+    Where traffic has a heavy tail, these are apart by orders of magnitude: few moves are about its head.
+    """
     pair = float(np.median(data.mean_traffic)) if data.traffic.size else 1.0
     on_node = np.einsum("t,tpn->pn", data.lean, state.on_node)
-    node = float(np.median(on_node.max(axis=1) - on_node.mean(axis=1)))
-    return pair, settings.cool * pair, max(pair, node), settings.cool * max(pair, node)
+    node = max(pair, float(np.median(on_node.max(axis=1) - on_node.mean(axis=1))))
+    stay = on_node[np.arange(data.key_groups), state.a]
+    gains = np.sort(np.where(data.allowed, on_node, 0.0).max(axis=1) - stay)
+    last = max(pair, float(gains[-max(1, min(data.max_moves, data.key_groups))]))
+    return *(share * last for share in settings.heats), node, settings.cool * node
 
 
 def goal_of(problem: CollocatedAllocation, data: Arrays, settings: LocalSearchSettings) -> Goal:
@@ -158,9 +209,18 @@ def _data_of(data: Arrays, goal: Goal, settings: LocalSearchSettings) -> ShiftDa
     d = data
     return ShiftData(
         d.current, d.allowed, d.remote_load, d.total_remote, d.cost, bool(d.cost.max() == 0), goal, d.indptr, d.neighbour,
-        d.weight, d.first, d.second, d.upper_share, d.upper_extra, d.lower_share, d.lower_extra, d.max_moves, d.move_cost,
-        d.use, d.capacity, settings.shares,
+        d.weight, d.first, d.second, _drawn_by_weight(d.mean_traffic), d.upper_share, d.upper_extra, d.lower_share,
+        d.lower_extra, d.max_moves, d.move_cost, d.use, d.capacity, settings.shares,
     )  # fmt: skip
+
+
+def _drawn_by_weight(traffic: FloatArray, most: int = 1 << 16) -> IntArray:
+    """Pairs, each as often as its share of the traffic, by systematic sampling; all of them once where there is none."""
+    total, size = float(traffic.sum()), min(4 * traffic.size, most)
+    if total <= 0 or size == 0:
+        return np.arange(traffic.size)
+    wanted = (np.arange(size) + 0.5) / size * total
+    return np.minimum(np.searchsorted(np.cumsum(traffic), wanted), traffic.size - 1)
 
 
 def _state_of(data: Arrays, base: IntArray) -> ShiftState:
@@ -168,5 +228,6 @@ def _state_of(data: Arrays, base: IntArray) -> ShiftState:
     p, n, t = data.key_groups, data.nodes, len(data.traffic)
     return ShiftState(
         base.copy(), np.zeros((data.windows, n)), np.zeros((data.use.shape[0], n)), np.zeros((t, p, n)), np.zeros(t),
-        np.zeros(2), np.zeros(n),
+        np.zeros(2), np.zeros(n), np.zeros(p, np.int64), np.zeros(p, np.int64),
+        np.zeros(1, np.int64),
     )  # fmt: skip

@@ -18,17 +18,20 @@ TOLERANCE = 1e-12
 @njit(**LEAF)
 def refresh(data, state):
     """Sum everything anew for the assignment."""
-    a, load, used, on_node, together, sums, _ = state
+    a, load, used, on_node, together, sums, _, movers, place, away = state
     load[:] = 0.0
     used[:] = 0.0
     on_node[:] = 0.0
     together[:] = 0.0
     sums[:] = 0.0
+    away[0] = 0
     rows = together.size
     for k in range(a.size):
         for s in range(load.shape[0]):
             load[s, a[k]] += data.remote_load[s, k]
         if a[k] != data.current[k]:
+            movers[away[0]], place[k] = k, away[0]
+            away[0] += 1
             sums[0] += 1
             sums[1] += data.move_cost[k]
         for r in range(used.shape[0]):
@@ -107,6 +110,20 @@ def tell(count, wanted, data, state):
                 state.on_node[t, data.neighbour[j], source] -= data.weight[t, j]
                 state.on_node[t, data.neighbour[j], target] += data.weight[t, j]
         state.a[k] = target
+        enlist(k, source, data, state)
+
+
+@njit(**LEAF)
+def enlist(k, source, data, state):
+    """Keep the list of the key groups that have moved."""
+    moved, before = state.a[k] != data.current[k], source != data.current[k]
+    if moved and not before:
+        state.movers[state.away[0]], state.place[k] = k, state.away[0]
+        state.away[0] += 1
+    elif before and not moved:
+        state.away[0] -= 1
+        last = state.movers[state.away[0]]
+        state.movers[state.place[k]], state.place[last] = last, state.place[k]
 
 
 @njit(**LEAF)

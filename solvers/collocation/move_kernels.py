@@ -44,6 +44,8 @@ class ShiftData(NamedTuple):
     weight: FloatArray
     first: IntArray
     second: IntArray
+    by_weight: IntArray
+    """Pairs, each as often as its share of the traffic: heavy tails are met as often as they matter."""
     upper_share: FloatArray
     upper_extra: FloatArray
     lower_share: FloatArray
@@ -72,6 +74,11 @@ class ShiftState(NamedTuple):
     """Moves, cost of the moves."""
     excess: FloatArray
     """By how much (7), (8) and (9) are broken at each node, shape (n,)."""
+    movers: IntArray
+    """The key groups that have moved, in front, shape (p,); `place` says where each stands there."""
+    place: IntArray
+    away: IntArray
+    """How many they are, shape (1,)."""
 
 
 class Proposal(NamedTuple):
@@ -100,7 +107,7 @@ def integer(rng, below):
 @njit(**LEAF)
 def join(rng, wanted, data, a):
     """One end of a pair goes to the node of the other; now and then somebody there comes the other way."""
-    e = integer(rng, data.first.size)
+    e = integer(rng, data.first.size) if uniform(rng) < 0.6 else data.by_weight[integer(rng, data.by_weight.size)]
     k, other = (data.first[e], data.second[e]) if uniform(rng) < 0.5 else (data.second[e], data.first[e])
     wanted.who[0], wanted.where[0] = k, a[other]
     if uniform(rng) < data.shares[3]:
@@ -127,30 +134,33 @@ def swap(rng, wanted, a):
 
 
 @njit(**LEAF)
-def go_back(rng, wanted, data, a):
+def go_back(rng, wanted, data, state):
     """A key group that has moved goes back to its current node."""
-    k = a_mover(rng, data, a)
+    if state.away[0] == 0:
+        return 0
+    k = state.movers[integer(rng, state.away[0])]
     wanted.who[0], wanted.where[0] = k, data.current[k]
-    return int(k >= 0)
+    return 1
 
 
 @njit(**LEAF)
-def a_mover(rng, data, a):
-    """A key group that has moved, looked for from a random place on; -1 when there is none."""
-    p = a.size
-    k = integer(rng, p)
-    for _ in range(p):
-        if a[k] != data.current[k]:
-            return k
-        k = k + 1 if k + 1 < p else 0
-    return -1
+def lost_by_return(k, data, state):
+    """The traffic that key group k no longer meets when it goes back."""
+    lost = 0.0
+    for t in range(state.together.size):
+        lost += state.on_node[t, k, state.a[k]] - state.on_node[t, k, data.current[k]]
+    return lost
 
 
 @njit(**LEAF)
-def make_room(rng, count, moves, wanted, data, a):
-    """Where a move would be one too many, somebody else goes back as well."""
-    k = a_mover(rng, data, a)
-    if k < 0 or k == wanted.who[0] or (count == 2 and k == wanted.who[1]) or moves - 1 > data.max_moves:
+def make_room(rng, count, moves, wanted, data, state):
+    """Where a move would be one too many, somebody else goes back as well: of two, mostly who loses less by it."""
+    if state.away[0] == 0 or moves - 1 > data.max_moves:
+        return 0
+    k, other = state.movers[integer(rng, state.away[0])], state.movers[integer(rng, state.away[0])]
+    if uniform(rng) < 0.7 and lost_by_return(other, data, state) < lost_by_return(k, data, state):
+        k = other
+    if k == wanted.who[0] or (count == 2 and k == wanted.who[1]):
         return 0
     wanted.who[count], wanted.where[count] = k, data.current[k]
     return count + 1
@@ -167,7 +177,7 @@ def propose(rng, wanted, data, state):
     elif draw < shares[2]:
         count = swap(rng, wanted, a)
     else:
-        count = go_back(rng, wanted, data, a)
+        count = go_back(rng, wanted, data, state)
     moves = state.sums[0]
     for s in range(count):
         k, target = wanted.who[s], wanted.where[s]
@@ -175,5 +185,5 @@ def propose(rng, wanted, data, state):
             return 0
         moves += int(target != data.current[k]) - int(a[k] != data.current[k])
     if moves > data.max_moves and count < 3:
-        return make_room(rng, count, moves, wanted, data, a)
+        return make_room(rng, count, moves, wanted, data, state)
     return count

@@ -13,12 +13,16 @@ from keyshift.models.movement.problem import MovementWithinLimits
 from keyshift.models.ranges import Threads
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import better_of, second_word, until_checked, within
+from keyshift.solvers.movement.bounds import forced_movement
+from keyshift.solvers.movement.local_search import local_search
 
 if TYPE_CHECKING:
     from keyshift.models.movement.cpsat_model import MovementCpSat
     from keyshift.models.movement.pyomo_model import MovementPyomo
 
 NO_PLACEMENT = "no placement keeps within the limits"
+LARGE = 20_000
+"""With more pairs of key group and node, half of a limited time is the local search's: HiGHS may not find anything."""
 SMALLER = 1 / 8
 """States are capped anew where an optimum is smaller than this share of what was known: its last digits count then."""
 
@@ -39,7 +43,11 @@ def solve_milp(
             statement, budget, known, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
         )
 
-    answer = _by_size(problem, budget, start, MovementPyomo, run)
+    large = problem.workload.key_groups * problem.node_limit > LARGE and not math.isinf(budget.remaining)
+    answer = _by_size(problem, budget.part(0.5) if large else budget, start, MovementPyomo, run)
+    if large and answer.termination not in ("optimal", "infeasible"):
+        found = local_search(problem, budget=budget, seed=seed + 1, start=answer.assignment, effort=math.inf)
+        answer.assignment, answer.termination = found.assignment, budget.why
     doubtful = answer.termination == "infeasible" or (answer.termination == "optimal" and not _met(problem, answer))
     if not doubtful:
         return answer
@@ -78,15 +86,16 @@ def lp_bound(problem: MovementWithinLimits, *, budget: Budget, seed: int = 0) ->
     """
     from keyshift.models.movement.pyomo_model import MovementPyomo
 
+    forced = forced_movement(problem)
     compiled = within(budget, lambda: highs.compile_model(MovementPyomo(problem).model))
     if compiled is None:
-        return Answer(None, 0.0, budget.why)
+        return Answer(None, forced, budget.why)
     bound, ended = highs.relaxation_bound(compiled[0], budget, seed)
     if ended == "infeasible":
         other = solve_cpsat(problem, budget=budget, seed=seed)
         other.assignment = None
         return other if other.termination == "infeasible" else Answer(None, other.bound, budget.ended("completed"))
-    least = 0.0 if bound is None else max(0.0, bound)
+    least = forced if bound is None else max(forced, bound)
     return Answer(None, least, "completed" if ended == "optimal" else ended)
 
 
@@ -100,16 +109,20 @@ def _by_size(
     """Solve with states capped at what the best known placement moves, again where the optimum is far smaller."""
     best, most = start, math.inf if start is None else problem.objective(start)
     variables = problem.workload.key_groups * problem.workload.nodes
+    least = forced_movement(problem)
     while True:
-        if most == 0.0:
-            return Answer(best, 0.0, "optimal")
+        if best is not None and most - least <= problem.tolerance_of(most):
+            return Answer(best, min(least, most), "optimal")
         statement = within(budget, lambda: make(problem, most), variables)  # noqa: B023 - called here and now
         if statement is None:
-            return Answer(best, 0.0, budget.why)
+            return Answer(best, least, budget.why)
         answer = until_checked(problem, lambda: run(statement, best), statement.forbid, best)  # noqa: B023
         answer = better_of(problem, answer, best)
-        if answer.termination == "infeasible" and best is not None:  # a cap this tight is a promise kept too well
-            return Answer(best, 0.0, "gap")
+        if answer.termination == "infeasible" and best is None:
+            return answer
+        if answer.termination == "infeasible":  # a cap this tight is a promise kept too well
+            return Answer(best, least, "gap")
+        answer.bound = least if answer.bound is None else max(answer.bound, least)
         if answer.assignment is None or answer.termination != "optimal" or _met(problem, answer):
             return answer
         value = problem.objective(answer.assignment)

@@ -6,10 +6,11 @@ from numba import njit
 
 
 @njit(cache=True)
-def shed(order, load, count, excess, enough, taken):
+def shed(order, load, count, excess, enough, few, taken):
     """Let keys of one node go: in this order, each that still fits what is too much; at last the lightest that covers the rest.
 
-    Keys that the last one makes needless stay. Returns what is still too much.
+    With `few`, the first that does not fit ends it: more is shed than there must be, by fewer keys. Keys that the last one makes
+    needless stay. Returns what is still too much.
     """
     left = excess
     for r in order:
@@ -20,6 +21,8 @@ def shed(order, load, count, excess, enough, taken):
             units = count[r] if count[r] * load[r] <= left else int(left / load[r])
             taken[r] += units
             left -= units * load[r]
+        if few and taken[r] < count[r] and load[r] > left:
+            break
     if left > enough:
         last = -1
         for r in order:
@@ -36,20 +39,17 @@ def shed(order, load, count, excess, enough, taken):
 
 
 @njit(cache=True)
-def place(movers, load, taken, current, home, kept, limit, used, to):
-    """Send the keys that leave, heaviest first, home where there is room, else to the node with most room; a node for each."""
-    written = 0
-    for r in movers:
-        for _ in range(taken[r]):
-            target = home[r]
-            if target == current[r] or not kept[target] or used[target] + load[r] > limit[target]:
+def place(gone, load, current, home, kept, limit, used, to):
+    """Send keys home where there is room, else to the node with most room; -1 where that is too little."""
+    for at, r in enumerate(gone):
+        target = home[r]
+        if target == current[r] or not kept[target] or used[target] + load[r] > limit[target]:
+            target = -1
+            for d in range(limit.size):
+                better = target < 0 or limit[d] - used[d] > limit[target] - used[target]
+                if kept[d] and d != current[r] and better:
+                    target = d
+            if target >= 0 and used[target] + load[r] > limit[target]:
                 target = -1
-                for d in range(limit.size):
-                    better = target < 0 or limit[d] - used[d] > limit[target] - used[target]
-                    if kept[d] and d != current[r] and better:
-                        target = d
-                if target < 0:  # there is no other node
-                    target = current[r]
-            used[target] += load[r]
-            to[written] = target
-            written += 1
+        used[current[r] if target < 0 else target] += load[r]
+        to[at] = target

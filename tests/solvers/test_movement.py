@@ -9,6 +9,9 @@ import pytest
 from instances.movement import random_problem
 
 import keyshift as ks
+from keyshift.models import Budget
+from keyshift.solvers.movement.bounds import forced_movement
+from keyshift.solvers.movement.local_search import local_search
 
 
 def optimum(problem) -> float | None:
@@ -66,3 +69,46 @@ def test_a_placement_at_its_limits_is_not_overlooked(method, load, state, curren
     w = ks.Workload(load=load, state=state, current=current, nodes=2)
     s = ks.solve(ks.MovementWithinLimits(w, **options), method)  # HiGHS had proven 1e9, and 5.7e11
     assert (s.status, s.objective) == ("optimal", pytest.approx(least, rel=1e-9))
+
+
+@pytest.mark.parametrize(("loads", "states"), [(1.0, 1.0), (1e-9, 1e12), (1e12, 1e-9)])
+def test_what_the_limits_force_is_never_above_the_optimum_nor_the_search_below_it(loads, states):
+    rng, tight, reached = np.random.default_rng(62), 0, 0
+    for seed in range(60):
+        problem = of_size(random_problem(rng, int(rng.integers(1, 6)), int(rng.integers(1, 4))), loads, states)
+        best, found = optimum(problem), local_search(problem, budget=Budget(5), seed=seed, effort=0.2).assignment
+        if best is None:
+            assert found is None
+            continue
+        least = forced_movement(problem)
+        assert least <= best * (1 + 1e-12)
+        tight += best > 0 and least >= 0.999 * best
+        reached += found is not None and problem.objective(found) <= best * (1 + 1e-9)
+    assert tight > 5
+    assert reached > 25
+
+
+def test_one_key_group_of_another_size_leaves_the_bound_below_the_optimum():
+    rng, feasible = np.random.default_rng(63), 0
+    for _ in range(60):
+        load, state = (rng.random(5) * rng.choice([1e-9, 1.0, 1e12], 5) for _ in range(2))
+        w = ks.Workload(load=load, state=state, current=rng.integers(0, 2, 5), nodes=2)
+        hidden = np.bincount(rng.integers(0, 2, 5), load, 2)
+        problem = ks.MovementWithinLimits(w, float(hidden.min()), float(hidden.max()) * 1.01, nodes_after=2)
+        best = optimum(problem)
+        if best is not None:
+            feasible += 1
+            assert forced_movement(problem) <= best * (1 + 1e-12)
+    assert feasible > 30
+
+
+def test_four_hundred_key_groups_are_within_the_limits_after_a_second():
+    rng = np.random.default_rng(64)
+    load = np.round(100 * (rng.pareto(1.2, 400) + 0.05)) + 1
+    mean = load.sum() / 20
+    upper = max(1.05 * mean, load.max())
+    w = ks.Workload(load=load, state=load, current=rng.integers(0, 20, 400), nodes=20)
+    problem = ks.MovementWithinLimits(w, max(0.0, 2 * mean - upper), upper, nodes_after=20)
+    solution = ks.solve(problem, "local-search", time_limit=1.0)
+    assert solution.status == "feasible"
+    assert solution.objective < load.sum() / 2

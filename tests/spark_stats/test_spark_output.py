@@ -14,14 +14,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from data_folder import data_folder
 from spark_oracle import spark_key_group
 
 import keyshift as ks
 from keyshift.models import InputError
+from keyshift.models.files.replay import read_periods
 from keyshift.models.files.statistics import read_manifest, read_statistics
-from keyshift.spark_stats import Operator, Topology, collect, read_log
+from keyshift.spark_stats import Operator, Topology, collect, output, read_log
 
 pytestmark = pytest.mark.spark
 
@@ -64,6 +66,47 @@ def test_twice_is_once_and_pieces_make_the_whole(spark, tmp_path):
     (tmp_path / "else" / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match="holds no statistics: it is not written to"):
         stats_of(early).write(tmp_path / "else")
+
+
+def test_many_windows_lie_several_in_a_folder(spark, tmp_path, monkeypatch):
+    early, late = log_of(spark, range(-2, 7), rows=200).cache(), log_of(spark, [6, 7, 9], seed=1)
+    with stats_of(early) as one_each:
+        one_each.write(tmp_path / "each", nodes=3)
+        monkeypatch.setattr(output, "FOLDERS", 5)
+        monkeypatch.setattr(output, "FEWER", 3)
+        one_each.write(tmp_path / "several", nodes=3)
+    stats_of(late).write(tmp_path / "each")
+    stats_of(late).write(tmp_path / "several")  # window 6 is this run's now: the folder of the first holds it still
+    (run,) = (run for run in read_manifest(tmp_path / "several")["runs"].values() if "block" in run)
+    assert run["block"] == 3
+    assert {*run["checks"]["load"]} == {"-1", "0", "1"}
+    for folder in (tmp_path / "several").glob("runs/*/load/block=*"):
+        assert {w // 3 for file in folder.iterdir() for w in pq.read_table(file)["window"].to_pylist()} == {
+            int(folder.name[6:])
+        }
+    same(*(ks.read_workload(tmp_path / name) for name in ("each", "several")))
+    for number in (-1, 4, 8):
+        same(*(read_statistics(tmp_path / name, end=number, last=2) for name in ("each", "several")))
+    pairs = list(zip(*(read_periods(tmp_path / name) for name in ("each", "several")), strict=True))
+    assert len(pairs) == 11
+    for one, other in pairs:
+        same(one, other)
+    for file in (tmp_path / "several").glob("runs/*/load/block=0/*.parquet"):
+        file.unlink()
+        break
+    with pytest.raises(InputError, match=r"block=0 holds \S+ rows, statistics.json counts"):
+        ks.read_workload(tmp_path / "several")
+
+
+def test_written_by_spark_itself_they_are_the_same(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(output, "FOLDERS", 2)
+    monkeypatch.setattr(output, "FEWER", 2)
+    with stats_of(log_of(spark, range(-1, 3))) as stats:
+        stats.write(tmp_path / "ours", nodes=3)
+        monkeypatch.setattr(type(stats), "write_here", lambda *_: False)
+        stats.write(tmp_path / "sparks", nodes=3, keys=("b",))
+    same(*(ks.read_workload(tmp_path / name) for name in ("ours", "sparks")))
+    assert len(list((tmp_path / "sparks").glob("runs/*/keys/block=*/*.parquet"))) >= 2
 
 
 def test_strict_and_malformed_rows(spark, tmp_path):

@@ -120,15 +120,16 @@ def test_tables_hold_what_the_tallies_say(tmp_path, monkeypatch, piece):
     frame = tuples(np.random.default_rng(4), 300)
     batch = pa.RecordBatch.from_pandas(frame, preserve_index=False)
     packed = list(tallies.merge(tallies.count([batch], PLAN), pack=3))
-    starts = {w: 3_600_000_000 * w for w in range(3)}
-    plan = tables.TablePlan(str(tmp_path), starts, PLAN.edges, loads=((3,), (3,)), states=((2,), (3, 4)), sizes=((),))
+    starts = np.arange(3), 3_600_000_000 * np.arange(3)
+    measures = {"loads": ((3,), (3,)), "states": ((2,), (3, 4)), "sizes": ((),)}
+    plan = tables.TablePlan(str(tmp_path), 1, "window", starts, PLAN.edges, **measures)
     assert sum(part.num_rows for part in tables.write(iter(packed), plan)) == 0
     truth = expected_of(frame)
     for window in range(3):
         own = truth[truth["window"] == window]
         files = {name: tmp_path / name / f"window={window}" for name in ("load", "arrivals", "traffic")}
-        assert all([file.name for file in folder.iterdir()] == [tables.FILE] for folder in files.values())
-        found = {name: pq.read_table(folder / tables.FILE).to_pandas() for name, folder in files.items()}
+        assert all([file.name for file in folder.iterdir()] == [tables.FILE.format(0)] for folder in files.values())
+        found = {name: pq.read_table(folder / tables.FILE.format(0)).to_pandas() for name, folder in files.items()}
         assert {t.timestamp() for part in found.values() for t in part["window_start"]} == {3600 * window}
         assert found["arrivals"]["tuples"].tolist() == own.loc[own["kind"] == ARRIVED, "tuples"].tolist()
         load, rows = found["load"], own[own["kind"].isin([0, 1])]

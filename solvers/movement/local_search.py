@@ -1,0 +1,150 @@
+"""A fast method of our own for least movement within load limits: moves, swaps and returns, annealed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from keyshift.models import Answer, Budget
+from keyshift.models.movement.problem import SLACK, MovementWithinLimits
+from keyshift.models.ranges import NonNegative
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.movement.local_search_kernels import MoveData, anneal
+
+
+@dataclass(frozen=True)
+class MovementSearchSettings:
+    """Tuning numbers of the search.
+
+    Attributes
+    ----------
+    rounds : int
+        Coolings in a row that gain nothing before the search ends, where `effort` is 1.
+    first, most, longest : int
+        Steps of the first cooling for each key group, which double; at most so many; loads that one cooling touches at most.
+    hot, cold : (float, float)
+        Between which a cooling's first and last heat are drawn, in units of the mean state.
+    cheap : (float, float)
+        Between which the first price is drawn, in units of what the median key group's load costs to move.
+    dear : float
+        The last price, in units of the dearest key group's.
+    """
+
+    rounds: int = 12
+    first: int = 500
+    most: int = 16_000
+    longest: int = 1_500_000
+    hot: tuple[float, float] = (0.3, 5.0)
+    cold: tuple[float, float] = (5e-4, 1e-2)
+    cheap: tuple[float, float] = (0.01, 1.0)
+    dear: float = 10.0
+
+
+DEFAULTS = MovementSearchSettings()
+"""The settings of every search that is not handed others."""
+
+
+def local_search(
+    problem: MovementWithinLimits,
+    *,
+    budget: Budget,
+    seed: int = 0,
+    start: np.ndarray | None = None,
+    effort: NonNegative = 1.0,
+) -> Answer:
+    """Simulated annealing on the state moved, at a price for loads outside the limits that follows from whether there are any.
+
+    No guarantee. A step costs O(windows). Where there are more nodes than may be in use, those of least state are let go
+    of, and in every second round one of them for another.
+
+    Parameters
+    ----------
+    problem : MovementWithinLimits
+    budget : Budget
+    seed : int
+    start : ndarray, optional
+        A placement within the limits that the answer will not be worse than.
+    effort : float, default 1
+        Multiplies how often in a row the search may cool without a gain.
+    """
+    settings = DEFAULTS
+    rng = np.random.default_rng(seed)
+    state = np.array([np.random.SeedSequence([seed, 61]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
+    best, least = start, math.inf if start is None else problem.objective(start)
+    used = _nodes_kept(problem, start)
+    place = problem.workload.current if start is None else start
+    steps, idle, turn = settings.first * max(place.size, 1), 0, 0
+    while idle < max(1.0, settings.rounds * effort) and least > 0.0 and not budget.expired:
+        tried = _other(problem, used, rng) if turn % 2 else used
+        data = _data(problem, tried)
+        prices = _prices(data, _drawn(rng, settings.cheap), settings.dear)
+        heats = np.array([_drawn(rng, settings.hot), _drawn(rng, settings.cold)])
+        most = max(1, min(settings.most * place.size, settings.longest // data.load.shape[1]))
+        begun = _settled(problem, place, tried)
+        found, excess, _ = anneal(data, begun, prices, heats, min(steps, most), SLACK / 2, state)
+        steps, turn, idle = 2 * steps, turn + 1, idle + 1
+        within = excess <= SLACK and not problem.violations(found)
+        value = problem.objective(found) if within else math.inf
+        if value < least:
+            best, least, idle = found, value, 0
+            budget.report(objective=value, note="local search")
+        if (within and value <= least) or best is None:
+            place, used = found, tried
+    return Answer(best, termination=budget.why if budget.expired else "completed")
+
+
+def _nodes_kept(problem: MovementWithinLimits, start: IntArray | None) -> BoolArray:
+    """The nodes to use: those of a known placement; of the others, those with most state."""
+    held = np.bincount(problem.workload.current, problem.workload.state, problem.node_limit)
+    if start is not None:
+        held[np.unique(start)] = np.inf
+    ranked = np.argsort(-np.where(problem.open_nodes, held, -1.0), kind="stable")
+    used = np.zeros(problem.node_limit, dtype=bool)
+    used[ranked[: problem.nodes_after]] = True
+    return used & problem.open_nodes
+
+
+def _other(problem: MovementWithinLimits, used: BoolArray, rng: np.random.Generator) -> BoolArray:
+    """One node for another."""
+    spare = np.flatnonzero(problem.open_nodes & ~used)
+    if not spare.size:
+        return used
+    other = used.copy()
+    other[rng.choice(np.flatnonzero(used))], other[rng.choice(spare)] = False, True
+    return other
+
+
+def _data(problem: MovementWithinLimits, used: BoolArray) -> MoveData:
+    w = problem.workload
+    load = np.ascontiguousarray(problem.load.T) / problem.upper
+    state = w.state / (float(w.state.mean()) or 1.0)
+    current = np.where(used[w.current], w.current, -1)
+    return MoveData(load, state, current, np.flatnonzero(used), problem.lower / problem.upper)
+
+
+def _drawn(rng: np.random.Generator, between: tuple[float, float]) -> float:
+    """A number between two, its logarithm evenly distributed."""
+    return float(np.exp(rng.uniform(*np.log(between))))
+
+
+def _prices(data: MoveData, cheap: float, dear: float) -> FloatArray:
+    """Of loads outside the limits, first and last: in units of what it costs to move a load."""
+    load = data.load.max(axis=1)
+    costly = (load > 0) & (data.state > 0)
+    each = data.state[costly] / load[costly]
+    return np.array([cheap * np.median(each), dear * each.max()]) if each.size else np.ones(2)
+
+
+def _settled(problem: MovementWithinLimits, place: IntArray, used: BoolArray) -> IntArray:
+    """What is on nodes that are not used goes, the largest first, where least is loaded."""
+    made, load = place.copy(), problem.load.T
+    nodes = np.flatnonzero(used)
+    loads = problem.node_loads(place).T[nodes]
+    homeless = np.flatnonzero(~used[place])
+    for k in homeless[np.argsort(-load[homeless].max(axis=1), kind="stable")]:
+        at = int(np.argmin((loads + load[k]).max(axis=1)))
+        made[k] = nodes[at]
+        loads[at] += load[k]
+    return made
