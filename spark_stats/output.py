@@ -210,7 +210,7 @@ def checks(stats: Stats, block: int, keys: DataFrame | None = None) -> dict[str,
 def _sums(stats: Stats, block: int) -> Iterator[tuple[str, int, dict[str, float]]]:
     """Table, block, and what each operator's or edge's rows there add up to: exact until the last division."""
     totals: dict[tuple[int, int], list[int]] = {}
-    for number, kind, rows, tuples, more in stats.counted(block):
+    for number, kind, rows, tuples, more in stats._facts.summary(block):
         exact = [rows, tuples, *((high << 32) + low for high, low in zip(more[::2], more[1::2], strict=True))]
         before = totals.get((number, kind), [])
         totals[number, kind] = [x + y for x, y in zip_longest(before, exact, fillvalue=0)]

@@ -119,10 +119,10 @@ class Stats:
         """What came, and what was refused of it, window by window, in the driver; see `Facts.came`."""
         return self._facts.came()
 
-    @in_one_sentence()
-    def counted(self, block: int) -> list[Row]:
-        """Rows and sums of the tables of blocks of so many windows; see `keyshift.spark_stats.tallies.summarise`."""
-        return self._facts.summary(block)
+    @property
+    def counted(self) -> list[Row]:
+        """Rows and sums of the tables of each window, in the driver; see `keyshift.spark_stats.tallies.summarise`."""
+        return self._facts.summary(1)
 
     @property
     def arrived(self) -> DataFrame:

@@ -30,6 +30,8 @@ def spark():
     """One small local Spark session for all tests."""
     from pyspark.sql import SparkSession
 
+    from keyshift.spark_stats.session import BRIEF
+
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
     session = (
@@ -42,6 +44,7 @@ def spark():
         .config("spark.sql.codegen.wholeStage", "false")  # on small logs compiling takes longer than running
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.extraJavaOptions", BRIEF)
         .getOrCreate()
     )
     yield session

@@ -49,6 +49,7 @@ FORMULATION = Formulation(
             source="the linear relaxation of keyshift's statement; HiGHS",
             guarantee="a lower bound",
             code="keyshift.solvers.movement.statement:lp_bound",
+            warm_up="keyshift.solvers.movement.warm_up:compile_search",
         ),
         Method(
             name="local-search",

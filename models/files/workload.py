@@ -147,10 +147,11 @@ def read_workload(path: str | Path, *, max_numbers: int = MOST_NUMBERS, last: in
         if not source.exists():
             raise InputError(f"{source} does not exist")
         read = read_tables(source, max_numbers) if source.is_dir() else _read_json(source)
-        if whole("last", last, least=1) is None:
+        count = whole("last", last, least=1)
+        if count is None:
             return read
-        traffic = list(read.window_traffic[-last:]) if read.earlier_traffic else read.traffic
-        return read.replace(load=read.load[-last:], traffic=traffic)
+        traffic = list(read.window_traffic[-count:]) if read.earlier_traffic else read.traffic
+        return read.replace(load=read.load[-count:], traffic=traffic)
     except InputError as error:
         raise error if str(error).startswith(str(source)) else InputError(f"{source}: {error}") from None
     except (OSError, ValueError) as error:

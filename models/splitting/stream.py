@@ -19,6 +19,8 @@ from keyshift.models.workload import IntArray
 CHUNK = 1 << 18
 """Messages handled at a time: enough to hide the cost of a call, few enough to stay in the processor's cache."""
 
+MOST_CODED = 2**26
+"""Texts of a Parquet file that are kept in memory, as four bytes each; more are read anew each time."""
 MOST_PAGE = 2**28
 """Bytes of one page of Parquet, which is unpacked whole; writers make pages of a million."""
 
@@ -159,6 +161,7 @@ def _integers_of_objects(array: np.ndarray, offset: int) -> IntArray:
 
 
 def _from_parquet(path: Path, column: str | None) -> Stream:
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
     if not path.exists():
@@ -177,14 +180,51 @@ def _from_parquet(path: Path, column: str | None) -> Stream:
     if name not in names:
         raise InputError(f"column = {name!r}: {str(path)!r} has only {', '.join(names)}")
 
-    def read() -> Iterable[Any]:
+    kind = data.schema.field(name).type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    texts = any(is_kind(kind) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
+    if texts:  # Parquet's own dictionaries are far fewer texts than messages, and none of them becomes Python's
+        told = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(dictionary_columns={name}))
+        data = ds.dataset(path, format=told)
+
+    def read() -> Iterator[Any]:
         for batch in data.to_batches(columns=[name], batch_size=CHUNK):
             values = batch.column(0)
             if values.null_count:
                 raise InputError(f"column {name!r} of {str(path)!r} holds {values.null_count} empty keys")
-            yield values.to_numpy(zero_copy_only=False)
+            yield values if texts else values.to_numpy(zero_copy_only=False)
 
-    return _replayable(read)
+    if not texts:
+        return _replayable(read)
+    messages = data.count_rows()
+    return _coded(read(), messages) if 0 < messages <= MOST_CODED else _replayable(lambda: map(_keys_of, read()))
+
+
+def _keys_of(values: Any) -> IntArray:
+    """The keys of texts that come with a dictionary."""
+    keys: IntArray = as_keys(values.dictionary.to_numpy(zero_copy_only=False))[values.indices.to_numpy()]
+    return keys
+
+
+def _coded(source: Iterable[Any], messages: int) -> Stream:
+    """A stream of texts that come with dictionaries: kept as the place of each in a list of all, four bytes a message."""
+    from keyshift.models.splitting.key_index import KeyIndex
+
+    index, codes, begin = KeyIndex(), np.empty(messages, dtype=np.int32), 0
+    dictionary, place = None, np.zeros(0, dtype=np.int32)
+    for values in source:
+        if dictionary is None or not dictionary.equals(values.dictionary):
+            dictionary = values.dictionary
+            place = index.number(as_keys(dictionary.to_numpy(zero_copy_only=False))).astype(np.int32)
+        codes[begin : begin + len(values)] = place[values.indices.to_numpy()]
+        begin += len(values)
+    keys = index.keys
+
+    def read() -> Iterator[IntArray]:
+        return (frozen(keys[codes[i : i + CHUNK]]) for i in range(0, messages, CHUNK))
+
+    return Stream(read, messages, in_memory=True)
 
 
 def _replayable(source: Callable[[], Iterable[Any]]) -> Stream:

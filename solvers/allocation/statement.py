@@ -13,6 +13,7 @@ from keyshift.models.ranges import NonNegative, Threads
 from keyshift.solvers import highs
 from keyshift.solvers.allocation.cpsat_statement import NO_ASSIGNMENT, solve_cpsat
 from keyshift.solvers.checked import second_word, until_checked, within
+from keyshift.solvers.safe_bounds import LinearProgram
 
 
 def solve_highs(
@@ -137,11 +138,18 @@ def _second_opinion(problem: KeyGroupAllocation, budget: Budget, seed: int, thre
 def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The linear relaxation's value, made safe: a bound, no assignment."""
     from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
+    from keyshift.models.windows_pyomo import limit_level
 
-    compiled = within(budget, lambda: highs.compile_model(AllocationWindowsPyomo.of(problem).model))
-    if compiled is None:
+    def write() -> LinearProgram:
+        statement = AllocationWindowsPyomo.of(problem)
+        if isinstance(statement, AllocationWindowsPyomo):
+            limit_level(statement.model, statement.most)
+        return highs.compile_model(statement.model)[0]
+
+    program = within(budget, write)
+    if program is None:
         return Answer(None, 0.0, budget.why)
-    bound, termination = highs.relaxation_bound(compiled[0], budget, seed)
+    bound, termination = highs.relaxation_bound(program, budget, seed)
     if termination == "infeasible":
         said = Answer(
             None,

@@ -31,8 +31,9 @@ class TreeSettings:
         Loads touched by the search between two looks at the clock.
     small, first_look : int
         With no more key groups than the first figure, the search gets this many slices before the semidefinite bound is
-        computed: such instances end within them. Larger ones spend half of a limited time on more local search, not
-        on a hopeless tree.
+        computed: such instances end within them. Larger ones spend half of a limited time on more local search.
+    hopeless : int
+        With more key groups than this, all of it: no tree was ever seen to end.
     margin : float
         A subtree is left alone unless it can improve by more than this share of the problem's tolerance.
     """
@@ -40,6 +41,7 @@ class TreeSettings:
     slice: int = 2_000_000
     small: int = 30
     first_look: int = 20
+    hopeless: int = 60
     margin: float = 0.5
 
 
@@ -86,7 +88,13 @@ def branch_and_bound(
         budget.report(bound=root)
         proven = search.value - root <= problem.tolerance
     if not (done or proven or small or math.isinf(budget.remaining)):
-        search.improve(problem, budget.part(0.5 if max_tree is None else 0.2), seed)
+        hopeless = core.load.shape[0] > settings.hopeless
+        search.improve(
+            problem,
+            budget.part((1.0 if hopeless else 0.5) if max_tree is None else 0.2),
+            seed,
+            root + problem.tolerance,
+        )
         proven = search.value - root <= problem.tolerance
     done = done or (not proven and search.run(budget, max_tree))
     bound = max(root, search.value - settings.margin * problem.tolerance) if done else root
@@ -139,10 +147,10 @@ class DepthFirst:
             budget.report(objective=None if self.best is None else self.value)
         return True
 
-    def improve(self, problem: MCLB, budget: Budget, seed: int) -> None:
-        """Let local search go on from the incumbent, with other random numbers, while time lasts."""
+    def improve(self, problem: MCLB, budget: Budget, seed: int, enough: float) -> None:
+        """Let local search go on from the incumbent, with other random numbers, while time lasts and it is not `enough`."""
         for another in itertools.count(seed + 1):
-            if budget.expired:
+            if budget.expired or self.value <= enough:
                 return
             start = None if self.best is None else self.core.lift(self.best)
             found = local_search(problem, budget=budget, seed=another, start=start).assignment

@@ -25,6 +25,8 @@ class PlacementSearchSettings:
         Up to this many key groups the second-moment matrix serves the annealing; above, loads are swept instead.
     steps_for_each, longest_run : int
         Annealing steps of one run: for each key group, and at most. Between two runs the clock is looked at.
+    glance : float
+        The share of a run that the first, quick one has: a placement for who has no more time than that.
     small : int
         Up to this many key groups the softened runs are left out.
     softened, reheated : int
@@ -40,6 +42,7 @@ class PlacementSearchSettings:
     annealed: int = 1500
     steps_for_each: int = 10_000
     longest_run: int = 2_000_000
+    glance: float = 0.05
     small: int = 12
     softened: int = 9
     reheated: int = 3
@@ -129,14 +132,15 @@ def _annealed(core: Core, chosen: IntArray, budget: Budget, annealing: _Annealin
     if annealing.typical == 0.0:
         return chosen
     softened = round(effort * settings.softened) if chosen.size > settings.small else 0
-    plan = ["cool", *["soften"] * softened, *["reheat"] * max(1, round(effort * settings.reheated))]
-    for number, kind in enumerate(plan):
+    plan = ["glance", "cool", *["soften"] * softened, *["reheat"] * max(1, round(effort * settings.reheated))]
+    for number, kind in enumerate(plan, start=-1):
         rest = max(value - annealing.floor, 1e-9 * value) / chosen.size
         if rest == 0.0 or budget.expired:
             break
         annealing.price = PROHIBITIVE if number % 2 else annealing.fair_price
-        if kind == "cool":
-            found = annealing.run(best, annealing.moment, 2.0 * annealing.typical, 0.1 * rest)
+        if kind in ("glance", "cool"):
+            share = settings.glance if kind == "glance" else 1.0
+            found = annealing.run(best, annealing.moment, 2.0 * annealing.typical, 0.1 * rest, share)
         elif kind == "reheat":
             heat = settings.reheats[number % len(settings.reheats)]
             found = annealing.run(best, annealing.moment, heat * rest, 0.2 * rest)

@@ -28,8 +28,9 @@ def fewest_entries(problem: MixedRouting, budget: Budget, seed: int = 0, most: i
     -----
     Else the figure rests on HiGHS's dual bound, rounded up after `WORD` is taken off.
     """
-    keys, large = singled_out(records_of(problem), float(problem.upper.max()))
-    program = LargeKeys(Relaxation(problem, replace(keys, current=keys.home)), large, entries_only=True).program()
+    records = records_of(problem)
+    keys, large = singled_out(replace(records, current=records.home), problem.upper)
+    program = LargeKeys(Relaxation(problem, keys), large, entries_only=True).program()
     if most is not None:
         relaxed, _ = highs.relaxation_bound(program, budget, seed)
         if relaxed is not None and math.ceil(relaxed - WORD) > most:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,10 +16,14 @@ from keyshift.solvers.routing.lagrangian import Relaxation
 from keyshift.solvers.safe_bounds import LinearProgram, LinearRows
 
 LARGE = 0.02
-"""Keys above this share of the highest limit are placed one by one."""
+"""Keys above this share of the highest limit are placed one by one, where their node is over its own."""
 MOST_LARGE = 40
-TANGENTS = 48
-"""Lines of each kind under what each node's small keys cost."""
+FIRST_LINES = 12
+"""Lines of each kind under what each node's small keys cost, before more are drawn where two meet too far below."""
+SPLITS = 8
+"""How often the gaps between two lines are looked at."""
+OFF_STATE, OFF_ENTRIES = 1e-3, 3.0
+"""How far below the cost lines may meet: in states of a mean node, and in entries."""
 ROUNDS = 6
 """How often lines are added where the relaxation's optimum lies."""
 ENOUGH = 1e-3
@@ -38,10 +43,12 @@ class Placement:
     termination: Termination
 
 
-def singled_out(keys: CompactKeys, highest: float) -> tuple[CompactKeys, IntArray]:
-    """The same keys with each large one a record of its own, and which records these are."""
+def singled_out(keys: CompactKeys, upper: FloatArray) -> tuple[CompactKeys, IntArray]:
+    """The same keys with each large one on a full node a record of its own, and which records these are."""
+    full = np.bincount(keys.current, keys.load * keys.count, upper.size) > upper
     by_load = np.argsort(-keys.load, kind="stable")
-    by_load = by_load[(np.cumsum(keys.count[by_load]) <= MOST_LARGE) & (keys.load[by_load] > LARGE * highest)]
+    by_load = by_load[full[keys.current[by_load]] & (keys.load[by_load] > LARGE * upper.max())]
+    by_load = by_load[np.cumsum(keys.count[by_load]) <= MOST_LARGE]
     large = np.zeros(keys.size, dtype=bool)
     large[by_load] = True
     origin = np.repeat(np.arange(keys.size), np.where(large, keys.count, 1))
@@ -58,15 +65,17 @@ class LargeKeys:
     They are placed by :math:`x_{ki}`. The small keys now on node i shed load :math:`s_i` at the price of state :math:`m_i` and
     entries :math:`y_i`; what they shed is a pool, of which node i takes :math:`w_i`. In units of the mean load :math:`\bar L`:
 
-    .. math:: \min \; \sum_i m_i + \sum_{k \in B} S_k \sum_{i \ne F_k} x_{ki} \quad \text{subject to} \quad
-              & \sum_i x_{ki} = 1, \quad \sum_i s_i = \sum_i w_i, \\
-              & B_i \le \textstyle\sum_k c_k x_{ki} + T_i - s_i + w_i \le U_i, \\
-              & \textstyle\sum_i y_i + \sum_k \sum_{i \ne h_k} x_{ki} \le A_{max}, \quad y_i \text{ whole}, \\
-              & a\, m_i + b\, y_i \ge g_i^{ab}(s_i) \quad \text{for some weights } a, b \ge 0
+    .. math:: \min \; & \sum_i m_i + \sum_{k \in B} S_k \sum_{i \ne F_k} x_{ki} \quad \text{subject to} \\
+              (1) \quad & \textstyle\sum_i x_{ki} = 1 \quad \text{for every large key } k, \\
+              (2) \quad & \textstyle B_i \le \sum_k c_k x_{ki} + T_i - s_i + w_i \le U_i \quad \text{for every node } i, \\
+              (3) \quad & \textstyle\sum_i s_i = \sum_i w_i, \\
+              (4) \quad & \textstyle\sum_i y_i + \sum_k \sum_{i \ne h_k} x_{ki} \le A_{max}, \\
+              (5) \quad & a\, m_i + b\, y_i \ge g_i^{ab}(s_i) \quad \text{for every node, and some weights } a, b \ge 0
 
     with :math:`g_i^{ab}` the least weighted cost at which node i's small keys, each in any part, shed so much: the cheapest by
     unit of load first, convex and piecewise linear, replaced by tangents. A key that is off its hash already gives its entry
-    back when it leaves, as if it went home; where it really goes is left out. The state's unit is that of a node's mean.
+    back when it leaves, as if it went home; where it really goes is left out. The state's unit is that of a node's mean. The
+    entries :math:`y_i` are whole where they alone are minimised.
 
     Parameters
     ----------
@@ -80,13 +89,14 @@ class LargeKeys:
 
     def __init__(self, relaxation: Relaxation, large: IntArray, entries_only: bool = False) -> None:
         self.relaxation, self.large, self.entries_only = relaxation, large, entries_only
+        self.spare = 0
         self.n = relaxation.upper.size
         self.unit = 1.0 if entries_only else relaxation.problem.scale / self.n
         self.nodes = [_SmallKeys.of(relaxation, large, i) for i in range(self.n)]
         self.lines: list[tuple[int, float, float, float, float]] = []
         for i, node in enumerate(self.nodes):
             for a, b in ((0.0, 1.0),) if entries_only else ((1.0, 0.0), (0.0, 1.0)):
-                self._draw(i, a, b, node.spread(a, b))
+                self._draw(i, a, b, node.spread(a, b, a * OFF_STATE + b * OFF_ENTRIES))
 
     def _draw(self, i: int, a: float, b: float, at: IntArray) -> None:
         """Tangents under node i's cost with these weights, where so many of its keys have left."""
@@ -121,44 +131,82 @@ class LargeKeys:
         return values[:cells].reshape(-1, self.n), values[cells : cells + self.n]
 
     def program(self) -> LinearProgram:
-        """Columns: x[k, i] row by row, then s, y, m, w. Rows: somewhere, loads, pool, table, lines."""
-        r, n, b = self.relaxation, self.n, self.large.size
-        cells, each = b * n, np.arange(n)
-        s, y, m, w = (cells + part * n + each for part in range(4))
-        x = np.arange(cells).reshape(b, n)
-        load, state = r.load[self.large], n * r.state[self.large]
-        away = (each != r.home[self.large][:, None]).astype(float)
-        moves = (each != r.current[self.large][:, None]) * state[:, None]
-        total = np.array([node.total for node in self.nodes])
-        rows, one = LinearRows(cells + 4 * n), np.zeros(cells + 2 * n, dtype=np.int64)
-        rows.add(np.repeat(np.arange(b), n), x.ravel(), np.ones(cells), np.ones(b), np.ones(b))
-        rows.add(
-            np.concatenate([np.tile(each, b), each, each]), np.concatenate([x.ravel(), s, w]),
-            np.concatenate([np.repeat(load, n), -np.ones(n), np.ones(n)]), r.lower - total, r.upper - total,
-        )  # fmt: skip
-        rows.add(one[: 2 * n], np.concatenate([s, w]), np.repeat([1.0, -1.0], n), np.zeros(1), np.zeros(1))
-        room = np.array([np.inf if self.entries_only else round(r.limit * r.entries)])
-        rows.add(
-            one[: cells + n], np.concatenate([x.ravel(), y]), np.concatenate([away.ravel(), np.ones(n)]), -room, room
+        """The relaxation as matrices, with the lines drawn so far."""
+        r, n, at = self.relaxation, self.n, _Columns.of(self.large.size, self.n)
+        away, moves = (at.node != where[self.large][:, None] for where in (r.home, r.current))
+        total, keys, states = (
+            np.array([getattr(node, name) for node in self.nodes]) for name in ("total", "keys", "states")
         )
+        rows = LinearRows(at.size)
+        self._somewhere(rows, at)
+        self._loads(rows, at, total)
+        self._pool(rows, at)
+        self._table(rows, at, away)
+        self._lines(rows, at)
+        cost, least, most, whole = np.zeros((4, at.size))
+        cost[at.x] = away if self.entries_only else moves * (n * r.state[self.large])[:, None]
+        cost[at.y if self.entries_only else at.m] = 1.0
+        least[at.s] = np.where(r.kept, 0.0, total)
+        most[at.x], most[at.s], most[at.y], most[at.m] = r.kept, total, keys, states
+        most[at.w] = np.where(r.kept, r.upper, 0.0)
+        whole[at.x], whole[at.y] = True, self.entries_only
+        limits = np.concatenate(rows.lower), np.concatenate(rows.upper)
+        return LinearProgram(cost, 0.0, rows.matrix(), *limits, least, most, whole.astype(bool))
+
+    def _somewhere(self, rows: LinearRows, at: _Columns) -> None:
+        """(1) Every large key is on one node."""
+        one = np.ones(self.large.size)
+        rows.add(np.repeat(np.arange(one.size), self.n), at.x.ravel(), np.ones(at.x.size), one, one)
+
+    def _loads(self, rows: LinearRows, at: _Columns, total: FloatArray) -> None:
+        """(2) Every node keeps its limits."""
+        r, one = self.relaxation, np.ones(self.n)
+        rows.add(
+            np.concatenate([np.tile(at.node, self.large.size), at.node, at.node]),
+            np.concatenate([at.x.ravel(), at.s, at.w]),
+            np.concatenate([np.repeat(r.load[self.large], self.n), -one, one]),
+            r.lower - total,
+            r.upper - total,
+        )
+
+    def _pool(self, rows: LinearRows, at: _Columns) -> None:
+        """(3) What small keys shed is what nodes take."""
+        both, none = np.concatenate([at.s, at.w]), np.zeros(1)
+        rows.add(np.zeros(both.size, dtype=np.int64), both, np.repeat([1.0, -1.0], self.n), none, none)
+
+    def _table(self, rows: LinearRows, at: _Columns, away: np.ndarray) -> None:
+        """(4) The table has room for all entries."""
+        r, entries = self.relaxation, np.concatenate([at.x.ravel(), at.y])
+        room = np.array([np.inf if self.entries_only else round(r.limit * r.entries) - self.spare])
+        weight = np.concatenate([away.ravel().astype(float), np.ones(self.n)])
+        rows.add(np.zeros(entries.size, dtype=np.int64), entries, weight, -room, room)
+
+    def _lines(self, rows: LinearRows, at: _Columns) -> None:
+        """(5) What small keys shed costs what each line says at least."""
         i, of_state, of_entries, slope, height = np.array(self.lines).reshape(-1, 5).T
         line, i = np.arange(len(self.lines)), i.astype(np.int64)
+        weight = np.concatenate([of_state, of_entries, -slope])
         rows.add(
-            np.tile(line, 3), np.concatenate([m[i], y[i], s[i]]), np.concatenate([of_state, of_entries, -slope]),
-            height, np.full(line.size, np.inf),
-        )  # fmt: skip
-        keys, states = (np.array([getattr(node, name) for node in self.nodes]) for name in ("keys", "states"))
-        whole = np.zeros(cells + 4 * n, dtype=bool)
-        whole[: cells + 2 * n] = True
-        whole[s] = False
-        cost = np.concatenate([away.ravel(), np.repeat([0.0, 1.0, 0.0, 0.0], n)] if self.entries_only else
-                              [moves.ravel(), np.repeat([0.0, 0.0, 1.0, 0.0], n)])  # fmt: skip
-        return LinearProgram(
-            cost, 0.0, rows.matrix(), np.concatenate(rows.lower), np.concatenate(rows.upper),
-            np.concatenate([np.zeros(cells), np.where(r.kept, 0.0, total), np.zeros(3 * n)]),
-            np.concatenate([np.tile(r.kept, b).astype(float), total, keys, states, np.where(r.kept, r.upper, 0.0)]),
-            whole,
-        )  # fmt: skip
+            np.tile(line, 3), np.concatenate([at.m[i], at.y[i], at.s[i]]), weight, height, np.full(line.size, np.inf)
+        )
+
+
+class _Columns(NamedTuple):
+    """Which columns the variables are: x (b, n); s, y, m and w (n,); how many there are, and the nodes."""
+
+    x: IntArray
+    s: IntArray
+    y: IntArray
+    m: IntArray
+    w: IntArray
+    size: int
+    node: IntArray
+
+    @classmethod
+    def of(cls, large: int, n: int) -> _Columns:
+        cells, node = large * n, np.arange(n)
+        s, y, m, w = (cells + part * n + node for part in range(4))
+        return cls(np.arange(cells).reshape(large, n), s, y, m, w, cells + 4 * n, node)
 
 
 @dataclass
@@ -205,10 +253,29 @@ class _SmallKeys:
         height = paid[where] - chosen * shed[where]
         return chosen, height - 1e-12 * (1 + np.abs(paid[where]) + np.abs(chosen) * shed[where])
 
-    def spread(self, a: float, b: float) -> IntArray:
-        """Records whose lines are drawn before anything is known: the first ones densely."""
-        size = int((self.load > 0).sum())
-        return np.unique(np.concatenate([[0], np.geomspace(1, max(size, 1), TANGENTS).astype(int) - 1]))
+    def spread(self, a: float, b: float, off: float) -> IntArray:
+        """Records whose lines are drawn before anything is known: until no two lines meet more than `off` below."""
+        slope, shed, paid = self._falling(a, b)
+        if slope.size == 0:
+            return np.zeros(0, dtype=np.int64)
+        at = np.unique(np.geomspace(1, slope.size, FIRST_LINES).astype(np.int64) - 1)
+        for _ in range(SPLITS):
+            left, right = at[:-1], at[1:]
+            with np.errstate(all="ignore"):  # loads may be so far apart that slopes overflow: these gaps stay
+                rise = paid[right] - paid[left] - slope[left] * (shed[right] - shed[left])
+                meet = shed[right] - rise / (slope[right] - slope[left])
+                leaves = np.clip(np.searchsorted(shed, meet, side="right") - 1, left, right)
+                below = (
+                    paid[leaves]
+                    - paid[left]
+                    + slope[leaves] * (meet - shed[leaves])
+                    - slope[left] * (meet - shed[left])
+                )
+            more = np.union1d(at, leaves[below > off])
+            if more.size == at.size:
+                break
+            at = more
+        return at
 
     def left(self, a: float, b: float, shed: float) -> IntArray:
         """The record that is leaving where so much has been shed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 
@@ -40,13 +41,13 @@ def rounded(
     unit = float(np.median(positive)) if positive.size else 1.0
     full = {int(i): np.flatnonzero(small & (at == i)) for i in np.flatnonzero(used > limit)}
     plans: dict[bytes, tuple[IntArray, IntArray]] = {}
-    for price in PRICES * unit:
+    for price, few in product(PRICES * unit, (False, True)):
         orders = {i: _cheapest_first(keys, on, i, price) for i, on in full.items()}
         stays = np.zeros(keys.size, dtype=bool)
         for _ in range(ROUNDS):
             taken = np.zeros(keys.size, dtype=np.int64)
             for i, order in orders.items():
-                kernels.shed(order[~stays[order]], keys.load, keys.count, used[i] - limit[i], enough, taken)
+                kernels.shed(order[~stays[order]], keys.load, keys.count, used[i] - limit[i], enough, few, taken)
             gone = _heaviest_first(keys, taken)
             if budget.expired or (name := gone.tobytes()) in plans:
                 break

@@ -6,10 +6,11 @@ from numba import njit
 
 
 @njit(cache=True)
-def shed(order, load, count, excess, enough, taken):
+def shed(order, load, count, excess, enough, few, taken):
     """Let keys of one node go: in this order, each that still fits what is too much; at last the lightest that covers the rest.
 
-    Keys that the last one makes needless stay. Returns what is still too much.
+    With `few`, the first that does not fit ends it: more is shed than there must be, by fewer keys. Keys that the last one makes
+    needless stay. Returns what is still too much.
     """
     left = excess
     for r in order:
@@ -20,6 +21,8 @@ def shed(order, load, count, excess, enough, taken):
             units = count[r] if count[r] * load[r] <= left else int(left / load[r])
             taken[r] += units
             left -= units * load[r]
+        if few and taken[r] < count[r] and load[r] > left:
+            break
     if left > enough:
         last = -1
         for r in order:

@@ -9,23 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.models import Answer, Budget
+from keyshift.models import Answer, Budget, metrics
 from keyshift.models.answer import Termination
 from keyshift.models.ranges import Threads, Whole
 from keyshift.models.routing import MixedRouting
-from keyshift.models.routing.choices import Choices, records_of
+from keyshift.models.routing.choices import records_of
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import IntArray
-from keyshift.solvers.checked import within
 from keyshift.solvers.routing.fewest_entries import fewest_entries
 from keyshift.solvers.routing.grid import on_grid
 from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise
 from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
 from keyshift.solvers.routing.over_windows import relaxation_of
+from keyshift.solvers.routing.restricted import NO_ASSIGNMENT, by_cpsat, by_highs
 from keyshift.solvers.routing.rounding import rounded
-
-TIGHT = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
-"""The check allows 1e-9 of the mean load: HiGHS's usual 1e-6 would let through what it refuses."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,6 @@ class RestrictedSettings:
 
 
 NOWHERE = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-NO_ASSIGNMENT = "no assignment meets all limits"
 
 
 _Solver = Callable[..., Answer]
@@ -93,7 +89,7 @@ def solve_milp(
     (less its doubt, `models.doubts`) and the best assignment. Where all states are multiples of a unit, it
     is rounded up to the next multiple.
     """
-    return _OpenKeys(problem, _highs, budget, seed, threads, largest).run(start)
+    return _OpenKeys(problem, by_highs, budget, seed, threads, largest).run(start)
 
 
 def solve_cpsat(
@@ -114,7 +110,7 @@ def solve_cpsat(
     largest : int, default 60,000
         Open pairs up to which the remaining program is attempted.
     """
-    return _OpenKeys(problem, _cpsat, budget, seed, threads, largest).run(start)
+    return _OpenKeys(problem, by_cpsat, budget, seed, threads, largest).run(start)
 
 
 def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
@@ -213,26 +209,37 @@ class _OpenKeys:
             return np.inf
         return (self.value - dual.bound) / self.problem.scale + 1e-9
 
-    def _round(self, keys: CompactKeys, placed: tuple[IntArray, IntArray] = NOWHERE) -> None:
-        """Offer what nodes that only shed their excess come to, with some records placed before."""
-        any(self._offer(assignment) for assignment in rounded(self.problem.averaged(), keys, placed, self.budget))
+    def _round(self, keys: CompactKeys, placed: tuple[IntArray, IntArray] = NOWHERE) -> int:
+        """Offer what nodes that only shed their excess come to; where nothing is feasible, the entries it would take more."""
+        missing = 0
+        for assignment in rounded(self.problem.averaged(), keys, placed, self.budget):
+            if self._offer(assignment):
+                return 0
+            excess = metrics.table_size(self.problem.workload, assignment) - self.problem.table_limit
+            missing = min(missing or excess, excess) if excess > 0 else missing
+        return missing
 
     def _place_large(self) -> Placement:
         """Place the large keys as if the others were divisible; then round the others around them."""
         problem = self.problem.averaged()
-        keys, large = singled_out(self.relaxation.keys, float(problem.upper.max()))
+        keys, large = singled_out(self.relaxation.keys, problem.upper)
         program = LargeKeys(Relaxation(problem, keys), large)
-        placement = program.solve(self.budget.part(0.5), self.seed, nodes=self.tuned.core_nodes)
+        first = placement = program.solve(self.budget.part(0.5), self.seed, nodes=self.tuned.core_nodes)
         self.details["large_keys"] = large.size
-        if placement.node is not None:
+        while placement.node is not None:
             placed = (large, placement.node)
-            self._round(keys, placed)
+            missing = self._round(keys, placed)
+            if not missing or self.best is not None or self.budget.expired:
+                break
+            program.spare += missing  # whole keys take more entries than divisible ones
+            placement = program.solve(self.budget.part(0.5), self.seed, nodes=self.tuned.core_nodes)
+        if first.node is not None:
             around = Relaxation(problem, keys, placed=placed)
             dual = maximise(around, self.budget.part(0.5), self.seed)
             for pairs in self.tuned.cores:
-                if self.value - placement.bound > self.tuned.rounded * self.value and not self.budget.expired:
+                if self.value - first.bound > self.tuned.rounded * self.value and not self.budget.expired:
                     self._improve(around, dual, pairs, self.tuned.rounded)
-        return placement
+        return first
 
     def _improve(self, relaxation: Relaxation, dual: Dual, pairs: int, gap: float = 0.0) -> None:
         """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
@@ -259,9 +266,9 @@ class _OpenKeys:
         outcome = self.solver(choices, self.budget, self.best, most=before, **self.settings)
         self.details |= outcome.details
         refused = outcome.assignment is not None and not self._offer(outcome.assignment)
-        if self.solver is _highs and (outcome.termination == "infeasible" or refused):
+        if self.solver is by_highs and (outcome.termination == "infeasible" or refused):
             # HiGHS's tolerances let an overload through, or shut everything out: whole numbers do neither.
-            outcome = _cpsat(choices, self.budget, self.best, most=before, **self.settings)
+            outcome = by_cpsat(choices, self.budget, self.best, most=before, **self.settings)
             self._offer(outcome.assignment)
         if outcome.termination == "infeasible":
             if self.best is None:
@@ -271,8 +278,8 @@ class _OpenKeys:
         if outcome.termination == "optimal" and not self._proven(bound):
             if self.value < self.tuned.smaller * before:
                 return self._finish(dual, bound)  # its last digits count now
-            if self.solver is _highs:
-                self.solver = _cpsat
+            if self.solver is by_highs:
+                self.solver = by_cpsat
                 return self._finish(dual, bound)
         return self._answer(bound, outcome.termination)
 
@@ -288,60 +295,3 @@ class _OpenKeys:
 
     def _answer(self, bound: float, termination: Termination, message: str = "") -> Answer:
         return Answer(self.best, min(bound, self.value), termination, message, self.details)
-
-
-def _highs(
-    choices: Choices,
-    budget: Budget,
-    known: IntArray | None,
-    *,
-    seed: int,
-    threads: int,
-    nodes: int | None = None,
-    gap: float = 0.0,
-    most: float = math.inf,
-) -> Answer:
-    from keyshift.models.routing.pyomo_model import RoutingPyomo
-    from keyshift.solvers import highs
-
-    if choices.record.size == 0:
-        return _nothing_open(choices)
-    statement = within(budget, lambda: RoutingPyomo(choices, choices.state_unit, most))
-    if statement is None:
-        return Answer(known, None, budget.why)
-    limits = TIGHT if nodes is None else {**TIGHT, "mip_max_nodes": nodes, "mip_rel_gap": gap}
-    settings: dict[str, Any] = {"seed": seed, "threads": threads, "options": limits}
-    return highs.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
-
-
-def _cpsat(
-    choices: Choices,
-    budget: Budget,
-    known: IntArray | None,
-    *,
-    seed: int,
-    threads: int,
-    nodes: int | None = None,
-    gap: float = 0.0,
-    most: float = math.inf,
-) -> Answer:
-    from keyshift.models.routing.cpsat_model import RoutingCpSat
-    from keyshift.solvers import cpsat
-
-    if choices.record.size == 0:
-        return _nothing_open(choices)
-    statement = within(budget, lambda: RoutingCpSat(choices, most))
-    if statement is None:
-        return Answer(known, None, budget.why)
-    settings: dict[str, Any] = {"seed": seed, "threads": threads}
-    if nodes is not None:
-        settings |= {"max_number_of_conflicts": 10 * nodes, "relative_gap_limit": gap}
-    return cpsat.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
-
-
-def _nothing_open(choices: Choices) -> Answer:
-    """Every record is decided: there is one assignment to look at."""
-    only = choices.assignment(np.zeros(0, dtype=np.int64))
-    if choices.problem.violations(only):
-        return Answer(None, termination="infeasible")
-    return Answer(only, choices.problem.objective(only), "optimal")

@@ -46,8 +46,8 @@ LINES = {
 def folder(tmp_path):
     """A workload and a plan."""
     rng = np.random.default_rng(1)
-    w = ks.Workload(load=rng.random((3, 30)), state=rng.random(30), current=np.arange(30) % 3, nodes=3,
-                    keys=[f"c:{k}" for k in range(30)], node_names=["h:1", "h:2", "h:3"])  # fmt: skip
+    w = ks.Workload(load=rng.random((3, 9)), state=rng.random(9), current=np.arange(9) % 3, nodes=3,
+                    keys=[f"c:{k}" for k in range(9)], node_names=["h:1", "h:2", "h:3"])  # fmt: skip
     ks.write_workload(w, tmp_path / "w")
     ks.plan(ks.MCLB(w), ks.solve(ks.MCLB(w), "local-search"), phase_moves=1).save(tmp_path / "plan.json")
     return tmp_path

@@ -124,12 +124,21 @@ def test_help_lists_the_options_of_a_problem(capsys, problem):
     assert "Options of key-group-allocation" in shell(capsys, "solve --help")
 
 
-def terminal(folder, line: str, columns: int = 80) -> list[str]:
-    """The lines that a terminal of this many columns shows."""
+COMMANDS = """
+import json, sys
+from keyshift.cli import main
+for line in json.loads(sys.argv[1]):
+    assert main(line) == 0
+    print("END OF A COMMAND", flush=True)
+"""
+
+
+def terminal(folder, lines: list[str], columns: int = 80) -> list[list[str]]:
+    """The lines that a terminal of this many columns shows, of one command after the other."""
     here, there = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "LINES": "50", "TERM": "xterm"}
     run = subprocess.Popen(
-        [sys.executable, "-m", "keyshift", *shlex.split(line)],
+        [sys.executable, "-c", COMMANDS, json.dumps([shlex.split(line) for line in lines])],
         stdout=there,
         stderr=subprocess.DEVNULL,
         cwd=folder,
@@ -147,7 +156,8 @@ def terminal(folder, line: str, columns: int = 80) -> list[str]:
         read += part
     os.close(here)
     assert run.wait() == 0
-    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", read.decode()).replace("\r", "").splitlines()
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", read.decode()).replace("\r", "")
+    return [said.splitlines() for said in shown.split("END OF A COMMAND\n")[:-1]]
 
 
 def test_nothing_is_cut_in_a_terminal_of_80_columns(folder):
@@ -161,8 +171,7 @@ def test_nothing_is_cut_in_a_terminal_of_80_columns(folder):
         "diff p.json q.json",
         "explain w --method flux --max-migrations 3 --no-marginals",
     ]
-    for line in lines:
-        shown = terminal(folder, line)
+    for line, shown in zip(lines, terminal(folder, lines), strict=True):
         assert shown, line
         assert max(map(len, shown)) <= 80, line
         assert not any("…" in row for row in shown), line

@@ -13,6 +13,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.models.splitting import Stream
+from keyshift.models.splitting import stream as reading
 from keyshift.models.splitting.hashing import candidates, murmur, murmur_texts
 from keyshift.models.splitting.stream import CHUNK, as_keys
 
@@ -131,6 +132,24 @@ def test_a_text_is_known_by_its_hash(tmp_path):
     np.testing.assert_array_equal(whole(Stream.of(iter([words[:2], words[2:]]))), expected)
     pq.write_table(pa.table({"word": words}), tmp_path / "words.parquet")
     np.testing.assert_array_equal(whole(Stream.of(tmp_path / "words.parquet")), expected)
+
+
+@pytest.mark.parametrize("most", [2**26, 0])
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.dictionary(pa.int8(), pa.string())])
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_texts_of_a_parquet_file_are_their_hashes_however_they_are_kept(tmp_path, monkeypatch, most, kind, dictionary):
+    monkeypatch.setattr(reading, "MOST_CODED", most)
+    words = [f"word-{k % 97}" for k in range(5_000)]
+    table = pa.table({"word": pa.array(words).cast(kind)})
+    pq.write_table(table, tmp_path / "words.parquet", row_group_size=1_000, use_dictionary=dictionary)
+    read = Stream.of(tmp_path / "words.parquet")
+    assert read.messages == 5_000
+    for _ in range(2):
+        np.testing.assert_array_equal(whole(read), whole(Stream.of(words)))
+    with_hole = pa.table({"word": pa.array([*words, None]).cast(kind)})
+    pq.write_table(with_hole, tmp_path / "hole.parquet", use_dictionary=dictionary)
+    with pytest.raises(ks.InputError, match="1 empty keys"):
+        Stream.of(tmp_path / "hole.parquet")
 
 
 def test_bad_streams_are_refused(tmp_path):

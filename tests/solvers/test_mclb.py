@@ -155,7 +155,7 @@ def relaxations_are_below(seeds):
 
 
 def test_every_relaxation_is_below_the_optimum():
-    assert relaxations_are_below(range(60)) > 20  # and they say something
+    assert relaxations_are_below(range(30)) > 10  # and they say something
 
 
 @pytest.mark.slow
@@ -230,6 +230,6 @@ def test_at_a_limit_the_start_comes_back(method):
 
 def test_a_deviation_that_is_mere_rounding_does_not_lift_the_bound():
     ((_, problem),) = ks.family("hard-mclb(kind=draining)/3")
-    best = ks.solve(problem, "branch-and-bound", time_limit=20)
+    best = ks.solve(problem, "branch-and-bound", time_limit=5)
     tangents = ks.solve(problem, "milp", time_limit=1)  # it had "proven" 7.75
     assert tangents.bound <= best.objective <= 5.75

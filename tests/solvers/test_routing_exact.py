@@ -19,6 +19,7 @@ from keyshift.solvers.routing import lagrangian
 from keyshift.solvers.routing import lagrangian_kernels as kernels
 from keyshift.solvers.routing import statement as exact
 from keyshift.solvers.routing.grid import on_grid
+from keyshift.solvers.routing.restricted import TIGHT
 
 
 def agrees(problem, methods=("milp", "cp-sat")):
@@ -85,7 +86,7 @@ def test_the_declarative_model_alone_is_the_problem():
             continue
         statement = RoutingPyomo(choices)
         program, columns = highs.compile_model(statement.model)
-        result = highs.minimise(program, Budget(), options=exact.TIGHT)
+        result = highs.minimise(program, Budget(), options=TIGHT)
         assert (result.values is None) == (best is None)
         if best is not None:
             for column, value in zip(columns, result.values, strict=True):
@@ -166,7 +167,7 @@ def test_what_is_too_large_keeps_its_bound():
 def test_what_stays_open_is_searched_wider_while_there_is_time():
     problem, few = second_interval(600, 4, seed=2, limit=25), exact.RestrictedSettings(cores=(40,), widest=2_000)
     plans = [
-        exact._OpenKeys(problem, exact._highs, budget, 0, 1, 0, few).run(None).assignment
+        exact._OpenKeys(problem, exact.by_highs, budget, 0, 1, 0, few).run(None).assignment
         for budget in (Budget(), Budget(60.0))
     ]
     assert not any(problem.violations(plan) for plan in plans)
@@ -205,7 +206,7 @@ def test_an_overload_within_tolerance_is_left_to_whole_numbers(monkeypatch):
         )
         return Answer(choices.assignment(heaviest_first), 0.0, "optimal")
 
-    monkeypatch.setattr(exact, "_highs", careless)
+    monkeypatch.setattr(exact, "by_highs", careless)
     answer = exact.solve_milp(problem, budget=Budget())
     assert problem.objective(answer.assignment) == best
 

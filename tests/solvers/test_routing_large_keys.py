@@ -18,7 +18,7 @@ from keyshift.solvers.routing.rounding import rounded
 
 def placed(problem: ks.MixedRouting):
     """The records with the large keys singled out, which these are, and where they go."""
-    keys, large = singled_out(records_of(problem), float(problem.upper.max()))
+    keys, large = singled_out(records_of(problem), problem.upper)
     return keys, large, LargeKeys(Relaxation(problem, keys), large).solve(Budget(20))
 
 
@@ -88,7 +88,7 @@ def test_a_table_too_small_for_whole_entries():
 
 def test_loads_too_far_apart_for_a_quotient_in_64_bits():
     load, count, taken = np.array([1e-9, 1e12]), np.array([3, 2]), np.zeros(2, dtype=np.int64)
-    rounding_kernels.shed(np.arange(2), load, count, 1.5e12, 1.0, taken)
+    rounding_kernels.shed(np.arange(2), load, count, 1.5e12, 1.0, False, taken)
     assert taken.tolist() == [0, 2]  # the heavy ones cover all, so the light ones stay
 
 

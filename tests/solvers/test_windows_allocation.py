@@ -157,3 +157,20 @@ def test_bad_windows_are_refused_in_a_sentence(options, said):
     with pytest.raises(ks.InputError) as error:
         ks.KeyGroupAllocation(w, **options)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_windows_that_lie_far_apart_are_not_proven_wrong(level):
+    """With a needless limit on t HiGHS proved the 1.35e12 of now, or more; moving all to the node that stays costs nothing."""
+    load = [[2.4e11, 4e11, 7.1e11], [3.0, 2.3, 4.6]]
+    w = ks.Workload(load=load, state=np.ones(3), current=[0, 0, 1], nodes=2, draining=[False, True])
+    problem = ks.KeyGroupAllocation(w, windows=2, over="cvar", level=level)
+    assert agree(problem)
+    assert ks.solve(problem, "highs").objective == 0.0
+
+
+def test_costs_beyond_what_the_linear_program_takes():
+    load = [[0.0, 5e-5, 1.0, 6e9, 0.0], [3e10, 1e-4, 1.0, 6e9, 3.2e10]]
+    w = ks.Workload(load=load, state=[6e10, 4e10, 2e9, 7e8, 7e8], current=[1, 0, 0, 0, 1], nodes=[0.001, 1.0, 0.001])
+    problem = ks.KeyGroupAllocation(w, windows=2, over="mean", alpha=1e6, max_migration_cost=1e17)
+    assert agree(problem)

@@ -52,7 +52,8 @@ class MoveMaster:
         self.once: dict[int, int] = {}
         self._objective()
         self.limits = self._row(-self.infinity, float(it.max_moves), [], [])
-        self._row(-self.infinity, min(float(it.max_cost), self.infinity), [], [])
+        self.cost_unit = float(it.cost.max()) or 1.0  # HiGHS takes no coefficient above 1e15
+        self._row(-self.infinity, min(float(it.max_cost) / self.cost_unit, self.infinity), [], [])
         self.values = np.zeros(self.highs.getNumCol())
 
     def _objective(self) -> None:
@@ -118,22 +119,24 @@ class MoveMaster:
         return True
 
     def add_move(self, k: int, j: int) -> bool:
-        """Add the move of a key group to a node; whether it is new."""
+        """Add the move of a key group to a node; whether it is new, and in numbers that HiGHS takes."""
         if (k, j) in self.moves:
             return False
         it, i = self.instance, int(self.instance.current[k])
         if k not in self.once:
             self.once[k] = self._row(-self.infinity, 1.0, [], [])
-        entries = [(self.limits, 1.0), (self.limits + 1, float(it.cost[k])), (self.once[k], 1.0)]
+        entries = [(self.limits, 1.0), (self.limits + 1, float(it.cost[k]) / self.cost_unit), (self.once[k], 1.0)]
         for (node, s, sign), row in self.rows.items():
             if node in (i, j):
                 entries.append((row, (-sign if node == j else sign) * it.loads[k, s] * it.weight[node]))
         entries = [(row, value) for row, value in entries if value != 0.0]
         column = self.highs.getNumCol()
-        self.highs.addCol(
+        added = self.highs.addCol(
             0.0, 0.0, self.infinity, len(entries), np.array([row for row, _ in entries], np.int32),
             np.array([value for _, value in entries]),
         )  # fmt: skip
+        if added == highspy.HighsStatus.kError:
+            return False
         self.moves[k, j] = column
         self.values = np.append(self.values, 0.0)
         self.of_node[j].append((k, column, 1.0))
@@ -166,5 +169,5 @@ class MoveMaster:
         once = np.zeros(it.key_groups)
         for k, row in self.once.items():
             once[k] = max(0.0, -duals[row])
-        cost = max(0.0, -float(duals[self.limits + 1])) if np.isfinite(it.max_cost) else 0.0
+        cost = max(0.0, -float(duals[self.limits + 1])) / self.cost_unit if np.isfinite(it.max_cost) else 0.0
         return Weights(signed, cost, max(0.0, -float(duals[self.limits])), once)
