@@ -9,6 +9,7 @@ import numpy as np
 
 from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.annealing.search import Round, Search
+from keyshift.solvers.allocation.annealing.trios import Trios
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.counting.planner import CountPlanner
@@ -40,7 +41,13 @@ class Rounds:
         self.trees: list[PriceTree] = []
         self.planned = self.asked = 0
         self.unproven = math.inf
-        self.phases = {"anneal": self._anneal_next, "plan": self._plan_next}
+        self.rest, self.resting = 1, 0
+        self.phases = {"anneal": self._anneal_next, "plan": self._plan_next, "trios": self._trios_next}
+
+    @property
+    def abound(self) -> bool:
+        """Whether moves are so many that the distance can be near 0, and so can the bound."""
+        return self.instance.max_moves >= self.instance.nodes
 
     def run(self) -> dict[str, object]:
         """Take turns until the gap is closed, the time is up, or enough is done; figures about the run."""
@@ -48,10 +55,9 @@ class Rounds:
         movable = self.instance.max_moves > 0 and self.instance.nodes > 1
         done = self._anneal_next(0) if movable else 0
         small = found.problem.allowed_pairs <= self.settings.counted_pairs
-        abound = self.instance.max_moves >= self.instance.nodes  # the distance can be near 0, and so can the bound
-        share = found.budget if small else found.budget.part(self.settings.counted_share[int(abound)])
+        share = found.budget if small else found.budget.part(self.settings.counted_share[int(self.abound)])
         counts = CountBound(self.instance, lambda: share.expired)
-        if not abound:
+        if not self.abound:
             counts.expired = lambda: found.budget.expired
         low = counts.bound()
         if math.isinf(low):
@@ -73,9 +79,10 @@ class Rounds:
         steps = min(settings.most_steps, max(settings.least_steps, pairs * settings.steps_for_each))
         endless = math.isfinite(self.found.budget.time_limit) and pairs > settings.endless_pairs
         turn = 1
-        early = settings.cycle.count("anneal") + settings.cycle.count("plan") if pairs <= settings.few_pairs else 0
-        early = early if self.most is None else 0
-        for phase in islice(cycle(settings.cycle), 1, None):  # the first turn was taken before the counting
+        trios = self.abound and self.instance.nodes > 2
+        phases = [phase for phase in settings.cycle if trios or phase != "trios"]
+        early = len(phases) - phases.count("price") if pairs <= settings.few_pairs and self.most is None else 0
+        for phase in islice(cycle(phases), 1, None):  # the first turn was taken before the counting
             if self.found.done or not (done < steps or endless) or (self.most is not None and turn >= self.most):
                 break
             if phase == "price":
@@ -115,6 +122,39 @@ class Rounds:
         if self.planner is None or not self.planner.useful:
             return self._anneal_next(turn)
         return self._plan(self.planner, turn)
+
+    def _trios_next(self, turn: int) -> int:
+        """Share out trios of nodes anew, after a round of search or from the best; how many steps of search took as long.
+
+        Where that ends far above the best, it rests for twice as many turns each time.
+        """
+        self.resting -= 1
+        if self.resting > 0:
+            return 0
+        todo, start = self.search.schedule(turn), self.found.best
+        if todo.fresh or start is None:
+            start = self._annealed(todo, turn)
+        if start is None:
+            return todo.steps
+        trios = Trios(self.instance, [self.seed, turn], start)
+        reached = trios.improve(self.settings.trios_tried, lambda: self.found.done)
+        self.found.offer(trios.place, "trios")
+        self.rest = 1 if reached <= self.settings.near * self._distance() else min(64, 2 * self.rest)
+        self.resting = self.rest
+        return self.settings.trios_steps
+
+    def _annealed(self, todo: Round, turn: int) -> IntArray | None:
+        """The best of one round of search from the current assignment, whatever was known before."""
+        self.search.begin(self.instance.current, turn)
+        best, value, done = None, math.inf, 0
+        while done < todo.steps and not self.found.done:
+            chunk = min(self.search.chunk, todo.steps - done)
+            first, last = (todo.hot * (todo.cold / todo.hot) ** (at / todo.steps) for at in (done, done + chunk))
+            other = self.search.run(chunk, first, last, value, todo.doublings)
+            if other is not None:
+                best, value = other, self.instance.distance(other)
+            done += chunk
+        return best
 
     def _price_while_it_helps(self, turn: int) -> int:
         """Ask the prices while that improves a bound or the best; returns the steps of search that take as long."""

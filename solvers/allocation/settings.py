@@ -12,8 +12,9 @@ class RoundSettings:
     Attributes
     ----------
     cycle : tuple of str
-        The phases of the rounds, over and over: "anneal", "plan" (and polish what was planned) or "price". Prices
-        are asked again as long as they help; where there is nothing to plan, annealing takes the turn.
+        The phases of the rounds, over and over: "anneal", "plan" (and polish what was planned), "trios" (only where moves
+        abound) or "price". Prices are asked again as long as they help; where there is nothing to plan, annealing takes
+        the turn.
     least_steps, most_steps, steps_for_each : int
         Steps of search before the rounds end: at least, at most, and for each (key group, node) pair.
     few_pairs, early_nodes, early_effort : int, int, float
@@ -31,6 +32,10 @@ class RoundSettings:
         Steps that realise a plan.
     resample_every : int
         Every so many plans, arrivals are drawn from the departures of the last one instead of from everybody.
+    trios_tried, trios_steps : int
+        Trios that may be of no use in a row, and the steps of search that take as long.
+    near : float
+        Trios that end within so many times the best are tried again at the next turn.
     priced_at : tuple of float
         Where prices aim, in turns; at 1, they ask for a proof again.
     priced_steps : int
@@ -43,7 +48,7 @@ class RoundSettings:
     """
 
     cycle: tuple[str, ...] = (
-        "anneal", "plan", "anneal", "plan", "price", "anneal", "plan", "anneal", "plan",
+        "anneal", "trios", "plan", "anneal", "trios", "plan", "price", "anneal", "trios", "plan", "anneal", "trios", "plan",
     )  # fmt: skip
     least_steps: int = 6_000_000
     most_steps: int = 200_000_000
@@ -57,6 +62,9 @@ class RoundSettings:
     planned_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
     planned_steps: int = 150_000
     resample_every: int = 3
+    trios_tried: int = 100
+    trios_steps: int = 1_000_000
+    near: float = 2.0
     priced_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1)
     priced_steps: int = 2_000_000
     branch_work: float = 4e8

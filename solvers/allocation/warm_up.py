@@ -12,6 +12,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.families.allocation import synthetic_workload
 from keyshift.solvers.allocation.annealing.search import Search
+from keyshift.solvers.allocation.annealing.trios import Trios
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.counting.planner import CountPlanner
@@ -42,6 +43,7 @@ def compile_kernels(method: Callable[..., Answer]) -> None:
     search = Search(instance, seed=0)
     search.begin(instance.current, 0)
     search.run(10, 1.0, 0.1, math.inf)
+    Trios(instance, 0, instance.current).exchange(np.arange(3))
     compile_windows(problem)
     method(problem, budget=Budget(0.1))
 

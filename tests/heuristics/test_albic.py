@@ -166,7 +166,7 @@ def test_units_and_what_they_weigh():
     assert short < 0
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(s, marks=pytest.mark.slow) for s in range(12, 40))])
 def test_partitions_move_as_one_and_the_pair_comes_together(seed):
     rng = np.random.default_rng(seed)
     g, n = 12, 4

@@ -62,7 +62,9 @@ def test_a_limit_broken_by_key_groups_that_cannot_move_is_infeasible(method):
     assert (solution.status, solution.assignment) == ("infeasible", None)
 
 
-@pytest.mark.parametrize("seed", range(400, 480))
+@pytest.mark.parametrize(
+    "seed", [*range(400, 430), *(pytest.param(s, marks=pytest.mark.slow) for s in range(430, 480))]
+)
 def test_bounds_are_below_the_optimum(seed):
     problem = small(seed)
     best, _ = brute_force(problem)

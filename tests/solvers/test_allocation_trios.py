@@ -1,0 +1,76 @@
+"""Exchanges between three nodes against all of them, and within every limit."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from instances.allocation import random_problem
+
+from keyshift.models.families.allocation import madsen_allocation
+from keyshift.solvers.allocation.annealing import trio_kernels
+from keyshift.solvers.allocation.annealing.trios import NOTICED, Trios
+from keyshift.solvers.allocation.arrays import Instance
+
+
+def a_start(problem, rng):
+    """Some assignment within all limits, None where none was drawn."""
+    p, n = problem.workload.key_groups, problem.workload.nodes
+    for _ in range(30):
+        place = np.where(rng.random(p) < 0.4, rng.integers(0, n, p), problem.workload.current)
+        if not problem.violations(place):
+            return place
+    return None
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_an_exchange_is_the_best_of_all(seed):
+    """All that have moved may go anywhere, and two more; the kernel's limits of eight and sixty are not met."""
+    rng = np.random.default_rng([seed, 7])
+    problem = random_problem(rng, 7, 3)
+    start = a_start(problem, rng)
+    if start is None or problem.resource_capacity:
+        return
+    instance = Instance(problem)
+    stays = start == instance.current
+    best = instance.distance(start)
+    for candidate in itertools.product(range(3), repeat=7):
+        place = np.array(candidate)
+        if (stays & (place != start)).sum() <= 2 and not problem.violations(place):
+            best = min(best, instance.distance(place))
+    trios = Trios(instance, 0, start)
+    helped = trios.exchange(rng.permutation(3))
+    assert not problem.violations(trios.place)
+    assert instance.distance(trios.place) == pytest.approx(best, abs=2 * NOTICED)
+    assert helped == (instance.distance(trios.place) < instance.distance(start))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_limit_is_kept(seed):
+    rng = np.random.default_rng([seed, 8])
+    problem = random_problem(rng, int(rng.integers(3, 9)), int(rng.integers(3, 6)))
+    start = a_start(problem, rng)
+    if start is None:
+        return
+    trios = Trios(Instance(problem), seed, start)
+    reached = trios.improve(10, lambda: False)
+    assert not problem.violations(trios.place)
+    assert reached == pytest.approx(trios.instance.distance(trios.place))
+    assert problem.objective(trios.place) <= problem.objective(start) + problem.tolerance
+
+
+def test_where_moves_abound_it_comes_near_to_even():
+    problem = madsen_allocation(nodes=10, key_groups=200, varies=0.4, max_migrations=60)
+    trios = Trios(Instance(problem), 0, problem.workload.current)
+    assert trios.improve(60, lambda: False) < 1e-3 * trios.instance.distance(problem.workload.current)
+
+
+def test_the_kernel_says_the_same_compiled_and_not():
+    rng = np.random.default_rng(0)
+    some, others = (trio_kernels.Ways(*np.sort(rng.normal(size=(3, 30)), axis=1)) for _ in range(2))
+    for draining in (False, True):
+        trio = trio_kernels.Trio(rng.normal(size=3), np.ones(3), np.array([draining, False, False]))
+        said = trio_kernels.nearest(some, others, trio, 2.0, 1.0)
+        assert said == trio_kernels.nearest.py_func(some, others, trio, 2.0, 1.0)
+        assert said[1] >= 0
