@@ -36,7 +36,7 @@ FORMULATION = Formulation(
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code="keyshift.solvers.collocation.portfolio:solve_milp",
             warm_up="keyshift.solvers.collocation.warm_up:compile_kernels",
-            warm_start=("albic", "local-search", "cola", "allocation-milp"),
+            warm_start=("albic", "cola", "allocation-milp"),
             later="keyshift.solvers.stages.exact:by_search_and_solvers",
         ),
         Method(

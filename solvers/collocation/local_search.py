@@ -101,7 +101,8 @@ class Annealing:
     A step moves a key group to a neighbour's node, or to any node, swaps two, or sends one back to its current node; when the
     migration limit is full, another goes back with it. Migration limits are never broken; broken load and resource limits cost
     a penalty, which grows while too much time is spent beyond them and falls while too little is. Rounds begin
-    from the best so far, hot then cold; the first begins from the start, or from the current nodes.
+    from the best so far, hot then cold; the first begins from the start, or from the current nodes, and so does every search
+    that is to go on `again` after one that gained nothing for half of its time.
 
     No guarantee. A step costs O(degree of the key group + nodes). The same seed and
     number of steps give the same answer.
@@ -118,7 +119,7 @@ class Annealing:
         data = arrays_of(problem) if arrays is None else arrays
         self.problem, self.data, self.settings = problem, data, settings or LocalSearchSettings()
         self.best = None if start is None or problem.violations(start) else start.copy()
-        self.rounds, self.gained = 0, 0
+        self.begun, self.gained, self.rounds = 0, 0, 0
         self.over = data.key_groups == 1 or data.nodes == 1 or data.max_moves == 0
         if self.over:
             if self.best is None and not problem.violations(problem.workload.current):
@@ -127,9 +128,10 @@ class Annealing:
         typical = max(float(np.median(data.remote_load)), 1e-9)
         self.penalty = 4 * (float(data.traffic.max()) if data.traffic.size else 1.0) / typical / data.windows
         self.rng = np.array([np.random.SeedSequence([seed, 71]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
-        base = data.current if self.best is None else self.best
+        self.base = data.current if self.best is None else self.best
+        self.led = self.best  # the best since the last beginning
         self.read = _data_of(data, goal_of(problem, data, self.settings), self.settings)
-        self.state, self.record = _state_of(data, base), base.copy()
+        self.state, self.record = _state_of(data, self.base), self.base.copy()
         self.wanted = Proposal(*np.empty((2, 3), np.int64), *np.empty((2, len(data.traffic), 3)))
         self.before = Before(np.empty(len(data.traffic)), np.empty(data.nodes))
         refresh(self.read, self.state)
@@ -138,40 +140,42 @@ class Annealing:
     @property
     def settled(self) -> bool:
         """Whether nothing was gained for as long as it took to come here, and in every temperature's last round."""
-        return self.over or self.rounds - self.gained >= max(len(self.heats), self.rounds // 2)
+        return self.rounds - self.gained >= max(len(self.heats), (self.rounds - self.begun) // 2)
 
-    def go_on(self, budget: Budget, steps: int, until_settled: bool = False) -> None:
-        """So many steps more, until the budget ends or, where that is asked, nothing seems left to gain."""
-        if self.over:
-            return
-        while steps > 0 and not budget.expired and not (until_settled and self.settled):
-            long = min(
-                steps, self.settings.chunk * min(self.settings.most_chunks, 1 + self.rounds // self.settings.grow)
-            )
+    def go_on(self, budget: Budget, steps: int, again: bool = False) -> None:
+        """So many steps more, or until the budget ends; `again` from the start, if asked, whenever nothing is gained any more."""
+        while steps > 0 and not self.over and not budget.expired:
+            if again and self.settled:
+                self.begun = self.gained = self.rounds
+                self.state.a[:], self.led = self.base, None
+            since = self.rounds - self.begun
+            long = min(steps, self.settings.chunk * min(self.settings.most_chunks, 1 + since // self.settings.grow))
             self._round(budget, long)
             steps -= long
 
     def _round(self, budget: Budget, steps: int) -> None:
         """One round, from hot to cold."""
         problem, data, chosen = self.problem, self.data, self.settings
-        hot = self.heats[self.rounds % len(self.heats)]
-        level = _level(problem, data, self.read.goal, data.current if self.best is None else self.best)
+        since = self.rounds - self.begun
+        hot = self.heats[since % len(self.heats)]
+        level = _level(problem, data, self.read.goal, data.current if self.led is None else self.led)
         schedule = np.array([steps, hot, hot / chosen.fall, self.penalty, level])
         found, infeasible = anneal(self.rng, schedule, self.record, self.wanted, self.before, self.read, self.state)
         self.penalty *= 2.0 if found == -np.inf or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
         self.rounds += 1
         if found > -np.inf and not problem.violations(self.record):
             self.offer(self.record, budget)
-        if self.best is not None and self.rounds % chosen.from_best == 0:
-            self.state.a[:] = self.best
+        if self.led is not None and (since + 1) % chosen.from_best == 0:
+            self.state.a[:] = self.led
 
     def offer(self, assignment: IntArray, budget: Budget) -> None:
-        """Take over a feasible assignment where it is better than the best."""
+        """Take over a feasible assignment where it is better than the best, or than the best since the last beginning."""
         value = self.problem.objective(assignment)
-        if self.best is not None and value >= self.problem.objective(self.best):
-            return
-        self.best, self.gained = assignment.copy(), self.rounds
-        budget.report(objective=value, note="local search")
+        if self.led is None or value < self.problem.objective(self.led):
+            self.led, self.gained = assignment.copy(), self.rounds
+        if self.best is None or value < self.problem.objective(self.best):
+            self.best = assignment.copy()
+            budget.report(objective=value, note="local search")
 
 
 def _heats(data: Arrays, state: ShiftState, settings: LocalSearchSettings) -> tuple[float, ...]:

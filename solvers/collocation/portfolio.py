@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import count
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from keyshift.models.workload import BoolArray
 from keyshift.solvers.checked import better_of
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
-from keyshift.solvers.collocation.local_search import improve
+from keyshift.solvers.collocation.local_search import Annealing
 from keyshift.solvers.collocation.over_windows import lean_on, mean_bound, objective_bound, share_of
 from keyshift.solvers.collocation.statement import run_highs, second_opinion
 from keyshift.solvers.collocation.structural_bounds import most_by_structure
@@ -29,6 +28,10 @@ class CollocationSettings:
     ----------
     turns : int
         Turns of search and bound before the exact stage takes what is open, large or not.
+    searching, bounding, proving : float
+        Shares of the time left that a turn's search, its bound, and in the end HiGHS may take; the search has the rest.
+    further : int
+        Steps of the search from the second turn on.
     late_steps : int
         Steps of each search in the time that is left.
     most_columns, columns_per_second : int
@@ -41,6 +44,10 @@ class CollocationSettings:
     """
 
     turns: int = 6
+    searching: float = 0.6
+    bounding: float = 0.5
+    proving: float = 0.7
+    further: int = 3_000_000
     late_steps: int = 5_000_000
     most_columns: int = 60_000
     columns_per_second: int = 1_000
@@ -77,7 +84,7 @@ def solve_milp(
 ) -> Answer:
     """The linearised model, solved in four stages.
 
-    1. Local search from the start (`improve`).
+    1. Local search from the start (`Annealing`), and from the second turn on again whenever it gains nothing any more.
     2. An upper bound on the traffic that can be collocated: Lagrangian relaxation (`tighten`) and the structure of
        the traffic (`most_by_structure`).
     3. Every node that the bound proves no better for a key group than the incumbent is closed to it.
@@ -107,47 +114,53 @@ def solve_milp(
     """
     asked = _Asked(seed, start, threads, search_steps, bound_steps, finish)
     data = arrays_of(problem)
-    answer = _staged(problem, data, budget, asked)
-    searchable = data.max_moves > 0 and data.nodes > 1 and data.key_groups > 1
-    if answer.termination == "gap" and finish and searchable and np.isfinite(budget.remaining):
-        return _searched_on(problem, data, answer, budget, seed)
+    search = Annealing(problem, start, seed, data)
+    answer = _staged(problem, search, budget, asked)
+    if answer.termination in ("gap", "time_limit") and finish and not search.over and np.isfinite(budget.remaining):
+        return _searched_on(problem, search, answer, budget)
     return answer
 
 
-def _searched_on(problem: CollocatedAllocation, data: Arrays, answer: Answer, budget: Budget, seed: int) -> Answer:
+def _searched_on(problem: CollocatedAllocation, search: Annealing, answer: Answer, budget: Budget) -> Answer:
     """The answer, improved by local search for as long as there is time."""
-    bound, turns = answer.bound or 0.0, count(DEFAULTS.turns)
-    found = answer
+    bound, found = answer.bound or 0.0, answer
     while found.termination != "optimal" and not budget.expired:
-        best = improve(problem, found.assignment, budget, seed + next(turns), DEFAULTS.late_steps, data)
+        search.go_on(budget, DEFAULTS.late_steps, again=True)
+        best = better_of(problem, Answer(search.best), answer.assignment).assignment
         found = _answer(problem, best, bound, budget.why)
-    return replace(found, details=answer.details, message=answer.message)
+    return answer if found is answer else replace(found, details=answer.details, message=answer.message)
 
 
-def _staged(problem: CollocatedAllocation, data: Arrays, budget: Budget, asked: _Asked) -> Answer:
+def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, asked: _Asked) -> Answer:
     """Stages 1 to 4."""
-    seed, threads, finish, size = asked.seed, asked.threads, asked.finish, data.key_groups * data.nodes
-    search_steps = min(1_500_000, 1_000 * size) if asked.search_steps is None else asked.search_steps
+    data, finish, tuned = search.data, asked.finish, DEFAULTS
+    steps = min(1_500_000, 1_000 * data.key_groups * data.nodes) if asked.search_steps is None else asked.search_steps
     bound_steps = min(1500, 50 + 5 * data.key_groups) if asked.bound_steps is None else asked.bound_steps
     lagrangian, mean = LagrangianBound(data), arrays_of(problem.averaged()) if problem.several else data
-    best, bound = asked.start, mean_bound(problem, most_by_structure(mean, budget))
-    for turn in range(DEFAULTS.turns if finish else 1):
-        found = improve(problem, best, budget.part(0.4), seed + turn, search_steps, data)
-        best = best if found is None else found
+    bound = mean_bound(problem, most_by_structure(mean, budget))
+    for turn in range(tuned.turns if finish else 1):
+        more = tuned.further if turn and asked.search_steps is None else steps
+        search.go_on(budget.part(tuned.searching), more, again=turn > 0)
+        best = search.best
         share = None if best is None else share_of(problem, lagrangian, best)
-        most = tighten(lagrangian, budget.part(0.5), share, bound_steps, _tuple_share(problem))
+        most = tighten(lagrangian, budget.part(tuned.bounding), share, bound_steps, _tuple_share(problem))
         answer = _answer(problem, best, max(bound, objective_bound(problem, lagrangian, most)), "gap")
         lean_on(problem, lagrangian, turn)
         bound = max(bound, answer.bound or 0.0)
         budget.report(None if best is None else problem.objective(best), bound)
         if answer.termination == "optimal" or budget.expired or not finish:
             break
-        if best is None or _fits(data, lagrangian.open_to, budget):
-            return _finish(problem, data, lagrangian, answer, budget, seed, threads)
-    if answer.termination != "optimal" and finish:
-        if not budget.expired:
-            return _finish(problem, data, lagrangian, answer, budget, seed, threads)
+        if best is None or (turn > 0 and _fits(data, lagrangian.open_to, budget)):
+            break
+    if answer.termination == "optimal" or not finish:
+        return answer
+    if budget.expired:
         answer.termination = budget.why
+        return answer
+    part = budget if best is None else budget.part(tuned.proving)
+    answer = _finish(problem, data, lagrangian, answer, part, asked.seed, asked.threads)
+    if answer.assignment is not None and not search.over:
+        search.offer(answer.assignment, budget)
     return answer
 
 

@@ -233,7 +233,8 @@ def test_a_gap_is_searched_on_until_the_bound_or_the_end_of_time():
     assert best.status == "optimal"
     for bound, seconds, end in ((best.bound, 60.0, "optimal"), (0.0, 0.5, "time_limit")):
         short = Answer(current.copy(), bound, "gap", message="said before")
-        found = portfolio._searched_on(problem, portfolio.arrays_of(problem), short, Budget(seconds), 0)
+        search = portfolio.Annealing(problem, None, 0)
+        found = portfolio._searched_on(problem, search, short, Budget(seconds))
         assert (found.termination, found.message) == (end, "said before")
         assert problem.objective(found.assignment) == pytest.approx(best.objective)
     assert best.objective < problem.objective(current)

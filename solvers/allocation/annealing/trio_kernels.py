@@ -38,7 +38,7 @@ def nearest(some, others, trio, value, spare):
         base = dev[0] + some.first[a] * weight[0]
         most = (value - base) / weight[0]
         least = -np.inf if trio.draining[0] else (-value - base) / weight[0]
-        b = np.searchsorted(others.first, least)
+        b = int(np.searchsorted(others.first, least))
         while b < others.first.size and others.first[b] <= most:
             first, second = some.first[a] + others.first[b], some.second[a] + others.second[b]
             worst = 0.0
