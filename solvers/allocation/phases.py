@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import cycle, islice
+from itertools import chain, cycle
 
 import numpy as np
 
@@ -79,10 +79,10 @@ class Rounds:
         steps = min(settings.most_steps, max(settings.least_steps, pairs * settings.steps_for_each))
         endless = math.isfinite(self.found.budget.time_limit) and pairs > settings.endless_pairs
         turn = 1
-        trios = self.abound and self.instance.nodes > 2
-        phases = [phase for phase in settings.cycle if trios or phase != "trios"]
-        early = len(phases) - phases.count("price") if pairs <= settings.few_pairs and self.most is None else 0
-        for phase in islice(cycle(phases), 1, None):  # the first turn was taken before the counting
+        quick = [phase for phase in settings.cycle if phase != "trios"]
+        later = settings.cycle if self.abound and self.instance.nodes > 2 else quick
+        early = len(quick) - quick.count("price") if pairs <= settings.few_pairs and self.most is None else 0
+        for phase in chain(quick[1:], cycle(later)):  # the first turn was taken before the counting
             if self.found.done or not (done < steps or endless) or (self.most is not None and turn >= self.most):
                 break
             if phase == "price":
