@@ -208,10 +208,19 @@ def study(
             from keyshift.studies.on_spark import run_on_spark
 
             finished = run_on_spark(drawn, spark, guard)
+        told = 0
+
+        def tell() -> None:
+            nonlocal told
+            if watch is not None:
+                told = len(results.rows)
+                watch(StudyProgress(told, drawn.taken, drawn.expected, time.perf_counter() - began))
+
         for task, row in finished:
             results.put(task.key, row)
-            if watch is not None:
-                watch(StudyProgress(len(results.rows), drawn.taken, drawn.expected, time.perf_counter() - began))
+            tell()
+        if 0 < told < len(results.rows):  # results that were known followed the last that was made
+            tell()
     return Study(tuple(results.rows[key] for key in drawn.keys), known)
 
 
