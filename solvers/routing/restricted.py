@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,57 +18,54 @@ TIGHT = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9
 NO_ASSIGNMENT = "no assignment meets all limits"
 
 
-def by_highs(
-    choices: Choices,
-    budget: Budget,
-    known: IntArray | None,
-    *,
-    seed: int,
-    threads: int,
-    nodes: int | None = None,
-    gap: float = 0.0,
-    most: float = math.inf,
-) -> Answer:
-    """HiGHS on these choices, from a known assignment; with `nodes`, until so many nodes or a relative gap.
+@dataclass(frozen=True)
+class Effort:
+    """How far a solver goes.
 
-    States above `most`, what a known assignment moves, count as little more.
+    Attributes
+    ----------
+    seed, threads : int
+    nodes, gap : int or None, float
+        With `nodes`, until so many nodes of the tree or this relative gap; else to the end.
+    most : float
+        States above this, what a known assignment moves, count as little more.
     """
+
+    seed: int
+    threads: int
+    nodes: int | None = None
+    gap: float = 0.0
+    most: float = math.inf
+
+
+def by_highs(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
+    """HiGHS on these choices, from a known assignment."""
     from keyshift.models.routing.pyomo_model import RoutingPyomo
     from keyshift.solvers import highs
 
     if choices.record.size == 0:
         return _nothing_open(choices)
-    statement = within(budget, lambda: RoutingPyomo(choices, choices.state_unit, most))
+    statement = within(budget, lambda: RoutingPyomo(choices, choices.state_unit, effort.most))
     if statement is None:
         return Answer(known, None, budget.why)
-    limits = TIGHT if nodes is None else {**TIGHT, "mip_max_nodes": nodes, "mip_rel_gap": gap}
-    settings: dict[str, Any] = {"seed": seed, "threads": threads, "options": limits}
+    limits = TIGHT if effort.nodes is None else {**TIGHT, "mip_max_nodes": effort.nodes, "mip_rel_gap": effort.gap}
+    settings: dict[str, Any] = {"seed": effort.seed, "threads": effort.threads, "options": limits}
     return highs.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
 
 
-def by_cpsat(
-    choices: Choices,
-    budget: Budget,
-    known: IntArray | None,
-    *,
-    seed: int,
-    threads: int,
-    nodes: int | None = None,
-    gap: float = 0.0,
-    most: float = math.inf,
-) -> Answer:
+def by_cpsat(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
     """As `by_highs`, with CP-SAT on integer loads and states; ten conflicts count as a node."""
     from keyshift.models.routing.cpsat_model import RoutingCpSat
     from keyshift.solvers import cpsat
 
     if choices.record.size == 0:
         return _nothing_open(choices)
-    statement = within(budget, lambda: RoutingCpSat(choices, most))
+    statement = within(budget, lambda: RoutingCpSat(choices, effort.most))
     if statement is None:
         return Answer(known, None, budget.why)
-    settings: dict[str, Any] = {"seed": seed, "threads": threads}
-    if nodes is not None:
-        settings |= {"max_number_of_conflicts": 10 * nodes, "relative_gap_limit": gap}
+    settings: dict[str, Any] = {"seed": effort.seed, "threads": effort.threads}
+    if effort.nodes is not None:
+        settings |= {"max_number_of_conflicts": 10 * effort.nodes, "relative_gap_limit": effort.gap}
     return cpsat.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
 
 

@@ -13,7 +13,7 @@ from keyshift.models import Answer, Budget, metrics
 from keyshift.models.answer import Termination
 from keyshift.models.ranges import Threads, Whole
 from keyshift.models.routing import MixedRouting
-from keyshift.models.routing.choices import records_of
+from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import IntArray
 from keyshift.solvers.routing.fewest_entries import fewest_entries
@@ -21,7 +21,7 @@ from keyshift.solvers.routing.grid import on_grid
 from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise
 from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
 from keyshift.solvers.routing.over_windows import relaxation_of
-from keyshift.solvers.routing.restricted import NO_ASSIGNMENT, by_cpsat, by_highs
+from keyshift.solvers.routing.restricted import NO_ASSIGNMENT, Effort, by_cpsat, by_highs
 from keyshift.solvers.routing.rounding import rounded
 
 
@@ -53,7 +53,7 @@ class RestrictedSettings:
 NOWHERE = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
-_Solver = Callable[..., Answer]
+_Solver = Callable[[Choices, Budget, IntArray | None, Effort], Answer]
 """What runs a solver on some choices; its answer's assignment is one of all keys."""
 
 
@@ -144,7 +144,7 @@ class _OpenKeys:
     ) -> None:
         self.tuned = tuned
         self.problem, self.solver, self.budget = problem, solver, budget
-        self.settings = {"seed": seed, "threads": threads}
+        self.effort = Effort(seed, threads)
         self.seed, self.largest = seed, largest
         self.relaxation = relaxation_of(problem, records_of(problem))
         self.best: IntArray | None = None
@@ -244,8 +244,8 @@ class _OpenKeys:
     def _improve(self, relaxation: Relaxation, dual: Dual, pairs: int, gap: float = 0.0) -> None:
         """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
         choices = replace(relaxation.core_choices(dual.prices, pairs), problem=self.problem)
-        limits: dict[str, Any] = {"nodes": self.tuned.core_nodes, "gap": gap}
-        found = self.solver(choices, self.budget.part(0.25), None, **limits, **self.settings)
+        effort = replace(self.effort, nodes=self.tuned.core_nodes, gap=gap)
+        found = self.solver(choices, self.budget.part(0.25), None, effort)
         self._offer(found.assignment)
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
@@ -261,14 +261,14 @@ class _OpenKeys:
                 "the bound is the Lagrangian one"
             )
             return self._answer(bound, "gap", said)
-        before = self.value
+        before, effort = self.value, replace(self.effort, most=self.value)
         choices = self.relaxation.open_choices(dual.prices, allowance)
-        outcome = self.solver(choices, self.budget, self.best, most=before, **self.settings)
+        outcome = self.solver(choices, self.budget, self.best, effort)
         self.details |= outcome.details
         refused = outcome.assignment is not None and not self._offer(outcome.assignment)
         if self.solver is by_highs and (outcome.termination == "infeasible" or refused):
             # HiGHS's tolerances let an overload through, or shut everything out: whole numbers do neither.
-            outcome = by_cpsat(choices, self.budget, self.best, most=before, **self.settings)
+            outcome = by_cpsat(choices, self.budget, self.best, effort)
             self._offer(outcome.assignment)
         if outcome.termination == "infeasible":
             if self.best is None:
