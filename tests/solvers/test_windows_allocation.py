@@ -73,6 +73,7 @@ def test_search_and_bound_meet_around_the_optimum(seed, over):
     problem = ks.KeyGroupAllocation(w.replace(load=loads), max_migrations=2, windows=3, over=over, level=0.5)
     bound, lp = (ks.solve(problem, method).bound for method in ("prices", "lp"))
     assert bound >= lp - 1e-4 * problem.scale
+    assert lp > 0.1 * problem.scale or not seed % 2  # a node is drained; 0 without a limit on the level of max and CVaR
     found = ks.solve(problem, "milp", rounds=8)
     best = ks.solve(problem, "highs", time_limit=60)
     assert best.status == "optimal"
