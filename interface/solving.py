@@ -98,7 +98,7 @@ def answered(
 
 def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> None:
     """Compile what a method needs, and what finds its start where none is given: the clock does not run meanwhile."""
-    for used in (method, *(find_method(problem, name) for name in method.warm_start if start is None)):
+    for used in (method, *(find_method(problem, name) for name in method.starts if start is None)):
         used.make_ready()
     if isinstance(problem, Prioritised) and problem.priorities:
         from keyshift.solvers.stages.warm_up import compile_search
@@ -182,18 +182,17 @@ def _own(
 
 
 def best_start(problem: Problem, asked: Method, budget: Budget, seed: int) -> np.ndarray | None:
-    """The best feasible assignment among the answers of a method's `warm_start` and the current one; None if there is none.
+    """The best feasible assignment among the answers of what a method starts from and the current one; None if there is none.
 
-    A heuristic that takes a start, and is not the first, begins from the best so far. To a method that is a heuristic itself the
-    first feasible one will do: it is asked to be fast.
+    A heuristic that takes a start, and is not the first, begins from the best so far.
     """
     plain = problem.plain() if isinstance(problem, Prioritised) else problem
     workload = getattr(problem, "workload", None)
-    names, best = asked.warm_start, None
-    if names and workload is not None:
+    best: tuple[float, np.ndarray] | None = None
+    if asked.starts and workload is not None:
         best = _better(problem, None, workload.current)
-    for at, name in enumerate(names):
-        if budget.expired or (best is not None and asked.kind == "heuristic"):
+    for at, name in enumerate(asked.starts):
+        if budget.expired or (best is not None and name in asked.rescue):
             break
         method, share = find_method(problem, name), budget.part(0.25)  # a start must leave time for what starts from it
         known = {"start": best[1]} if at > 0 and best is not None and method.takes_start else {}

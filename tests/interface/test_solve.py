@@ -189,7 +189,7 @@ def test_the_default_method_is_the_first_and_exact():
         for method in formulation.methods:
             assert method.source
             assert callable(method.function)
-            assert set(method.warm_start) <= {m.name for m in formulation.methods}
+            assert set(method.starts) <= {m.name for m in formulation.methods}
 
 
 def test_what_is_no_problem_is_refused():
