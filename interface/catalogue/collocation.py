@@ -85,7 +85,7 @@ FORMULATION = Formulation(
         Method(
             name="local-search",
             kind="heuristic",
-            source="keyshift: joins, moves, swaps and returns, annealed from ALBIC's answer",
+            source="keyshift: joins, moves, swaps and returns, annealed",
             guarantee="none",
             code="keyshift.solvers.collocation.local_search:local_search",
             warm_up="keyshift.solvers.collocation.warm_up:compile_kernels",
