@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import chain, cycle
 
 import numpy as np
@@ -108,7 +109,7 @@ class Rounds:
         endless = math.isfinite(self.found.budget.time_limit) and pairs > settings.endless_pairs
         turn = 1
         quick = [phase for phase in settings.cycle if phase != "trios"]
-        later = quick
+        later: Sequence[str] = quick
         if self.abound and self.instance.nodes > 2:
             later = settings.cycle_of_few if self.search.size < 2 else settings.cycle
         early = len(quick) - quick.count("price") if pairs <= settings.few_pairs and self.most is None else 0
@@ -215,11 +216,13 @@ class Rounds:
         return done
 
     def _ample(self, counts: CountBound) -> bool:
-        """Whether many more may move than the best distance takes by the counts, so that plans are short and prices say little."""
+        """Whether many more may move than the best distance takes by the counts: there plans are short, and prices say little."""
         if not self.abound or not counts.exact:
             return self.abound
         most = self.instance.max_moves
-        return bool(fewest_moves(counts.table, self._distance(), most) < most - self.settings.tight * self.instance.nodes)
+        return bool(
+            fewest_moves(counts.table, self._distance(), most) < most - self.settings.tight * self.instance.nodes
+        )
 
     def _distance(self) -> float:
         """The best distance, in units of the mean."""

@@ -80,7 +80,7 @@ class RoundSettings:
     priced_steps: int = 2_000_000
     branch_work: float = 4e8
     most_branches: int = 512
-    tight: float = 0.25
+    tight: float = 0.3
     fewer_branches: float = 32.0
     attempts: int = 8
 
