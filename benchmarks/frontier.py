@@ -318,6 +318,7 @@ if __name__ == "__main__":
             heavy,
             abound,
             limited,
+            capacities,
             cold,
             tables,
             long,
