@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as parquet
-from frontier_allocation import abound, cold, limited
+from frontier_allocation import abound, capacities, cold, limited
+from frontier_collocation import dense, one_call, periods
 from frontier_routing import long, tables
 from page import Page, run
-from scipy import sparse
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
@@ -191,38 +191,6 @@ def heavy(page: Page) -> None:
     page.table(rows, "heavy")
 
 
-def dense(page: Page) -> None:
-    """Dense graphs: collocation.
-
-    Two operators of 750 key groups of which nearly all talk to each other, on 20 nodes; the search's steps in a second, and what 10, 30 and
-    100 moves reach in 5 and 30 s.
-    """
-    w = dense_workload(200 if page.quick else 750)
-    now, rows = ks.check(ks.CollocatedAllocation(w), w.current).metrics["load_distance_percent"], []
-    for moves in (10, 30, 100):
-        problem = ks.CollocatedAllocation(w, max_load_distance=max(10.0, 1.1 * now), max_migrations=moves)
-        for method, limit in (("albic", 30.0), ("local-search", 30.0), ("milp", 5.0), ("milp", 30.0)):
-            s = ks.solve(problem, method, time_limit=limit)
-            rows.append({"moves": moves, "method": method, "limit": limit, "remote_traffic": s.objective, "bound": s.bound,
-                         "moved": s.metrics.get("migrations"), "seconds": s.seconds})  # fmt: skip
-    page.say(f"{problem.workload.traffic.nnz:,} pairs; {w.load.sum() / 2:,.0f} tuples.")
-    page.table(rows, "dense")
-
-
-def dense_workload(each: int) -> ks.Workload:
-    """Key groups of heavy-tailed activity; a tenth of the traffic goes to three favourites."""
-    rng, tuples = np.random.default_rng(0), 2_800 * each
-    act = rng.pareto(1.1, 2 * each) + 0.05
-    first = rng.choice(each, tuples, p=0.3 * act[:each] / act[:each].sum() + 0.7 / each)
-    anyone = rng.choice(each, tuples, p=0.3 * act[each:] / act[each:].sum() + 0.7 / each)
-    second = np.where(rng.random(tuples) < 0.1, (7 * first + rng.integers(0, 3, tuples)) % each, anyone)
-    traffic = sparse.coo_array((np.ones(tuples), (first, each + second)), shape=(2 * each, 2 * each)).tocsr()
-    load = np.asarray(traffic.sum(axis=0) + traffic.sum(axis=1), dtype=float)
-    given = {"load": load, "state": load, "nodes": 20}
-    current = ks.solve(ks.KeyGroupAllocation(ks.Workload(current=np.arange(2 * each) % 20, **given)), "flux").assignment
-    return ks.Workload(current=current, traffic=traffic, operator=np.repeat([0, 1], each), **given)
-
-
 def messages(page: Page) -> None:
     """Key splitting end to end.
 
@@ -332,8 +300,11 @@ def valued(problem: Problem, s: ks.Solution) -> dict[str, Any]:
 if __name__ == "__main__":
     options = {
         "seconds": {"type": float, "default": 2.0},
-        "each": {"type": float, "default": 20.0, "help": "seconds for each allocation"},
+        "each": {"type": float, "default": 20.0, "help": "seconds for each allocation and collocation"},
         "nodes": {"type": int, "nargs": "+", "default": [20, 40, 60], "help": "of the drifts of `abound`"},
+        "periods": {"type": int, "default": 20, "help": "that every method is replayed for, collocation"},
+        "jobs": {"type": int, "nargs": "*", "default": [2, 3, 4], "help": "of `periods`"},
+        "shares": {"type": int, "nargs": "*", "default": [0, 25, 50, 75, 100], "help": "one to one, of `periods`"},
         "pairs": {"type": int, "default": 25, "help": "of each problem"},
         "problems": {"nargs": "+", "help": "of `beaten`; all when absent"},
         "policy-seconds": {"type": float, "default": 60.0, "help": "for each policy beyond enumeration"},
@@ -342,6 +313,22 @@ if __name__ == "__main__":
         "frontier",
         "Frontier: where the defaults used to stop short",
         __doc__,
-        (beaten, heavy, abound, limited, cold, tables, long, dense, messages, balance, policies, enumerated),
+        (
+            beaten,
+            heavy,
+            abound,
+            limited,
+            capacities,
+            cold,
+            tables,
+            long,
+            one_call,
+            periods,
+            dense,
+            messages,
+            balance,
+            policies,
+            enumerated,
+        ),
         **options,
     )

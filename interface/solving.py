@@ -98,7 +98,7 @@ def answered(
 
 def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> None:
     """Compile what a method needs, and what finds its start where none is given: the clock does not run meanwhile."""
-    for used in (method, *(find_method(problem, name) for name in method.warm_start if start is None)):
+    for used in (method, *(find_method(problem, name) for name in method.starts if start is None)):
         used.make_ready()
     if isinstance(problem, Prioritised) and problem.priorities:
         from keyshift.solvers.stages.warm_up import compile_search
@@ -151,7 +151,7 @@ def _run(
         return answer
 
     if start is None and method.takes_start:
-        start = best_start(problem, method.warm_start, budget, seed)
+        start = best_start(problem, method, budget, seed)
     later = None if method.later is None else load(method.later)
     return lexicographic(problem, own, later, budget=budget, seed=seed, start=start)
 
@@ -166,7 +166,7 @@ def _own(
     if not method.takes_start:
         return method.function(problem, budget=budget, seed=seed, **options)
     if start is None:
-        start = best_start(problem, method.warm_start, budget, seed)
+        start = best_start(problem, method, budget, seed)
     if start is not None:
         budget.report(objective=problem.objective(start), note="start")
     answer = method.function(problem, budget=budget, seed=seed, start=start, **options)
@@ -181,18 +181,18 @@ def _own(
     return answer
 
 
-def best_start(problem: Problem, names: tuple[str, ...], budget: Budget, seed: int) -> np.ndarray | None:
-    """The best feasible assignment among some heuristics' answers and the current one; None if there is none.
+def best_start(problem: Problem, asked: Method, budget: Budget, seed: int) -> np.ndarray | None:
+    """The best feasible assignment among the answers of what a method starts from and the current one; None if there is none.
 
     A heuristic that takes a start, and is not the first, begins from the best so far.
     """
     plain = problem.plain() if isinstance(problem, Prioritised) else problem
     workload = getattr(problem, "workload", None)
     best: tuple[float, np.ndarray] | None = None
-    if names and workload is not None:
+    if asked.starts and workload is not None:
         best = _better(problem, None, workload.current)
-    for at, name in enumerate(names):
-        if budget.expired:
+    for at, name in enumerate(asked.starts):
+        if budget.expired or (best is not None and name in asked.rescue):
             break
         method, share = find_method(problem, name), budget.part(0.25)  # a start must leave time for what starts from it
         known = {"start": best[1]} if at > 0 and best is not None and method.takes_start else {}

@@ -80,8 +80,8 @@ class Problem(ABC):
     """What the objective measures, for tables and axes; always minimised."""
 
     @classmethod
-    def from_path(cls, path: str | Path, **parameters: Any) -> Self:
-        """Build the problem from a workload on disk and its own parameters, as the command line does."""
+    def from_path(cls, path: str | Path, *, last: int | None = None, **parameters: Any) -> Self:
+        """Build the problem from a workload on disk, or its `last` windows, and its own parameters, as the command line does."""
         from keyshift.models.files.workload import read_workload
 
         known = inspect.signature(cls).parameters
@@ -91,7 +91,7 @@ class Problem(ABC):
         missing = [n for n in needed if known[n].default is inspect.Parameter.empty and n not in parameters]
         if missing:
             raise InputError(f"{cls.name} needs {' and '.join(missing)}")
-        return cls(read_workload(path), **parameters)  # type: ignore[call-arg]  # a subclass's dataclass fields
+        return cls(read_workload(path, last=last), **parameters)  # type: ignore[call-arg]  # a subclass's dataclass fields
 
     def arguments(self) -> dict[str, Any]:
         """What the problem is made from, its data first, by the names of its parameters."""

@@ -36,7 +36,8 @@ FORMULATION = Formulation(
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code="keyshift.solvers.collocation.portfolio:solve_milp",
             warm_up="keyshift.solvers.collocation.warm_up:compile_kernels",
-            warm_start=("albic", "cola", "allocation-milp"),
+            warm_start=("cola",),
+            rescue=("albic", "allocation-milp"),
             later="keyshift.solvers.stages.exact:by_search_and_solvers",
         ),
         Method(
@@ -85,11 +86,11 @@ FORMULATION = Formulation(
         Method(
             name="local-search",
             kind="heuristic",
-            source="keyshift: joins, moves, swaps and returns, annealed from ALBIC's answer",
+            source="keyshift: joins, moves, swaps and returns, annealed",
             guarantee="none",
             code="keyshift.solvers.collocation.local_search:local_search",
             warm_up="keyshift.solvers.collocation.warm_up:compile_kernels",
-            warm_start=("albic",),
+            rescue=("albic",),
         ),
         Method(
             name="albic",

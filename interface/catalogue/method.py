@@ -40,6 +40,8 @@ class Method:
         What size it is for, where that is small.
     warm_start : tuple of str
         Heuristics that `solve` tries, in this order, to find a start when the caller gives none.
+    rescue : tuple of str
+        Heuristics that it tries after these as long as no start keeps the problem's rules.
     warm_up : str, optional
         ``"module:function"`` that, called with the method's own function, compiles what that needs; see `make_ready`.
     lesson : str
@@ -56,6 +58,7 @@ class Method:
     guarantee: str
     limits: str = ""
     warm_start: tuple[str, ...] = ()
+    rescue: tuple[str, ...] = ()
     warm_up: str | None = None
     lesson: str = ""
     later: str | None = None
@@ -77,6 +80,11 @@ class Method:
     def takes_start(self) -> bool:
         """Whether the method can begin from a known assignment."""
         return "start" in inspect.signature(self.function).parameters
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """All heuristics that may find its start."""
+        return self.warm_start + self.rescue
 
     @property
     def options(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ def certify(
     context: typer.Context,
     path: Annotated[Path, typer.Argument(help="A workload, which is solved first; or a solution's file.")],
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    last: common.LastOption = None,
     method: options.MethodOption = None,
     time_limit: common.TimeOption = None,
     seed: common.SeedOption = 0,
@@ -28,14 +29,20 @@ def certify(
     from keyshift.certificates.certificate import certify as made
 
     common.expect_places(out)
-    solution = _solution(context, path, problem, method, time_limit, seed)
+    solution = _solution(context, path, problem, last, method, time_limit, seed)
     certificate = made(solution, out, seconds=seconds)
     common.console().print(f"{certificate}\nwritten to {out}", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(0 if certificate.complete else 1)
 
 
 def _solution(
-    context: typer.Context, path: Path, problem: str, method: str | None, time_limit: float | None, seed: int
+    context: typer.Context,
+    path: Path,
+    problem: str,
+    last: int | None,
+    method: str | None,
+    time_limit: float | None,
+    seed: int,
 ) -> Solution:
     from keyshift.models.files.schema import read_json
     from keyshift.models.files.solution import SolutionFile, read_solution
@@ -45,6 +52,6 @@ def _solution(
         content = read_json(path)
         if isinstance(content, dict) and content.get("format") == SolutionFile.kind:
             return read_solution(path)
-    posed = common.read_problem(path, problem, context.args)
+    posed = common.read_problem(path, problem, context.args, last)
     with common.progress(f"{posed.name}: solving") as watch:
         return solve(posed, method, time_limit=time_limit, seed=seed, watch=watch)

@@ -19,10 +19,11 @@ def check(
         Path, typer.Option("--assignment", "-a", help="JSON: a list of nodes, or what `solve --json` printed.")
     ],
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    last: common.LastOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
     """Check an assignment without any solver. Exit code 0: feasible; 1: not."""
-    posed = common.read_problem(path, problem, context.args)
+    posed = common.read_problem(path, problem, context.args, last)
     report = posed.check(_read(assignment))
     if as_json:
         common.print_json(

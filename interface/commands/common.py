@@ -24,6 +24,9 @@ PATIENCE = 2.0
 
 PathArgument = Annotated[Path, typer.Argument(help="A workload: a directory of Parquet tables or a .json file.")]
 ProblemOption = Annotated[str, typer.Option("--problem", "-p", help="Which problem to pose; see `keyshift methods`.")]
+LastOption = Annotated[
+    int | None, typer.Option(min=1, help="Only so many windows of the workload, counted from the last.")
+]
 TimeOption = Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds for each method.")]
 SeedOption = Annotated[int, typer.Option(help="Same seed, same answer.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -48,10 +51,10 @@ def expect_places(*files: Path | None) -> None:
             expect_place(file)
 
 
-def read_problem(path: Path, name: str, extra: list[str]) -> Problem:
-    """Build a problem from a file and the rest of the command line (``--max-migrations 13``)."""
+def read_problem(path: Path, name: str, extra: list[str], last: int | None = None) -> Problem:
+    """Build a problem from a file, of which only the `last` windows count, and the rest of the line (``--max-migrations 13``)."""
     options = problem_options(name, extra)
-    return FORMULATIONS[name].problem_class.from_path(path, **options)
+    return FORMULATIONS[name].problem_class.from_path(path, last=last, **options)
 
 
 def problem_options(name: str, extra: list[str]) -> dict[str, Any]:

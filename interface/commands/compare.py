@@ -14,6 +14,7 @@ def compare(
     context: typer.Context,
     path: common.PathArgument,
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    last: common.LastOption = None,
     method: Annotated[list[str] | None, typer.Option("--method", "-m", help="May be repeated; default: all.")] = None,
     time_limit: common.TimeOption = None,
     seed: common.SeedOption = 0,
@@ -26,7 +27,7 @@ def compare(
     from keyshift.figures.comparison import figure_path
 
     target = None if plot is None else figure_path(plot)  # before the work, not after it
-    posed = common.read_problem(path, problem, context.args)
+    posed = common.read_problem(path, problem, context.args, last)
     with common.progress(f"{posed.name}: comparing") as watch:
         comparison = run(posed, method, time_limit, seed=seed, watch=watch)
     if target is not None:

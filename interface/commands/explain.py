@@ -13,6 +13,7 @@ def explain(
     context: typer.Context,
     path: common.PathArgument,
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    last: common.LastOption = None,
     method: options.MethodOption = None,
     time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds, for everything together.")] = 60.0,
     seed: common.SeedOption = 0,
@@ -32,7 +33,7 @@ def explain(
     from keyshift.plans.explaining import explain as run
     from keyshift.solving import solve
 
-    posed = common.read_problem(path, problem, context.args)
+    posed = common.read_problem(path, problem, context.args, last)
     with common.progress(f"{posed.name}: explaining"):
         answer = solve(posed, method, time_limit=0.4 * time_limit, seed=seed)
         if answer.assignment is None:

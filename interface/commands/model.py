@@ -17,6 +17,7 @@ def model(
     context: typer.Context,
     path: common.PathArgument,
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    last: common.LastOption = None,
     kind: KindOption = "pyomo",
     shown: Annotated[bool, typer.Option("--print", help="Print it as algebra, the first rows of each family.")] = False,
     every: Annotated[bool, typer.Option("--all", help="Print every row.")] = False,
@@ -36,7 +37,7 @@ def model(
 
     The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
     """
-    posed = common.read_problem(path, problem, context.args)
+    posed = common.read_problem(path, problem, context.args, last)
     if listed:
         _list(problem)
         return

@@ -14,6 +14,7 @@ def pareto(
     context: typer.Context,
     path: common.PathArgument,
     problem: common.ProblemOption = "mclb",
+    last: common.LastOption = None,
     against: Annotated[str | None, typer.Option(help="The second objective, such as migrations or table-size.")] = None,
     points: Annotated[int, typer.Option(help="Number of points, the extremes among them; 0: the whole front.")] = 10,
     time_limit: Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds for the whole front.")] = None,
@@ -30,7 +31,7 @@ def pareto(
     from keyshift.fronts.front import pareto as trace
 
     target = None if plot is None else figure_path(plot)  # before the work, not after it
-    posed = common.read_problem(path, problem, context.args)
+    posed = common.read_problem(path, problem, context.args, last)
     with common.progress(f"{posed.name}: tracing the front") as watch:
         front = trace(
             posed,

@@ -15,6 +15,7 @@ def plan(
     context: typer.Context,
     path: common.PathArgument,
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    last: common.LastOption = None,
     method: options.MethodOption = None,
     time_limit: common.TimeOption = None,
     seed: common.SeedOption = 0,
@@ -38,10 +39,10 @@ def plan(
     The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
     """
     if check is not None:
-        _check(path, check, as_json)
+        _check(path, check, last, as_json)
         return
     common.expect_places(out, report)
-    posed = common.read_problem(path, problem, context.args)
+    posed = common.read_problem(path, problem, context.args, last)
     with common.progress(f"{posed.name}: {method or 'solving'}"):
         answer = _answer(posed, solution, method, time_limit, seed, repair)
     if answer.assignment is None:
@@ -93,12 +94,12 @@ def _answer(
     return solve(posed, method, time_limit=time_limit, seed=seed)
 
 
-def _check(path: Path, saved: Path, as_json: bool) -> None:
+def _check(path: Path, saved: Path, last: int | None, as_json: bool) -> None:
     from keyshift.models.files.plan import read_plan
     from keyshift.models.files.workload import read_workload
 
     made = read_plan(saved)
-    report = made.check(read_workload(path))  # a workload that has changed is bad input: exit code 2
+    report = made.check(read_workload(path, last=last))  # a workload that has changed is bad input: exit code 2
     if as_json:
         common.print_json({"feasible": report.feasible, "objective": report.objective, "metrics": report.metrics})
     else:

@@ -13,6 +13,7 @@ def remedies(
     context: typer.Context,
     path: common.PathArgument,
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    last: common.LastOption = None,
     target: Annotated[
         float | None, typer.Option(help="An objective that would be good enough; none: any answer.")
     ] = None,
@@ -27,7 +28,7 @@ def remedies(
     """
     from keyshift.plans.remedying import remedies as run
 
-    posed = common.read_problem(path, problem, context.args)
+    posed = common.read_problem(path, problem, context.args, last)
     with common.progress(f"{posed.name}: looking for remedies"):
         found = run(posed, target, method=method, time_limit=time_limit, seed=seed)
     if as_json:

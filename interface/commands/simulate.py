@@ -14,6 +14,7 @@ def simulate(
     path: common.PathArgument,
     service_rate: Annotated[float, typer.Option(help="Tuples a second that a node of capacity 1 serves.")],
     window_seconds: Annotated[float, typer.Option(help="How long a window of the workload is, in seconds.")],
+    last: common.LastOption = None,
     plan: Annotated[
         Path | None, typer.Option(help="Carry out this saved plan, which was made with a bandwidth.")
     ] = None,
@@ -39,7 +40,7 @@ def simulate(
 
     chosen: dict[str, Any] = {"arrivals": arrivals, "service": service, "method": method}
     how = Migration(pause=pause, progressive=not at_once)  # type: ignore[arg-type]  # it says what it may be
-    w, changes = read_workload(path), [] if plan is None else [(at, read_plan(plan))]
+    w, changes = read_workload(path, last=last), [] if plan is None else [(at, read_plan(plan))]
     found = run(
         w,
         None,

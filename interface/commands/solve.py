@@ -13,6 +13,7 @@ def solve(
     context: typer.Context,
     path: common.PathArgument,
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    last: common.LastOption = None,
     method: options.MethodOption = None,
     time_limit: common.TimeOption = None,
     seed: common.SeedOption = 0,
@@ -31,7 +32,7 @@ def solve(
 
     common.expect_places(out, report)
 
-    posed = common.read_problem(path, problem, context.args)
+    posed = common.read_problem(path, problem, context.args, last)
     chosen = find_method(posed, method).checked(common.read_settings(settings))
     if repair and chosen:
         raise InputError("--set: with --repair a method takes no options")

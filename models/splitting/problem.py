@@ -134,8 +134,10 @@ class KeySplitting(Problem):
         return {**given, "workers": self.workers if self.equal_speeds else self.speeds, "column": None}
 
     @classmethod
-    def from_path(cls, path: str | Path, **parameters: Any) -> Self:
+    def from_path(cls, path: str | Path, *, last: int | None = None, **parameters: Any) -> Self:
         """Build the problem from a stream on disk: Parquet, or a text file (.txt) with one key, a text, a line."""
+        if last is not None:
+            raise InputError(f"last = {last}: {cls.name} is about a stream, which has no windows")
         source = Path(path)
         if source.suffix != ".txt":
             return cls(source, **parameters)

@@ -81,6 +81,7 @@ class Rounds:
     def run(self) -> dict[str, object]:
         """Take turns until the gap is closed, the time is up, or enough is done; figures about the run."""
         found, scale = self.found, self.found.problem.scale
+        found.raise_bound(self.instance.least * scale, "the heaviest")
         movable = self.instance.max_moves > 0 and self.instance.nodes > 1
         done = self._anneal_next(0) if movable else 0
         small = found.problem.allowed_pairs <= self.settings.counted_pairs

@@ -24,6 +24,7 @@ def refresh(data, state):
     on_node[:] = 0.0
     together[:] = 0.0
     sums[:] = 0.0
+    state.excess[:] = 0.0
     away[0] = 0
     rows = together.size
     for k in range(a.size):
@@ -129,7 +130,7 @@ def enlist(k, source, data, state):
 @njit(**LEAF)
 def settle(i, data, state):
     """Note by how much node i breaks (7), (8), (9), in all windows together."""
-    load, used = state.load, state.used
+    load, used, sums = state.load, state.used, state.sums
     excess = 0.0
     for s in range(load.shape[0]):
         total = data.remote[s] - data.cost[s] * state.together[min(s, state.together.size - 1)]
@@ -139,23 +140,40 @@ def settle(i, data, state):
     for r in range(used.shape[0]):
         if used[r, i] > data.capacity[r, i] * (1 + 1e-9):
             excess += (used[r, i] - data.capacity[r, i]) / (1.0 + data.capacity[r, i])
+    sums[2] += int(excess > 0) - int(state.excess[i] > 0)
+    sums[3] = sums[3] + excess - state.excess[i] if sums[2] > 0 else 0.0
     state.excess[i] = excess
 
 
 @njit(**LEAF)
-def violation(count, wanted, data, state):
-    """By how much (7), (8), (9) are broken after a proposal, summed over nodes."""
-    if data.fixed:
+def violation(count, wanted, before, data, state):
+    """By how much (7), (8), (9) are broken after a proposal, summed over nodes; `before` keeps what was broken until then."""
+    note(state.sums, before.sums)
+    if data.fixed:  # only the proposal's own nodes change
         for s in range(count):
-            settle(state.a[wanted.who[s]], data, state)
-            settle(wanted.where[s], data, state)
+            source, target = state.a[wanted.who[s]], wanted.where[s]
+            before.excess[2 * s] = state.excess[source]
+            settle(source, data, state)
+            before.excess[2 * s + 1] = state.excess[target]
+            settle(target, data, state)
     else:
+        note(state.excess, before.excess)
         for i in range(state.excess.size):
             settle(i, data, state)
-    excess = 0.0
-    for i in range(state.excess.size):
-        excess += state.excess[i]
-    return excess
+    return state.sums[3]
+
+
+@njit(**LEAF)
+def restore(count, wanted, before, data, state):
+    """What was broken before a proposal that `violation` has seen."""
+    state.sums[2], state.sums[3] = before.sums[2], before.sums[3]
+    if data.fixed:
+        for s in range(count - 1, -1, -1):  # a node that came twice was first as it was
+            state.excess[wanted.where[s]] = before.excess[2 * s + 1]
+            state.excess[state.a[wanted.who[s]]] = before.excess[2 * s]
+    else:
+        for i in range(state.excess.size):
+            state.excess[i] = before.excess[i]
 
 
 @njit(**LEAF)
@@ -196,7 +214,7 @@ def anneal(rng, schedule, best, wanted, before, data, state):
     steps, hot, cold, penalty, level = int(schedule[0]), schedule[1], schedule[2], schedule[3], schedule[4]
     goal, together, sums = data.goal, state.together, state.sums
     refresh(data, state)
-    excess = violation(0, wanted, data, state)
+    excess = sums[3]
     value, found, infeasible = worth(level, goal.blend, goal, together), -np.inf, 0
     if excess <= TOLERANCE and few_moves(data, sums):
         found = worth(level, 0.0, goal, together)
@@ -209,11 +227,10 @@ def anneal(rng, schedule, best, wanted, before, data, state):
             continue
         value_before, excess_before = value, excess
         note(together, before.together)
-        note(state.excess, before.excess)
         weigh(count, wanted, data, state)
-        accepted = few_moves(data, sums)
-        if accepted:
-            excess, value = violation(count, wanted, data, state), worth(level, goal.blend, goal, together)
+        few = accepted = few_moves(data, sums)
+        if few:
+            excess, value = violation(count, wanted, before, data, state), worth(level, goal.blend, goal, together)
             gain = (value - value_before) - penalty * (excess - excess_before)
             accepted = gain >= 0 or uniform(rng) < np.exp(gain / heat)
         if accepted:
@@ -222,7 +239,8 @@ def anneal(rng, schedule, best, wanted, before, data, state):
             for s in range(count):
                 add(s, -1.0, wanted, data, state)
             note(before.together, together)
-            note(before.excess, state.excess)
+            if few:
+                restore(count, wanted, before, data, state)
             value, excess = value_before, excess_before
         if excess > TOLERANCE:
             infeasible += 1

@@ -13,6 +13,9 @@ from keyshift.models.compiling import LEAF
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.random_kernels import uniform
 
+MOST = 4
+"""Shifts of a move."""
+
 
 class Goal(NamedTuple):
     """What the t rows of collocated traffic are worth together: less (15) of `CollocatedAllocation`, in shares of traffic."""
@@ -71,7 +74,7 @@ class ShiftState(NamedTuple):
     together: FloatArray
     """Collocated traffic, shape (t,)."""
     sums: FloatArray
-    """Moves, cost of the moves."""
+    """Moves, cost of the moves; nodes at which something is broken, and by how much in all."""
     excess: FloatArray
     """By how much (7), (8) and (9) are broken at each node, shape (n,)."""
     movers: IntArray
@@ -82,12 +85,12 @@ class ShiftState(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """What a move wants: key group ``who[s]`` on node ``where[s]``, up to three of them."""
+    """What a move wants: key group ``who[s]`` on node ``where[s]``, up to `MOST` of them."""
 
     who: IntArray
     where: IntArray
     lost: FloatArray
-    """Traffic with the node that it leaves, and `won` with the one that it comes to, after the shifts before, shape (t, 3)."""
+    """Traffic with the node that it leaves, and `won` with the one that it comes to, after the shifts before, shape (t, MOST)."""
     won: FloatArray
 
 
@@ -95,7 +98,9 @@ class Before(NamedTuple):
     """What a rejected proposal restores."""
 
     together: FloatArray
+    sums: FloatArray
     excess: FloatArray
+    """Of all nodes, or of the proposal's own, one after the other."""
 
 
 @njit(**LEAF)
@@ -107,7 +112,7 @@ def integer(rng, below):
 @njit(**LEAF)
 def join(rng, wanted, data, a):
     """One end of a pair goes to the node of the other; now and then somebody there comes the other way."""
-    e = integer(rng, data.first.size) if uniform(rng) < 0.6 else data.by_weight[integer(rng, data.by_weight.size)]
+    e = drawn_pair(rng, data)
     k, other = (data.first[e], data.second[e]) if uniform(rng) < 0.5 else (data.second[e], data.first[e])
     wanted.who[0], wanted.where[0] = k, a[other]
     if uniform(rng) < data.shares[3]:
@@ -119,10 +124,30 @@ def join(rng, wanted, data, a):
 
 
 @njit(**LEAF)
-def relocate(rng, wanted, a, nodes):
-    """A key group goes to any node."""
-    wanted.who[0], wanted.where[0] = integer(rng, a.size), integer(rng, nodes)
-    return 1
+def drawn_pair(rng, data):
+    """A pair: any, or by weight."""
+    return integer(rng, data.first.size) if uniform(rng) < 0.6 else data.by_weight[integer(rng, data.by_weight.size)]
+
+
+@njit(**LEAF)
+def relocate(rng, wanted, data, state):
+    """A key group goes to any node, or to where most of its traffic is, of all other nodes; or a pair does, together."""
+    a, nodes, draw = state.a, state.on_node.shape[2], uniform(rng)
+    k, target, count = integer(rng, a.size), integer(rng, nodes), 1
+    other = k
+    if draw < 0.3 and data.first.size > 0:
+        e = data.by_weight[integer(rng, data.by_weight.size)]
+        k, other, count = data.first[e], data.second[e], 2
+    if draw < 0.7:
+        most = -1.0
+        for i in range(nodes):
+            here = 0.0
+            for t in range(state.together.size):
+                here += state.on_node[t, k, i] + state.on_node[t, other, i]
+            if here > most and i != a[k] and i != a[other]:
+                target, most = i, here
+    wanted.who[0], wanted.where[0], wanted.who[1], wanted.where[1] = k, target, other, target
+    return count
 
 
 @njit(**LEAF)
@@ -154,16 +179,21 @@ def lost_by_return(k, data, state):
 
 @njit(**LEAF)
 def make_room(rng, count, moves, wanted, data, state):
-    """Where a move would be one too many, somebody else goes back as well: of two, mostly who loses less by it."""
-    if state.away[0] == 0 or moves - 1 > data.max_moves:
+    """Where a move would be too many, others go back as well: of two, mostly who loses less by it."""
+    if state.away[0] == 0:
         return 0
-    k, other = state.movers[integer(rng, state.away[0])], state.movers[integer(rng, state.away[0])]
-    if uniform(rng) < 0.7 and lost_by_return(other, data, state) < lost_by_return(k, data, state):
-        k = other
-    if k == wanted.who[0] or (count == 2 and k == wanted.who[1]):
-        return 0
-    wanted.who[count], wanted.where[count] = k, data.current[k]
-    return count + 1
+    while moves > data.max_moves:
+        if count == wanted.who.size:
+            return 0
+        k, other = state.movers[integer(rng, state.away[0])], state.movers[integer(rng, state.away[0])]
+        if uniform(rng) < 0.7 and lost_by_return(other, data, state) < lost_by_return(k, data, state):
+            k = other
+        for s in range(count):
+            if wanted.who[s] == k:
+                return 0
+        wanted.who[count], wanted.where[count] = k, data.current[k]
+        count, moves = count + 1, moves - 1
+    return count
 
 
 @njit(**LEAF)
@@ -173,7 +203,7 @@ def propose(rng, wanted, data, state):
     if draw < shares[0] and data.first.size > 0:
         count = join(rng, wanted, data, a)
     elif draw < shares[1]:
-        count = relocate(rng, wanted, a, data.upper_share.size)
+        count = relocate(rng, wanted, data, state)
     elif draw < shares[2]:
         count = swap(rng, wanted, a)
     else:
@@ -184,6 +214,4 @@ def propose(rng, wanted, data, state):
         if not data.allowed[k, target] or target == a[k]:
             return 0
         moves += int(target != data.current[k]) - int(a[k] != data.current[k])
-    if moves > data.max_moves and count < 3:
-        return make_room(rng, count, moves, wanted, data, state)
-    return count
+    return make_room(rng, count, moves, wanted, data, state) if moves > data.max_moves else count

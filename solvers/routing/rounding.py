@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 
 import numpy as np
 
@@ -15,8 +14,6 @@ from keyshift.solvers.routing import rounding_kernels as kernels
 
 PRICES = np.concatenate([[0.0], 4.0 ** np.arange(-4, 9)])
 """What an entry is taken to cost, in median states: from no matter to all that matters."""
-
-
 ROUNDS = 8
 """How often keys that found no room stay instead, and others leave for them."""
 
@@ -27,41 +24,85 @@ def rounded(
     """Assignments with some records at given nodes, the cheapest first; they may need too many entries, or too much room.
 
     At each price of an entry every node sheds what it has too much, the cheapest by unit of load first, and a key only
-    where it fits; what leaves goes home or where most room is. What finds no room there stays, and the node sheds others. No
+    where it fits; what leaves goes home or where most room is. What finds no room there stays, and the node sheds others. Nodes
+    shed closely, or more by fewer keys; or some one way and some the other, as the table has room. No
     guarantee; O(r log r + n times the keys that leave) a price.
     """
-    record, node = placed
-    at, n = keys.current.copy(), problem.workload.nodes
-    at[record] = node
-    used = np.bincount(at, keys.load * keys.count, n)
-    limit, enough = problem.upper + 0.5 * problem.slack, 0.25 * problem.slack
-    small = np.ones(keys.size, dtype=bool)
-    small[record] = False
-    positive = keys.state[small & (keys.state > 0)]
-    unit = float(np.median(positive)) if positive.size else 1.0
-    full = {int(i): np.flatnonzero(small & (at == i)) for i in np.flatnonzero(used > limit)}
-    plans: dict[bytes, tuple[IntArray, IntArray]] = {}
-    for price, few in product(PRICES * unit, (False, True)):
-        orders = {i: _cheapest_first(keys, on, i, price) for i, on in full.items()}
-        stays = np.zeros(keys.size, dtype=bool)
+    shedding = _Shedding(problem, keys, placed)
+    positive = keys.state[shedding.small & (keys.state > 0)]
+    for price in PRICES * (float(np.median(positive)) if positive.size else 1.0):
+        closely, few = (shedding.by_price(price, few, budget) for few in (False, True))
+        shedding.place(shedding.between(closely, few))
+        if budget.expired:
+            break
+    yield from shedding.assignments()
+
+
+class _Shedding:
+    """Plans by the keys that leave: which these are, and where they go, -1 where nothing has room."""
+
+    def __init__(self, problem: MixedRouting, keys: CompactKeys, placed: tuple[IntArray, IntArray]) -> None:
+        record, node = placed
+        self.problem, self.keys = problem, keys
+        self.at, self.n = keys.current.copy(), problem.workload.nodes
+        self.at[record] = node
+        self.used = np.bincount(self.at, keys.load * keys.count, self.n)
+        self.limit, self.enough = problem.upper + 0.5 * problem.slack, 0.25 * problem.slack
+        self.small = np.ones(keys.size, dtype=bool)
+        self.small[record] = False
+        over = np.flatnonzero(self.used > self.limit)
+        self.full = {int(i): np.flatnonzero(self.small & (self.at == i)) for i in over}
+        self.plans: dict[bytes, tuple[IntArray, IntArray]] = {}
+
+    def by_price(self, price: float, few: bool, budget: Budget) -> IntArray:
+        """How many keys of each record leave; each plan on the way is kept."""
+        keys, kept = self.keys, self.problem.workload.kept
+        orders = {i: _cheapest_first(keys, on, i, price) for i, on in self.full.items()}
+        stays, taken = np.zeros(keys.size, dtype=bool), np.zeros(keys.size, dtype=np.int64)
         for _ in range(ROUNDS):
             taken = np.zeros(keys.size, dtype=np.int64)
             for i, order in orders.items():
-                kernels.shed(order[~stays[order]], keys.load, keys.count, used[i] - limit[i], enough, few, taken)
-            gone = _heaviest_first(keys, taken)
-            if budget.expired or (name := gone.tobytes()) in plans:
+                excess = self.used[i] - self.limit[i]
+                kernels.shed(order[~stays[order]], keys.load, keys.count, excess, self.enough, few, taken)
+            misfits = None if budget.expired else self.place(taken)
+            if misfits is None:
                 break
-            to, room = np.empty_like(gone), used - np.bincount(at, keys.load * taken, n)
-            kernels.place(gone, keys.load, at, keys.home, problem.workload.kept, limit, room, to)
-            plans[name] = gone, to
-            misfits = gone[to < 0]
-            stays[misfits] = problem.workload.kept[at[misfits]]
+            stays[misfits] = kept[self.at[misfits]]
             if not stays[misfits].any():
                 break
-    for gone, to in sorted(plans.values(), key=lambda plan: float(keys.state[plan[0]].sum())):
-        every, rest = np.arange(keys.size), keys.count - np.bincount(gone, minlength=keys.size)
-        node = np.concatenate([at, np.where(to < 0, at[gone], to)])
-        yield keys.expand(np.concatenate([every, gone]), node, np.concatenate([rest, np.ones_like(to)]))
+        return taken
+
+    def place(self, taken: IntArray) -> IntArray | None:
+        """Keep a plan, and say which records find no room; None where it is known."""
+        gone = _heaviest_first(self.keys, taken)
+        if (name := gone.tobytes()) in self.plans:
+            return None
+        to, room = np.empty_like(gone), self.used - np.bincount(self.at, self.keys.load * taken, self.n)
+        kept = self.problem.workload.kept
+        kernels.place(gone, self.keys.load, self.at, self.keys.home, kept, self.limit, room, to)
+        self.plans[name] = gone, to
+        return gone[to < 0]
+
+    def between(self, closely: IntArray, few: IntArray) -> IntArray:
+        """Fewer keys from as many nodes as the table asks for, first where an entry less costs least."""
+        keys, fewer = self.keys, closely - few
+        home = self.at == keys.home
+        saved = np.bincount(self.at, np.where(home, fewer, -fewer), self.n)
+        extra = np.bincount(self.at, -keys.state * fewer, self.n)
+        entries = keys.count[~home].sum() + np.where(home, closely, -closely).sum()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            order = np.argsort(np.where(saved > 0, extra / saved, np.inf), kind="stable")
+        before = np.cumsum(saved[order]) - saved[order]
+        chosen = order[(saved[order] > 0) & (before < entries - self.problem.table_limit)]
+        return np.where(np.isin(self.at, chosen), few, closely)
+
+    def assignments(self) -> Iterator[IntArray]:
+        """All plans, the cheapest first."""
+        keys, every = self.keys, np.arange(self.keys.size)
+        for gone, to in sorted(self.plans.values(), key=lambda plan: float(keys.state[plan[0]].sum())):
+            rest = keys.count - np.bincount(gone, minlength=keys.size)
+            node = np.concatenate([self.at, np.where(to < 0, self.at[gone], to)])
+            yield keys.expand(np.concatenate([every, gone]), node, np.concatenate([rest, np.ones_like(to)]))
 
 
 def _cheapest_first(keys: CompactKeys, on: IntArray, i: int, price: float) -> IntArray:

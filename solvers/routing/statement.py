@@ -153,7 +153,7 @@ class _OpenKeys:
 
     def run(self, start: IntArray | None) -> Answer:
         self._offer(start)
-        dual = maximise(self.relaxation, self.budget, self.seed)
+        dual = maximise(self.relaxation, self.budget.part(0.5), self.seed)
         self.details |= {"lagrangian_bound": dual.bound, "rounds": dual.rounds}
         if dual.excludes_everything(self.problem):
             return Answer(

@@ -74,7 +74,7 @@ def plain(scheme, keys, speeds, choices=2, sources=1, estimate="local", probe_ev
 
 
 @pytest.mark.parametrize("scheme", [s for s in SCHEMES if s != "d-choices"])
-@pytest.mark.parametrize("case", range(6))
+@pytest.mark.parametrize("case", [0, 1, 2, *(pytest.param(case, marks=pytest.mark.slow) for case in (3, 4, 5))])
 def test_every_scheme_is_what_plain_python_says(scheme, case):
     rng = np.random.default_rng(case)
     estimate, probe_every = ESTIMATES[case % 3]

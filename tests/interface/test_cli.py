@@ -42,6 +42,39 @@ def test_solve_prints_json_that_check_accepts(capsys, workload, tmp_path):
     assert json.loads(out)["objective"] == record["objective"]
 
 
+def test_only_the_last_windows_are_read(capsys, tmp_path):
+    w = ks.Workload(load=[[9, 1, 0], [5, 2, 1], [0, 2, 6]], state=[1, 1, 1], current=[0, 1, 1], nodes=2)
+    ks.write_workload(w, tmp_path / "w")
+    objective = {}
+    for last in ([], ["--last", 3], ["--last", 2], ["--last", 1]):
+        code, out, _ = run(capsys, "solve", tmp_path / "w", "-p", "mclb", "--json", *last)
+        objective[str(last)] = json.loads(out)["objective"]
+        alone = ks.MCLB(ks.read_workload(tmp_path / "w", last=last[-1] if last else None))
+        assert (code, objective[str(last)]) == (0, ks.solve(alone).objective)
+    assert len(set(objective.values())) == 3
+
+
+READERS = [name for name, command in COMMANDS.items() if command.takes_problem and name != "replay"]
+
+
+@pytest.mark.parametrize("line", [*READERS, "simulate --service-rate 1 --window-seconds 1", "plan --check {plan}"])
+def test_every_command_that_reads_a_workload_takes_the_last_windows(capsys, workload, tmp_path, monkeypatch, line):
+    from keyshift.models.files import workload as files
+
+    plan = tmp_path / "plan.json"
+    assert run(capsys, "plan", workload, "--max-migrations", 1, "--out", plan)[0] == 0
+    (tmp_path / "a.json").write_text("[0, 0, 0, 1]")
+
+    def asked(path, last=None):
+        raise ks.InputError(f"the last {last}")
+
+    monkeypatch.setattr(files, "read_workload", asked)
+    command, *rest = line.format(plan=plan).split()
+    rest += ["-a", tmp_path / "a.json"] if command == "check" else []
+    code, _, err = run(capsys, command, workload, "--last", 2, *rest)
+    assert (code, "the last 2" in err) == (2, True)
+
+
 def test_solve_prints_a_table(capsys, workload):
     code, out, _ = run(capsys, "solve", workload, "--method", "flux", "--max-migrations", 1)
     assert code == 0
@@ -172,6 +205,8 @@ MISTAKES = {
     "generate-missing": (["generate", "allocation", "{tmp}/g", "--nodes", "3"], "--key-groups is missing: the generator allocation needs it"),
     "generate-unknown-option": (["generate", "allocation", "{tmp}/g", "--size", "3"], "--size: the generator allocation has the options --nodes"),
     "generate-too-few": (["generate", "allocation", "{tmp}/g", "--nodes", "3", "--key-groups", "2"], "every node needs at least one key group"),
+    "no-window": (["solve", "{w}", "--last", "0"], "Invalid value for '--last'"),
+    "last-of-a-stream": (["solve", "{tmp}/s.parquet", "-p", "key-splitting", "--last", "3"], "last = 3: key-splitting is about a stream"),
     "negative-load": (["solve", "{negative}"], "load[0, 1] = -3 must not be negative"),
 }  # fmt: skip
 

@@ -101,9 +101,19 @@ def test_a_false_infeasible_does_not_outweigh_a_checked_start(monkeypatch):
 
 def test_without_a_feasible_candidate_there_is_no_start():
     problem = small(resource_capacity={"load": 7})
-    assert best_start(problem, (), Budget(), 0) is None
-    expired = Budget(0.0)
-    assert best_start(problem, ("flux",), expired, 0) is None
+    for asked, budget in ((find_method(problem, "flux"), Budget()), (find_method(problem, "milp"), Budget(0.0))):
+        assert best_start(problem, asked, budget, 0) is None
+
+
+def test_a_heuristic_begins_where_everything_runs_unless_that_breaks_a_limit():
+    traffic, load = np.array([[0, 0, 9, 0], [0, 0, 0, 9], [0, 0, 0, 0], [0, 0, 0, 0]]), [3, 2, 3, 2]
+    for current, kept in (([0, 0, 1, 1], True), ([0, 0, 0, 1], False)):
+        w = Workload(load=load, state=np.ones(4), current=current, nodes=2, traffic=traffic)
+        problem = ks.CollocatedAllocation(w, max_load_distance=40.0)
+        start = best_start(problem, find_method(problem, "local-search"), Budget(), 0)
+        assert start is not None
+        assert not problem.violations(start)
+        assert (start == w.current).all() == kept
 
 
 # Limits -----------------------------------------------------------------------------------------------------------
@@ -179,7 +189,7 @@ def test_the_default_method_is_the_first_and_exact():
         for method in formulation.methods:
             assert method.source
             assert callable(method.function)
-            assert set(method.warm_start) <= {m.name for m in formulation.methods}
+            assert set(method.starts) <= {m.name for m in formulation.methods}
 
 
 def test_what_is_no_problem_is_refused():

@@ -240,3 +240,27 @@ def test_search_and_planning_say_the_same_compiled_and_not(monkeypatch):
         interpret(monkeypatch, module, *modules)
     for ours, theirs in zip(compiled, everything(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_the_heaviest_key_group_bounds_every_assignment():
+    for problem in instances(11, 40):
+        best = ks.solve(problem, "cp-sat")
+        if best.status == "optimal":
+            assert Instance(problem).least * problem.scale <= best.objective + 1e-12
+
+
+def test_among_many_nodes_the_worst_one_is_met_and_emptied():
+    rng = np.random.default_rng(2)
+    capacity = rng.choice([1.0, 4.0], 300)
+    load, current = rng.lognormal(0, 0.5, 1500), rng.choice(300, 1500, p=capacity / capacity.sum())
+    load[0] = 60.0
+    w = ks.Workload(load=load, state=np.ones(1500), current=current, nodes=capacity)
+    problem = ks.KeyGroupAllocation(w, max_migrations=25)
+    search = Search(Instance(problem), 0)
+    search.begin(current, 0)
+    worst = int(np.argmax(search.state.dev))
+    met = [move_kernels.extreme(search.rng, 1, move_kernels.HIGHEST, search.data, search.state) for _ in range(1000)]
+    assert met.count(worst) > 50
+    solution = ks.solve(problem, time_limit=60)
+    assert solution.status == "optimal"
+    assert solution.objective == pytest.approx(60 / 4 - problem.mean_load, rel=1e-6)

@@ -126,7 +126,10 @@ def test_sums_stay_those_of_the_assignment(seed):
     state = local_search._state_of(data, data.current)
     read = local_search._data_of(data, local_search.goal_of(problem, data, settings), settings)
     search_kernel.refresh(read, state)
-    wanted = move_kernel.Proposal(*np.empty((2, 3), np.int64), *np.empty((2, len(data.traffic), 3)))
+    wanted = move_kernel.Proposal(
+        *np.empty((2, move_kernel.MOST), np.int64), *np.empty((2, len(data.traffic), move_kernel.MOST))
+    )
+    kept = move_kernel.Before(np.empty(len(data.traffic)), np.empty(4), np.empty(max(data.nodes, 2 * move_kernel.MOST)))
     for _ in range(50):
         count = int(rng.integers(1, 4))
         wanted.who[:count] = rng.choice(9, count, replace=False)
@@ -134,7 +137,7 @@ def test_sums_stay_those_of_the_assignment(seed):
         count = count if (state.a[wanted.who[:count]] != wanted.where[:count]).all() else 0
         before = [array.copy() for array in state]
         search_kernel.weigh(count, wanted, read, state)
-        search_kernel.violation(count, wanted, read, state)
+        search_kernel.violation(count, wanted, kept, read, state)
         if rng.random() < 0.5:
             search_kernel.tell(count, wanted, read, state)
             before = [array.copy() for array in state]
@@ -142,7 +145,7 @@ def test_sums_stay_those_of_the_assignment(seed):
         else:
             for s in range(count):
                 search_kernel.add(s, -1.0, wanted, read, state)
-            search_kernel.violation(count, wanted, read, state)
+            search_kernel.restore(count, wanted, kept, read, state)
         for name, array, other in zip(state._fields, state, before, strict=True):
             if name not in ("movers", "place"):  # in any order
                 np.testing.assert_allclose(array, other, atol=1e-12)

@@ -80,7 +80,7 @@ def test_any_multipliers_give_a_bound(seed):
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e12])
-@pytest.mark.parametrize("first", range(0, 120, 20))
+@pytest.mark.parametrize("first", [0, *(pytest.param(f, marks=pytest.mark.slow) for f in range(20, 120, 20))])
 def test_no_placement_within_a_budget_is_below_the_bound(unit, first):
     seen = 0
     for seed in range(first, first + 20):

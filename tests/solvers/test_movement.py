@@ -14,14 +14,14 @@ from keyshift.solvers.movement.bounds import forced_movement
 from keyshift.solvers.movement.local_search import local_search
 
 
+def feasible_placements(problem) -> list[np.ndarray]:
+    """All of them, on all the nodes there are to choose from; the least state moved comes first."""
+    every = map(np.array, itertools.product(range(problem.node_limit), repeat=problem.workload.key_groups))
+    return sorted((place for place in every if not problem.violations(place)), key=problem.objective)
+
+
 def optimum(problem) -> float | None:
-    """Least state moved over all placements on all the nodes there are to choose from."""
-    found = (
-        problem.objective(np.array(chosen))
-        for chosen in itertools.product(range(problem.node_limit), repeat=problem.workload.key_groups)
-        if not problem.violations(np.array(chosen))
-    )
-    return min(found, default=None)
+    return next(map(problem.objective, feasible_placements(problem)), None)
 
 
 def of_size(problem, loads: float, states: float):
@@ -73,19 +73,24 @@ def test_a_placement_at_its_limits_is_not_overlooked(method, load, state, curren
 
 @pytest.mark.parametrize(("loads", "states"), [(1.0, 1.0), (1e-9, 1e12), (1e12, 1e-9)])
 def test_what_the_limits_force_is_never_above_the_optimum_nor_the_search_below_it(loads, states):
-    rng, tight, reached = np.random.default_rng(62), 0, 0
+    rng, tight, reached, gained = np.random.default_rng(62), 0, 0, 0
     for seed in range(60):
         problem = of_size(random_problem(rng, int(rng.integers(1, 6)), int(rng.integers(1, 4))), loads, states)
         best, found = optimum(problem), local_search(problem, budget=Budget(5), seed=seed, effort=0.2).assignment
         if best is None:
             assert found is None
             continue
+        dearest = feasible_placements(problem)[-1]
+        improved = local_search(problem, budget=Budget(5), seed=seed, start=dearest, effort=0.2).assignment
+        gained += problem.objective(improved) <= 0.9 * problem.objective(dearest)
+        assert problem.objective(improved) <= problem.objective(dearest)
         least = forced_movement(problem)
         assert least <= best * (1 + 1e-12)
         tight += best > 0 and least >= 0.999 * best
         reached += found is not None and problem.objective(found) <= best * (1 + 1e-9)
     assert tight > 5
     assert reached > 25
+    assert gained > 20
 
 
 def test_one_key_group_of_another_size_leaves_the_bound_below_the_optimum():

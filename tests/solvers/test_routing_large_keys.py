@@ -74,6 +74,30 @@ def test_what_finds_no_room_stays_and_others_leave(seed):
     assert problem.objective(first) == ks.solve(problem, "lp").bound
 
 
+def test_a_key_that_fits_nowhere_stays_and_small_ones_leave_in_its_place():
+    """At every price the key of load 5 is the first to go; the other nodes have room for 4.4 each, its hash among them."""
+    load, at = np.array([5, 7, 8.5, 8.5, *[1] * 6]), np.array([0, 0, 1, 2, *[0] * 6])
+    state = np.where(load == 5, 0.5, 1.0)
+    w = ks.Workload(load=load, state=state, current=at, home=np.r_[1, at[1:]], nodes=3)
+    problem = ks.MixedRouting(w, 3 * 12.9 / load.sum() - 1)
+    nothing = np.zeros(0, dtype=np.int64)
+    plans = list(rounded(problem, records_of(problem), (nothing, nothing), Budget(20)))
+    assert all(plan[0] == 0 for plan in plans)
+    best = next(plan for plan in plans if not problem.violations(plan))
+    assert problem.objective(best) == 6
+
+
+@pytest.mark.parametrize(("room", "moved"), [(6, 12), (5, 14), (4, 16)])
+def test_some_nodes_shed_more_by_fewer_keys_where_the_table_asks_for_it(room, moved):
+    """Two nodes have 6 too much: 4 + 1 + 1, or 4 + 4 at an entry less."""
+    load, at = np.tile([4.0, 4, 1, 1, 8], 2), np.repeat([0, 1], 5)
+    w = ks.Workload(load=load, state=np.where(load == 8, 100, load), current=at, home=at, nodes=4)
+    problem = ks.MixedRouting(w, 1 / 3, max_table_size=room)
+    nothing = np.zeros(0, dtype=np.int64)
+    plans = rounded(problem, records_of(problem), (nothing, nothing), Budget(20))
+    assert min(problem.objective(plan) for plan in plans if not problem.violations(plan)) == moved
+
+
 def test_a_wrong_optimum_of_presolve_is_not_believed(monkeypatch):
     monkeypatch.setattr(large_keys, "LARGE", 0.3)
     w = ks.Workload(load=[0.7, 0.7, 0.1], state=[0.7, 0.7, 0.1], current=[2, 0, 1], home=[2, 1, 0], nodes=3)

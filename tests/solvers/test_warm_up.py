@@ -45,7 +45,7 @@ def solve_warmed_up(name: str) -> None:
     problems = BATTERIES[name]()
     for method in KERNELS[name]:
         chosen = find_method(problems["ties"], method)
-        for used in (chosen, *(find_method(problems["ties"], start) for start in chosen.warm_start)):
+        for used in (chosen, *(find_method(problems["ties"], start) for start in chosen.starts)):
             used.make_ready()
         before = compiled()
         assert any(before.values()), f"preparing {method} compiles nothing"

@@ -51,7 +51,7 @@ def test_the_check_values_windows_as_the_definition_does(seed):
     assert problem.objective(assignment) == pytest.approx(combined(problem, assignment), rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_every_method_agrees_with_brute_force(seed):
     rng = np.random.default_rng([11, seed])
     agree(over_windows(rng, int(rng.integers(1, 6)), int(rng.integers(1, 4))))
@@ -65,7 +65,7 @@ def test_every_method_agrees_with_brute_force_on_hundreds(seed):
 
 
 @pytest.mark.parametrize("over", ["max", "mean", "cvar"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_search_and_bound_meet_around_the_optimum(seed, over):
     """Instances that "milp" searches and bounds itself, small enough for HiGHS to prove."""
     w = synthetic_workload(4, 24, seed=seed, drain=seed % 2)
@@ -73,13 +73,14 @@ def test_search_and_bound_meet_around_the_optimum(seed, over):
     problem = ks.KeyGroupAllocation(w.replace(load=loads), max_migrations=2, windows=3, over=over, level=0.5)
     bound, lp = (ks.solve(problem, method).bound for method in ("prices", "lp"))
     assert bound >= lp - 1e-4 * problem.scale
+    assert lp > 0.1 * problem.scale or not seed % 2  # a node is drained; 0 without a limit on the level of max and CVaR
     found = ks.solve(problem, "milp", rounds=8)
     best = ks.solve(problem, "highs", time_limit=60)
     assert best.status == "optimal"
     assert bound <= best.objective <= found.objective <= 1.1 * best.objective
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(5))
 def test_one_window_is_the_last_window_bit_for_bit(seed):
     rng = np.random.default_rng([17, seed])
     one = random_problem(rng, 6, 3)

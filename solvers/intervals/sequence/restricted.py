@@ -49,13 +49,15 @@ def restricted_sequence(
     rng, ways = np.random.default_rng(seed), _Ways(problem, partitions)
     state, bound, in_vain = problem.workload.state, sequence_bound(problem), 0
     ways.begin()
-    least, way = ways.cheapest()
+    least, best = ways.cheapest()
     while in_vain < patience and least > bound and not budget.expired and len(ways.counts) > 1:
-        ways.add_between(way, state * (1 + noise * rng.uniform(-1, 1, state.size)), rng)
+        ways.add_between(best, state * (1 + noise * rng.uniform(-1, 1, state.size)), rng)
+        in_vain += 1
         value, way = ways.cheapest()
-        least, in_vain = min(least, value), in_vain + 1 if value >= least else 0
-    steps = iter(way)
-    rows, cuts = [], way[0]
+        if value < least:
+            least, best, in_vain = value, way, 0
+    steps = iter(best)
+    rows, cuts = [], best[0]
     for t, nodes in enumerate(problem.counts):
         if t == 0 or nodes != problem.counts[t - 1]:
             cuts = next(steps)
@@ -128,16 +130,15 @@ class _Ways:
         for layer, partner in zip(layers[1:], reversed(partners), strict=True):
             at = int(partner[at])
             way.append(layer.cuts(at))
-        self._drop(through, way)
+        self._drop(through)
         return float(through[0].min()) * ruler.unit, way
 
-    def _drop(self, through: list[IntArray], way: list[IntArray]) -> None:
-        """Of each class with too many the half with the cheapest ways through them stays, and the cheapest way itself."""
+    def _drop(self, through: list[FloatArray]) -> None:
+        """Of each class with too many the half with the cheapest ways through them stays."""
         for n in [n for n, some in self.some.items() if len(some) > self.most]:
             least = np.min([cost for m, cost in zip(self.counts, through, strict=True) if m == n], axis=0)
             every = some_of_class(self.starts[n], n, self.some[n].values())
-            stay = [every.cuts(int(i)) for i in np.argsort(least, kind="stable")[: self.most // 2]]
-            stay += [cuts for m, cuts in zip(self.counts, way, strict=True) if m == n]
+            stay = [every.cuts(int(i)) for i in np.argsort(least, kind="stable")[: (self.most + 1) // 2]]
             self.some[n] = {cuts.tobytes(): cuts for cuts in stay}
 
 

@@ -103,7 +103,7 @@ def test_the_fingerprint_survives_a_file_and_hears_every_change():
 
 
 def test_a_limit_on_the_boundary_is_met_by_the_hidden_plan():
-    for _, problem in ks.family("hard-movement", kind="boundary", count=5):
+    for _, problem in ks.family("hard-movement", kind="boundary", count=2):
         loads = np.bincount(problem.workload.current, problem.workload.last_load)
         assert problem.upper <= loads.max() or problem.lower >= loads.min()
         assert ks.solve(problem, "milp", time_limit=20).status in ("optimal", "feasible")
