@@ -127,6 +127,12 @@ class Instance:
         total = float(self.load.sum() * self.weight.max()) + self.mean
         return 8 * EPSILON * (self.key_groups + 50) * total
 
+    @cached_property
+    def least(self) -> float:
+        """The distance that one key group alone makes for, on the largest node that it may run on."""
+        lightest = np.minimum(self.weight[self.open_to_all].min(initial=math.inf), self.weight[self.current])
+        return float((self.load * lightest).max()) - self.mean - self.doubt
+
     def deviations(self, assignment: IntArray) -> FloatArray:
         """Deviation of every node, shape (n,)."""
         return np.bincount(assignment, self.load, self.nodes) * self.weight - self.mean

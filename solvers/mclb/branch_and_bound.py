@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from keyshift.models.ranges import Whole
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
-from keyshift.solvers.mclb.local_search import local_search
+from keyshift.solvers.mclb.local_search import PlacementSearch
 from keyshift.solvers.mclb.qp import shared_squares
 from keyshift.solvers.mclb.sdp import DEFAULTS, semidefinite_squares
 
@@ -29,9 +28,11 @@ class TreeSettings:
     ----------
     slice : int
         Loads touched by the search between two looks at the clock.
+    first_search : float
+        The share of the time that local search has at most before everything else.
     small, first_look : int
         With no more key groups than the first figure, the search gets this many slices before the semidefinite bound is
-        computed: such instances end within them. Larger ones spend half of a limited time on more local search.
+        computed: such instances end within them. Larger ones spend three quarters of the time left on more local search.
     hopeless : int
         With more key groups than this, all of it: no tree was ever seen to end.
     margin : float
@@ -39,6 +40,7 @@ class TreeSettings:
     """
 
     slice: int = 2_000_000
+    first_search: float = 0.25
     small: int = 30
     first_look: int = 20
     hopeless: int = 60
@@ -59,7 +61,7 @@ def branch_and_bound(
     problem : MCLB
     budget : Budget
     seed : int
-        Of the semidefinite bound's start only: the search itself draws no random numbers.
+        Of local search and of the vectors that the semidefinite bound seeks its cuts from.
     start : ndarray, optional
         A known placement to improve on.
     max_tree : int, optional
@@ -74,24 +76,24 @@ def branch_and_bound(
     root = window_bound(core.load.T, core.nodes) / core.nodes
     settings = TreeSettings()
     search = DepthFirst(problem, core, None if start is None else core.lower(start), settings)
+    search.improve(budget.part(settings.first_search), seed, root + problem.tolerance, effort=1.0)
     small = core.load.shape[0] <= settings.small
     done = small and search.run(budget, min(settings.first_look * search.slice, max_tree or sys.maxsize))
     proven = not done and search.value - root <= problem.tolerance
     if not (done or proven or budget.expired) and core.limited:
-        squares = shared_squares(core, budget.part(0.2))
+        squares = shared_squares(core, budget.part(0.1))
         root = max(root, squares / core.nodes)
     if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= DEFAULTS.largest:
         reference = core.nodes * search.value if search.best is not None else None
         enough = core.nodes * (search.value - problem.tolerance)
-        squares = semidefinite_squares(core, budget.part(0.6), reference=reference, enough=enough, seed=seed)
+        squares = semidefinite_squares(core, budget.part(0.5), reference=reference, enough=enough, seed=seed)
         root = max(root, squares / core.nodes)
         budget.report(bound=root)
         proven = search.value - root <= problem.tolerance
     if not (done or proven or small or math.isinf(budget.remaining)):
         hopeless = core.load.shape[0] > settings.hopeless
         search.improve(
-            problem,
-            budget.part((1.0 if hopeless else 0.5) if max_tree is None else 0.2),
+            budget.part((1.0 if hopeless else 0.75) if max_tree is None else 0.2),
             seed,
             root + problem.tolerance,
         )
@@ -114,6 +116,7 @@ class DepthFirst:
     ) -> None:
         settings = settings or TreeSettings()
         self.core, self.best = core, incumbent
+        self.local: PlacementSearch | None = None
         self.order = np.argsort(-np.square(core.load).sum(axis=1), kind="stable")
         load = np.ascontiguousarray(core.load[self.order])
         p, m = load.shape
@@ -147,19 +150,16 @@ class DepthFirst:
             budget.report(objective=None if self.best is None else self.value)
         return True
 
-    def improve(self, problem: MCLB, budget: Budget, seed: int, enough: float) -> None:
-        """Let local search go on from the incumbent, with other random numbers, while time lasts and it is not `enough`."""
-        for another in itertools.count(seed + 1):
-            if budget.expired or self.value <= enough:
-                return
-            start = None if self.best is None else self.core.lift(self.best)
-            found = local_search(problem, budget=budget, seed=another, start=start).assignment
-            if (
-                found is not None
-                and (value := self.core.squares(self.core.lower(found)) / self.core.nodes) < self.value
-            ):
-                self.best, self.value = self.core.lower(found), value
-                budget.report(objective=value)
+    def improve(self, budget: Budget, seed: int, enough: float, effort: float = math.inf) -> None:
+        """Let local search begin, or go on, while time lasts and the imbalance is not `enough`."""
+        core = self.core
+        if self.local is None:
+            self.local = PlacementSearch(core, self.best, seed)
+        found = self.local.go_on(budget, effort, enough * core.nodes)
+        value = core.squares(found) / core.nodes
+        if value < self.value and core.moved(found) <= core.budget:
+            self.best, self.value = found, value
+            budget.report(objective=value)
 
     def _keep(self) -> None:
         """Take over a better placement, valued anew."""

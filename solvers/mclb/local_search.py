@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import sys
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,32 +25,40 @@ class PlacementSearchSettings:
     ----------
     annealed : int
         Up to this many key groups the second-moment matrix serves the annealing; above, loads are swept instead.
-    steps_for_each, longest_run : int
-        Annealing steps of one run: for each key group, and at most. Between two runs the clock is looked at.
+    steps_for_each, most : int
+        Annealing steps of a run for each key group; candidates that a run looks at, at most.
+    runs : int
+        So many runs, where `effort` is 1; after as many, each of the next ones takes twice as long.
     glance : float
         The share of a run that the first, quick one has: a placement for who has no more time than that.
+    look : int
+        Candidates between two looks at the clock.
     small : int
         Up to this many key groups the softened runs are left out.
-    softened, reheated : int
-        Runs of either kind, where `effort` is 1.
     softness : tuple of float
         Where the eigenvalues are capped at first, in turn, in units of the ninth decile times 1.5.
     stages : int
-        Steps in which the cap rises.
-    reheats : tuple of float
-        Heats from which the reheated runs cool, in turn, in units of what is left to gain for each key group.
+        Steps in which the cap rises, at least.
+    melted : tuple of float
+        Between which heats a softened run cools, in units of half of the mean of the capped eigenvalues.
+    hot, cold, reheated : float
+        Between which heats a run cools, and where one that goes on from the best begins, in units of the heat at which
+        chance alone keeps the sum of squares where the best has it.
     """
 
     annealed: int = 1500
-    steps_for_each: int = 10_000
-    longest_run: int = 2_000_000
+    steps_for_each: int = 2_000
+    most: int = 20_000_000
+    runs: int = 13
     glance: float = 0.05
+    look: int = 10_000_000
     small: int = 12
-    softened: int = 9
-    reheated: int = 3
     softness: tuple[float, ...] = (1.0, 3.0, 8.0)
     stages: int = 15
-    reheats: tuple[float, ...] = (10.0, 3.0, 30.0)
+    melted: tuple[float, float] = (0.8, 0.16)
+    hot: float = 8.0
+    cold: float = 1.5
+    reheated: float = 4.0
 
 
 PROHIBITIVE = 1e100
@@ -63,8 +73,8 @@ def local_search(
     """Moves and swaps from a greedy placement.
 
     No guarantee. Greedy placement takes O(p n m). Up to 1,500 key groups, simulated annealing follows on the
-    uncentred second-moment matrix C = Y'Y, where a candidate costs O(1); above, sweeps of best moves, O(p n m), and
-    swaps of key groups of like size, O(m) each, until neither gains.
+    uncentred second-moment matrix C = Y'Y, where all moves and swaps of a key group are weighed in O(p); above, sweeps
+    of best moves, O(p n m), and swaps of key groups of like size, O(m) each, until neither gains.
 
     Parameters
     ----------
@@ -81,27 +91,58 @@ def local_search(
     Without a budget the labels of the nodes are free: those that move least state are chosen (an assignment problem).
     """
     core = problem.core
-    rng = np.random.default_rng(seed)
-    chosen = core.relabelled(improved(core, None if start is None else core.lower(start), budget, rng, effort))
+    search = PlacementSearch(core, None if start is None else core.lower(start), seed)
+    chosen = core.relabelled(search.go_on(budget, effort))
     return Answer(core.lift(chosen), termination=budget.why if budget.expired else "completed")
 
 
-def improved(
-    core: Core,
-    start: IntArray | None,
-    budget: Budget,
-    rng: np.random.Generator,
-    effort: float = 1.0,
-    settings: PlacementSearchSettings = DEFAULTS,
-) -> IntArray:
-    """Search from the best of the start, the greedy placement and the current nodes."""
-    load = compressed(core.load)
-    chosen = _starting_point(core, load, start)
-    if core.nodes == 1 or budget.expired:
-        return chosen
-    if load.shape[0] <= settings.annealed:
-        return _annealed(core, chosen, budget, _Annealing(core, load, rng, settings), effort)
-    return _swept(core, load, chosen, budget, rng, effort)
+class PlacementSearch:
+    """A search that can be interrupted, and goes on as if it had not been.
+
+    Where key groups are of two scales, what the small ones add is lost beside the large ones, but what they would move is
+    not: they stay where they are until the large ones have been searched among themselves, and are swept then.
+    """
+
+    def __init__(
+        self, core: Core, start: IntArray | None, seed: int, settings: PlacementSearchSettings = DEFAULTS
+    ) -> None:
+        self.core, self.rng, self.settings = core, np.random.default_rng(seed), settings
+        self.load = compressed(core.load)
+        self.best = _starting_point(core, self.load, start)
+        self.large = _large(core.load)
+        self.among: PlacementSearch | None = None
+        self.annealing: _Annealing | None = None
+        if self.large.size < self.load.shape[0]:
+            at = self.large
+            part = replace(core, load=core.load[at], state=core.state[at], current=core.current[at])
+            self.among = PlacementSearch(part, self.best[at], seed, settings)
+        elif self.load.shape[0] <= settings.annealed:
+            self.annealing = _Annealing(core, self.load, self.best, self.rng, settings)
+
+    def go_on(self, budget: Budget, effort: float = 1.0, enough: float = 0.0) -> IntArray:
+        """The best placement after so much effort in all, or once the sum of squares is `enough`."""
+        core = self.core
+        if core.nodes == 1 or budget.expired:
+            return self.best
+        if self.annealing is not None:
+            self.best = self.annealing.go_on(budget, effort, enough)
+        elif self.among is None:
+            self.best = _swept(core, self.load, self.best, budget, self.rng, effort, enough)
+        else:
+            chosen = np.where(core.current < 0, self.best, core.current)
+            chosen[self.large] = self.among.go_on(budget.part(0.9), effort, enough)
+            chosen = _swept(core, self.load, chosen, budget, self.rng)
+            self.best = min((self.best, chosen), key=core.squares)
+        return self.best
+
+
+def _large(load: FloatArray) -> IntArray:
+    """Those key groups beside which all that are smaller come to less than a thousandth; all where there are none."""
+    size = np.sqrt(np.square(load).sum(axis=1))
+    order = np.argsort(-size, kind="stable")
+    below = np.append(np.cumsum(size[order][::-1])[::-1][1:], 0.0)
+    ends = np.flatnonzero((below < 1e-3 * size[order]) & (below > 0))
+    return np.sort(order[: ends[-1] + 1]) if ends.size else np.arange(size.size)
 
 
 def compressed(load: FloatArray) -> FloatArray:
@@ -125,95 +166,147 @@ def _starting_point(core: Core, load: FloatArray, start: IntArray | None) -> Int
     return min(allowed, key=core.squares).copy()
 
 
-def _annealed(core: Core, chosen: IntArray, budget: Budget, annealing: _Annealing, effort: float) -> IntArray:
-    """One long cooling from a heat at which everything moves, then softened runs, then reheats from the best so far."""
-    settings = annealing.settings
-    best, value = chosen, core.squares(chosen)
-    if annealing.typical == 0.0:
-        return chosen
-    softened = round(effort * settings.softened) if chosen.size > settings.small else 0
-    plan = ["glance", "cool", *["soften"] * softened, *["reheat"] * max(1, round(effort * settings.reheated))]
-    for number, kind in enumerate(plan, start=-1):
-        rest = max(value - annealing.floor, 1e-9 * value) / chosen.size
-        if rest == 0.0 or budget.expired:
-            break
-        annealing.price = PROHIBITIVE if number % 2 else annealing.fair_price
-        if kind in ("glance", "cool"):
-            share = settings.glance if kind == "glance" else 1.0
-            found = annealing.run(best, annealing.moment, 2.0 * annealing.typical, 0.1 * rest, share)
-        elif kind == "reheat":
-            heat = settings.reheats[number % len(settings.reheats)]
-            found = annealing.run(best, annealing.moment, heat * rest, 0.2 * rest)
-        else:
-            found = annealing.softened(best, settings.softness[number % len(settings.softness)], budget)
-        if (now := core.squares(found)) < value and core.moved(found) <= core.budget:
-            best, value = found, now
-            budget.report(objective=value / core.nodes, note="local search")
-    return best
+def _next_kind(tried: dict[float, list[float]], rng: np.random.Generator) -> float:
+    """The kind of least mean, or the one with the fewest runs: until each has had two, and every fourth time."""
+    fewest = min(tried, key=lambda kind: len(tried[kind]))
+    if rng.random() < 0.25 or len(tried[fewest]) < 2:
+        return fewest
+    return min(tried, key=lambda kind: float(np.mean(tried[kind])))
 
 
 class _Annealing:
     """Simulated annealing on the second-moment matrix, as it is or softened."""
 
     def __init__(
-        self, core: Core, load: FloatArray, rng: np.random.Generator, settings: PlacementSearchSettings = DEFAULTS
+        self,
+        core: Core,
+        load: FloatArray,
+        best: IntArray,
+        rng: np.random.Generator,
+        settings: PlacementSearchSettings = DEFAULTS,
     ) -> None:
         self.core, self.rng, self.settings = core, rng, settings
         with one_blas_thread():
             self.moment = load @ load.T
-            self.typical = 2.0 * float(np.diag(self.moment).mean())
             self.floor = window_bound(core.load.T, core.nodes)
             self.values, self.vectors = np.linalg.eigh(self.moment)
+        self.positive = self.values[self.values > 1e-9 * max(self.values[-1], 0.0)]
         most_moved = max(min(core.budget, float(core.state.sum())), float(core.state.mean())) or 1.0
         gained = core.squares(np.maximum(core.current, 0)) - self.floor
         self.price = self.fair_price = max(0.0, gained) / most_moved
-        self.steps = min(settings.steps_for_each * load.shape[0], settings.longest_run)
+        p = load.shape[0]
+        self.steps = min(settings.steps_for_each * p, settings.most // p)
+        self.first = _starting_point(core, load, None)
+        self.best, self.value, self.own = best, core.squares(best), core.squares(self.first)
+        self.tried: dict[float, list[float]] = {
+            kind: [] for kind in (0.0, *(settings.softness if p > settings.small else ()))
+        }
+        self.number = 0
 
-    def run(self, start: IntArray, moment: FloatArray, hot: float, cold: float, share: float = 1.0) -> IntArray:
-        """Cool from one heat to another."""
-        core = self.core
-        found, _ = kernels.anneal(
-            moment, start, core.nodes, core.state, core.current, core.budget, self.price, hot, min(cold, hot / 2),
-            max(1, int(self.steps * share)), self.rng,
-        )  # fmt: skip
+    def go_on(self, budget: Budget, effort: float, enough: float) -> IntArray:
+        """Coolings from a heat at which everything moves, plain or softened, every fourth from the best so far.
+
+        Which kind serves best differs from instance to instance: once each has had two runs, most go to the one with the
+        least mean. What is known beforehand guides only the runs from the best: the others are the same with a start or
+        without, with a budget or one that is let out, as long as it does not bind.
+        """
+        settings, core = self.settings, self.core
+        runs = 2 + round(effort * (settings.runs - 2)) if math.isfinite(effort) else sys.maxsize
+        while self.number < runs and self.positive.size and not budget.expired:
+            if self.value <= max(enough, self.floor * (1 + 1e-9)):
+                break
+            found = self._run(budget)
+            if (now := core.squares(found)) < self.value and core.moved(found) <= core.budget:
+                self.best, self.value = found, now
+                budget.report(objective=now / core.nodes, note="local search")
+        return self.best
+
+    def _run(self, budget: Budget) -> IntArray:
+        settings, rest = self.settings, max(self.own - self.floor, 1e-9 * self.own)
+        self.price = PROHIBITIVE if self.rng.random() < 0.5 else self.fair_price
+        longer = 2.0 ** (self.number // settings.runs) if self.number else settings.glance
+        kind = _next_kind(self.tried, self.rng)
+        again = self.number % 4 == 3
+        self.number += 1
+        if again:
+            return self.cooled(self.best, settings.reheated * rest, settings.cold * rest, longer, budget)
+        if kind:
+            found = self.softened(self.first, kind, longer, budget)
+        else:
+            found = self.cooled(self.first, settings.hot * rest, settings.cold * rest, longer, budget)
+        now = self.core.squares(found)
+        self.own = min(self.own, now)
+        if self.number > 1:
+            self.tried[kind].append(now)
         return found
 
-    def softened(self, start: IntArray, softness: float, budget: Budget) -> IntArray:
+    def cooled(self, start: IntArray, hot: float, cold: float, longer: float, budget: Budget) -> IntArray:
+        """Cool between two heats, of which 1 is where chance leaves so much that the sum of squares is 1."""
+        unit = 2.0 / ((self.core.nodes - 1) * self.positive.size)
+        return self._staged(start, [math.inf] * self._stages(longer, 1), unit * hot, unit * cold, longer, budget)
+
+    def softened(self, start: IntArray, softness: float, longer: float, budget: Budget) -> IntArray:
         """Cool while the few large eigenvalues of the second moment, capped at first, come back.
 
         Those few, the mean load above all, dwarf the rest: at a heat where the others are still to be arranged, hardly
         any swap keeps the means level, and a plain annealing freezes with the others in disorder. Capped, they let the
         fluctuations be arranged first; as the cap rises, the small key groups level the means.
         """
-        positive = self.values[self.values > 1e-9 * self.values[-1]]
-        cap = 1.5 * softness * float(np.quantile(positive, 0.9))
-        rest = 0.5 * float(np.minimum(positive, cap).sum()) / start.size
-        rise = max(1.0, float(self.values[-1]) / cap)
-        found, stages = start, self.settings.stages
-        for stage in range(stages + 1):
-            done = stage / stages
-            limit = cap * rise ** min(1.0, done / 0.8)
-            whole = limit >= 0.999 * self.values[-1]
-            moment = self.moment if whole else (self.vectors * np.minimum(self.values, limit)) @ self.vectors.T
-            heats = [0.4 * rest * 0.1 ** (d / stages) for d in (stage, stage + 1)]
-            found = self.run(found, moment, heats[0], heats[1], share=1.0 / stages)
+        cap = 1.5 * softness * float(np.quantile(self.positive, 0.9))
+        rest = 0.5 * float(np.minimum(self.positive, cap).sum()) / start.size
+        rise, stages = max(1.0, float(self.values[-1]) / cap), self._stages(longer, self.settings.stages)
+        caps = [cap * rise ** min(1.0, stage / (0.8 * stages)) for stage in range(stages)]
+        hot, cold = self.settings.melted
+        return self._staged(start, caps, hot * rest, cold * rest, longer, budget)
+
+    def _stages(self, longer: float, least: int) -> int:
+        return max(least, math.ceil(self.steps * longer * self.moment.shape[0] / self.settings.look))
+
+    def _staged(
+        self, start: IntArray, caps: list[float], hot: float, cold: float, longer: float, budget: Budget
+    ) -> IntArray:
+        """Cool in stages, each with its cap on the eigenvalues; the best placement at the end of any."""
+        core, at, best, value, stages = self.core, start.copy(), start, math.inf, len(caps)
+        for stage, cap in enumerate(caps):
+            heats = [hot * (cold / hot) ** (s / stages) for s in (stage, stage + 1)]
+            found, _ = kernels.anneal(
+                self._capped(cap), at, core.nodes, core.state, core.current, core.budget, self.price, heats[0], heats[1],
+                max(1, int(self.steps * longer / stages)), self.rng,
+            )  # fmt: skip
+            if (now := core.squares(found)) < value and core.moved(found) <= core.budget:
+                best, value = found, now
             if budget.expired:
                 break
-        return found
+        return best
+
+    def _capped(self, cap: float) -> FloatArray:
+        """The second moment with no eigenvalue above the cap."""
+        over = self.values > 1.001 * cap
+        if not over.any():
+            return self.moment
+        with one_blas_thread():
+            vectors = self.vectors[:, over]
+            return self.moment - (vectors * (self.values[over] - cap)) @ vectors.T
 
 
 def _swept(
-    core: Core, load: FloatArray, chosen: IntArray, budget: Budget, rng: np.random.Generator, effort: float
+    core: Core,
+    load: FloatArray,
+    chosen: IntArray,
+    budget: Budget,
+    rng: np.random.Generator,
+    effort: float = 1.0,
+    enough: float = -math.inf,
 ) -> IntArray:
-    """Sweeps of moves and swaps of neighbours in size, while they gain more than a thousandth."""
+    """Sweeps of moves and swaps of neighbours in size, while they gain more than a thousandth, or time lasts."""
     chosen = chosen.copy()
     sums = np.zeros((core.nodes, load.shape[1]))
     np.add.at(sums, chosen, load)
     ranked = np.argsort(-load.sum(axis=1), kind="stable")
     spent, value = core.moved(chosen), core.squares(chosen)
-    p = chosen.size
-    idle = 0
-    while not budget.expired and idle < 3:
+    p, idle, endless = chosen.size, 0, math.isinf(effort)
+    tries = 10 * p if endless else int(effort * 10 * p)
+    while not budget.expired and (idle < 3 or endless) and value > enough:
         fall, spent = kernels.descend(
             load, chosen, sums, core.state, core.current, spent, core.budget, rng.permutation(p)
         )
@@ -221,8 +314,8 @@ def _swept(
             if budget.expired:
                 break
             gained, spent = kernels.swap_alike(
-                load, chosen, sums, core.state, core.current, spent, core.budget, ranked, reach,
-                int(effort * 10 * p), rng,
+                load, chosen, sums, core.state, core.current, spent, core.budget, ranked, reach, tries,
+                rng,
             )  # fmt: skip
             fall += gained
         idle = idle + 1 if fall <= 1e-3 * value else 0

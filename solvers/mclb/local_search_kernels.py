@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
+from keyshift.models.compiling import LEAF
 from keyshift.models.workload import FloatArray, IntArray
 
 F = FloatArray
 Z = IntArray
+DRAWN = 2048
+"""Exponential numbers drawn beforehand, from which every step of the annealing takes its luck at a random place."""
 
 
 @njit(cache=True)
@@ -59,43 +64,127 @@ def second_moment_rows(moment: F, chosen: Z, nodes: int) -> F:
     return rows
 
 
-@njit(cache=True)
-def _shift(moment: F, rows: F, chosen: Z, k: int, target: int) -> None:
-    """Put k on another node."""
-    source = chosen[k]
-    for j in range(chosen.size):
-        rows[source, j] -= moment[k, j]
-        rows[target, j] += moment[k, j]
-    chosen[k] = target
+class Standing(NamedTuple):
+    """Where the annealing stands; the last three are room to reckon in."""
+
+    moment: FloatArray
+    """The second moment, shape (p, p)."""
+    state: FloatArray
+    current: IntArray
+    chosen: IntArray
+    """The node of each key group now."""
+    rows: FloatArray
+    """Of `second_moment_rows`, shape (n, p)."""
+    own: FloatArray
+    """A key group's entry in the row of its own node, without itself."""
+    away: FloatArray
+    """The state of a key group that is not on its current node, else 0."""
+    there: FloatArray
+    """Entries of one key group in the rows of all nodes, shape (n,)."""
+    cost: FloatArray
+    """State moved more when it goes to each node, shape (n,)."""
+    worth: FloatArray
+    """Half of what each step is worth, shape (p,)."""
 
 
 @njit(cache=True)
-def _propose(chosen: Z, current: Z, nodes: int, limited: bool, rng: np.random.Generator) -> tuple[int, int, int, int]:
-    """Draw key group k for node b, and q for node d (q = -1: k alone): a move, a swap, or a move against a return."""
+def stand(moment: F, chosen: Z, nodes: int, state: F, current: Z) -> Standing:
+    """Set out from a placement, which is copied."""
     p = chosen.size
-    k = int(rng.random() * p)
-    draw = rng.random()
-    if draw < 0.3:
-        return k, int(rng.random() * nodes), -1, -1
-    q = int(rng.random() * p)
-    if limited and draw < 0.6:
-        return k, int(rng.random() * nodes), q, current[q]  # q returns, which frees budget
-    return k, chosen[q], q, chosen[k]
+    rows = second_moment_rows(moment, chosen, nodes)
+    own, away = np.empty(p), np.zeros(p)
+    for k in range(p):
+        own[k] = rows[chosen[k], k] - moment[k, k]
+        if chosen[k] != current[k]:
+            away[k] = state[k]
+    return Standing(
+        moment, state, current, chosen.copy(), rows, own, away, np.empty(nodes), np.empty(nodes), np.empty(p)
+    )
 
 
-@njit(cache=True)
-def pair_change(moment: F, rows: F, chosen: Z, k: int, b: int, q: int, d: int) -> float:
-    """Change of the sum of squares when k goes to node b and, unless q is -1, q to node d."""
-    a = chosen[k]
-    change = 0.0
-    if b != a:
-        change = 2.0 * (rows[b, k] - rows[a, k] + moment[k, k])
-    if q >= 0 and d != chosen[q]:
-        c = chosen[q]
-        change += 2.0 * (rows[d, q] - rows[c, q] + moment[q, q])
-        if b != a:  # each was reckoned with the other still in its place
-            change += 2.0 * moment[k, q] * (1.0 * (b == d) - 1.0 * (b == c) - 1.0 * (a == d) + 1.0 * (a == c))
+@njit(**LEAF)
+def shift(s: Standing, k: int, target: int) -> float:
+    """Put k on another node; the change of the sum of squares."""
+    source = s.chosen[k]
+    if target == source:
+        return 0.0
+    change = 2.0 * (s.rows[target, k] - s.own[k])
+    of_k, left, entered = s.moment[k], s.rows[source], s.rows[target]
+    for j in range(s.chosen.size):
+        left[j] -= of_k[j]
+        entered[j] += of_k[j]
+        s.own[j] += of_k[j] * (1.0 * (s.chosen[j] == target) - 1.0 * (s.chosen[j] == source))
+    s.chosen[k] = target
+    s.own[k] = entered[k] - of_k[k]
+    s.away[k] = s.state[k] if target != s.current[k] else 0.0
     return change
+
+
+@njit(**LEAF)
+def look_around(s: Standing, k: int) -> None:
+    """What the two searches for a step of k begin with: what it finds on each node, and what it would move."""
+    for i in range(s.there.size):
+        s.there[i] = s.rows[i, k]
+        s.cost[i] = (s.state[k] if i != s.current[k] else 0.0) - s.away[k]
+
+
+@njit(fastmath={"nnan", "nsz", "contract", "reassoc"}, **LEAF)
+def best_swap(s: Standing, k: int, room: float, paid: float, heat: float, luck: F) -> tuple[int, int]:
+    """Of all swaps and moves of k the one that its luck lets through most easily: the node, and who comes from there.
+
+    A step that changes the sum by `change` passes where change < heat * luck, with luck exponentially distributed
+    [Metropolis1953]. (-1, -1) where none does; who is -1 for a move.
+    """
+    a, p, limited = s.chosen[k], s.chosen.size, room < np.inf
+    of_k, here, over = s.moment[k], s.rows[a], max(-room, 0.0)
+    s.there[a] = np.inf
+    least = 0.0
+    for q in range(p):
+        worth = s.there[s.chosen[q]] - s.own[k] + here[q] - s.own[q] - 2.0 * of_k[q] - heat * luck[q]
+        if limited:
+            cost = s.cost[s.chosen[q]] - s.away[q] + (s.state[q] if s.current[q] != a else 0.0)
+            worth += paid * (max(cost - room, 0.0) - over)
+        s.worth[q] = worth
+        least = min(least, worth)
+    target, other = -1, -1
+    for i in range(s.there.size):
+        worth = (
+            s.there[i]
+            - s.own[k]
+            - heat * luck[p + i]
+            + (paid * (max(s.cost[i] - room, 0.0) - over) if limited else 0.0)
+        )
+        if worth < least:
+            least, target = worth, i
+    if target < 0 and least < 0.0:
+        other = 0
+        while s.worth[other] != least:
+            other += 1
+        target = s.chosen[other]
+    return target, other
+
+
+@njit(fastmath={"nnan", "nsz", "contract", "reassoc"}, **LEAF)
+def best_return(s: Standing, k: int, b: int, room: float, paid: float, heat: float, luck: F) -> tuple[int, int]:
+    """The same for k going to node b while another key group returns to its current node, which frees budget."""
+    a, over = s.chosen[k], max(-room, 0.0)
+    if b == a:
+        return -1, -1
+    of_k, alone, left = s.moment[k], s.there[b] - s.own[k], room - s.cost[b]
+    least = 0.0
+    for q in range(s.chosen.size):
+        c, d = s.chosen[q], s.current[q]
+        both = 1.0 * (b == d) - 1.0 * (b == c) - 1.0 * (a == d) + 1.0 * (a == c)
+        worth = alone + s.rows[d, q] - s.own[q] + of_k[q] * both - heat * luck[q]
+        worth += paid * (max(-s.away[q] - left, 0.0) - over)
+        s.worth[q] = worth if c != d and d >= 0 and q != k else np.inf
+        least = min(least, s.worth[q])
+    if least >= 0.0:
+        return -1, -1
+    other = 0
+    while s.worth[other] != least:
+        other += 1
+    return b, other
 
 
 @njit(cache=True, nogil=True)
@@ -103,48 +192,45 @@ def anneal(
     moment: F, chosen: Z, nodes: int, state: F, current: Z, budget: float,
     price: float, hot: float, cold: float, steps: int, rng: np.random.Generator,
 ) -> tuple[Z, float]:  # fmt: skip
-    """Simulated annealing by moves and swaps on the uncentred second-moment matrix; the best placement seen.
+    """Simulated annealing on the uncentred second-moment matrix; the best placement seen.
 
-    State beyond the budget may be moved on the way, at a price for each unit that rises from a tenth to ten times
-    `price`: to exchange one large key group for several smaller ones takes more than one step. A candidate costs O(1), an
-    accepted one O(p). Returns the best placement within the budget and its change of the sum of squares
-    against the start (<= 0).
+    Each step draws a key group and takes the best of all its moves and swaps, each by its own luck: O(p), a
+    nanosecond or two for each, where a step drawn by itself would take a hundred. State beyond the budget may be moved on
+    the way, at a price for each unit that rises from a tenth to ten times `price`: to exchange one large key group for
+    several smaller ones takes more than one step. Returns the best placement within the budget and its change of
+    the sum of squares against the start (<= 0); `chosen` is changed to where the search ends.
     """
     p = chosen.size
-    chosen = chosen.copy()
-    rows = second_moment_rows(moment, chosen, nodes)
-    spent, total = 0.0, 0.0
-    for k in range(p):
-        total += state[k]
-        if chosen[k] != current[k]:
-            spent += state[k]
-    limited = budget < total
-    best, gained, least = chosen.copy(), 0.0, 0.0
-    factor = (cold / hot) ** (1.0 / max(steps, 1))
-    heat, paid = hot, 0.1 * price
-    dearer = 100.0 ** (1.0 / max(steps, 1))
+    s = stand(moment, chosen, nodes, state, current)
+    spent = s.away.sum()
+    limited = budget < state.sum()
+    best, gained, least = chosen.copy(), 0.0, 0.0 if spent <= budget else np.inf
+    luck = rng.standard_exponential(DRAWN + p + nodes)
+    factor, dearer = (cold / hot) ** (1.0 / max(steps, 1)), 100.0 ** (1.0 / max(steps, 1))
+    heat, paid = 0.5 * hot, 0.05 * price
     for _ in range(steps):
         heat *= factor
         paid *= dearer
-        k, b, q, d = _propose(chosen, current, nodes, limited, rng)
-        if q == k or b < 0 or (q >= 0 and d < 0) or (b == chosen[k] and (q < 0 or d == chosen[q])):
+        k, first = int(rng.random() * p), int(rng.random() * DRAWN)
+        a, room = s.chosen[k], budget - spent if limited else np.inf
+        look_around(s, k)
+        if limited and rng.random() < 0.25:
+            b, q = best_return(s, k, int(rng.random() * nodes), room, paid, heat, luck[first:])
+            d = current[q]
+        else:
+            b, q = best_swap(s, k, room, paid, heat, luck[first:])
+            d = a
+        if b < 0:
             continue
-        cost = state[k] * (1.0 * (b != current[k]) - 1.0 * (chosen[k] != current[k]))
+        before = s.away[k] + (s.away[q] if q >= 0 else 0.0)
+        gained += shift(s, k, b)
         if q >= 0:
-            cost += state[q] * (1.0 * (d != current[q]) - 1.0 * (chosen[q] != current[q]))
-        change = pair_change(moment, rows, chosen, k, b, q, d)
-        rise = change + paid * (max(spent + cost - budget, 0.0) - max(spent - budget, 0.0))
-        if rise > 0 and rng.random() >= np.exp(-rise / heat):
-            continue
-        if b != chosen[k]:
-            _shift(moment, rows, chosen, k, b)
-        if q >= 0 and d != chosen[q]:
-            _shift(moment, rows, chosen, q, d)
-        spent += cost
-        gained += change
-        if gained < least - 1e-12 * abs(least) and spent <= budget:
+            gained += shift(s, q, d)
+        spent += s.away[k] + (s.away[q] if q >= 0 else 0.0) - before
+        if gained < least - 1e-12 * abs(gained) and spent <= budget:
             least = gained
-            best[:] = chosen
+            best[:] = s.chosen
+    chosen[:] = s.chosen
     return best, least
 
 

@@ -7,6 +7,7 @@ import pytest
 from enumeration import optimum
 
 import keyshift as ks
+from keyshift.models import Budget
 
 
 def problem(load, current, nodes, limit=None, **fields):
@@ -59,25 +60,86 @@ def small():
     return p.core
 
 
-def test_the_change_of_a_pair_is_the_change_of_the_sum_of_squares(small):
-    from keyshift.solvers.mclb import local_search_kernels as kernels
-
-    rng = np.random.default_rng(0)
-    moment = small.load @ small.load.T
-    for _ in range(200):
-        chosen = rng.integers(0, 3, 9)
-        rows = kernels.second_moment_rows.py_func(moment, chosen, 3)
-        np.testing.assert_allclose(rows, kernels.second_moment_rows(moment, chosen, 3))
-        k, q = rng.choice(9, 2, replace=False)
-        b, d = rng.integers(0, 3, 2)
+def steps_of(core, chosen, k, returns):
+    """Every step that the annealing weighs for key group k: the placement after it, by node and partner."""
+    others = [q for q in range(chosen.size) if q != k]
+    if returns is None:
+        pairs = [(i, -1, -1) for i in range(core.nodes)] + [(chosen[q], q, chosen[k]) for q in others]
+    else:
+        pairs = [(returns, q, core.current[q]) for q in others if chosen[q] != core.current[q]]
+    for b, q, d in pairs:
         after = chosen.copy()
         after[k] = b
-        alone = kernels.pair_change.py_func(moment, rows, chosen, k, b, -1, -1)
-        assert alone == pytest.approx(small.squares(after) - small.squares(chosen))
-        after[q] = d
-        both = kernels.pair_change.py_func(moment, rows, chosen, k, b, q, d)
-        assert both == pytest.approx(small.squares(after) - small.squares(chosen))
-        assert both == pytest.approx(kernels.pair_change(moment, rows, chosen, k, b, q, d))
+        if q >= 0:
+            after[q] = d
+        if b != chosen[k]:
+            yield (b, q), after
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("limited", [True, False])
+@pytest.mark.parametrize("returning", [True, False])
+def test_the_best_step_of_a_key_group_is_the_best_of_all(small, compiled, limited, returning):
+    from keyshift.solvers.mclb import local_search_kernels as kernels
+
+    rng, moment, paid = np.random.default_rng(0), small.load @ small.load.T, 30.0
+    luck, taken = np.zeros(12), 0
+    for _ in range(60):
+        chosen, k = rng.integers(0, 3, 9), int(rng.integers(9))
+        budget = small.budget if limited else np.inf
+        s = kernels.stand(moment, chosen, 3, small.state, small.current)
+        kernels.look_around(s, k)
+        room, to = budget - small.moved(chosen), int(rng.integers(3))
+        function = kernels.best_return if returning else kernels.best_swap
+        given = (s, k, to) if returning else (s, k)
+        b, q = (function if compiled else function.py_func)(*given, room, paid, 0.0, luck)
+
+        def worth(placed, budget=budget):
+            return small.squares(placed) / 2 + paid * max(small.moved(placed) - budget, 0.0)
+
+        steps = {step: worth(after) for step, after in steps_of(small, chosen, k, to if returning else None)}
+        least = min(steps.values(), default=np.inf)
+        if least >= worth(chosen) - 1e-9:
+            assert (b, q) == (-1, -1)
+            continue
+        taken += 1
+        assert steps[b, q] == pytest.approx(least)
+        before, after = small.squares(chosen), chosen.copy()
+        change = kernels.shift(s, k, b)
+        after[k] = b
+        if q >= 0:
+            d = small.current[q] if returning else chosen[k]
+            change += kernels.shift.py_func(s, q, d)
+            after[q] = d
+        assert change == pytest.approx(small.squares(after) - before)
+        again = kernels.stand.py_func(moment, after, 3, small.state, small.current)
+        for kept, anew in zip(s[3:7], again[3:7], strict=True):
+            np.testing.assert_allclose(kept, anew, atol=1e-9)
+    assert taken > 5
+
+
+def test_the_search_goes_on_as_if_it_had_not_been_interrupted():
+    from keyshift.solvers.mclb.local_search import PlacementSearch
+
+    rng = np.random.default_rng(5)
+    core = problem(rng.integers(1, 50, (4, 20)), rng.integers(0, 4, 20), 4, limit=8).core
+    whole, twice = PlacementSearch(core, None, 3), PlacementSearch(core, None, 3)
+    twice.go_on(Budget(), effort=0.0)
+    np.testing.assert_array_equal(whole.go_on(Budget()), twice.go_on(Budget()))
+
+
+def test_large_key_groups_are_placed_as_if_there_were_no_small_ones():
+    from keyshift.solvers.mclb.local_search import PlacementSearch
+
+    rng = np.random.default_rng(6)
+    load = np.hstack([1e6 * rng.integers(1, 50, (4, 15)), rng.integers(1, 9, (4, 5))])
+    core = problem(load, rng.integers(0, 4, 20), 4, limit=15, state=np.r_[np.ones(15), np.full(5, 9.0)]).core
+    search = PlacementSearch(core, None, 0)
+    assert search.large.tolist() == list(range(15))
+    found = search.go_on(Budget())
+    assert core.moved(found) <= core.budget
+    alone = PlacementSearch(problem(load[:, :15], core.current[:15], 4).core, None, 0).go_on(Budget())
+    assert core.squares(found) == pytest.approx(search.among.core.squares(alone), rel=1e-6)
 
 
 def test_sweeps_keep_loads_budget_and_value_in_step(small):
@@ -112,7 +174,7 @@ def test_annealing_says_what_it_gained(small):
     moment = small.load @ small.load.T
     for anneal in (kernels.anneal, kernels.anneal.py_func):
         found, gained = anneal(
-            moment, small.current, 3, small.state, small.current, small.budget, 50.0, 100.0, 0.1, 400,
+            moment, small.current.copy(), 3, small.state, small.current, small.budget, 50.0, 100.0, 0.1, 400,
             np.random.default_rng(4),
         )  # fmt: skip
         assert small.squares(found) - small.squares(small.current) == pytest.approx(gained)

@@ -16,6 +16,9 @@ from keyshift.solvers.allocation.annealing.state_kernels import put, take
 from keyshift.solvers.random_kernels import uniform as draw
 
 HIGHEST, LOWEST = 1.0, -1.0
+MANY, LOOKED_THROUGH = 256, 32.0
+"""Among more nodes than these a few random ones hardly ever hold the extreme one: where few key groups may move, all are
+looked through now and then, so often that it takes about so many looks a draw."""
 
 
 class Edit(NamedTuple):
@@ -36,11 +39,13 @@ def surplus(i, data, state):
 
 @njit(**LEAF)
 def extreme(rng, rounds, sign, data, state):
-    """The node of highest (sign = 1) or lowest (sign = -1) surplus among a few random ones."""
+    """The node of highest (sign = 1) or lowest (sign = -1) surplus among a few random ones, now and then of all."""
     n = state.dev.size
     best = int(draw(rng) * n)
-    for _ in range(rounds):
-        i = int(draw(rng) * n)
+    few = n > MANY and data.max_moves < 2 * n
+    all_of_them = few and draw(rng) * n < LOOKED_THROUGH
+    for at in range(n if all_of_them else rounds):
+        i = at if all_of_them else int(draw(rng) * n)
         if sign * surplus(i, data, state) > sign * surplus(best, data, state):
             best = i
     return best
