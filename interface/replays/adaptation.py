@@ -17,7 +17,7 @@ from keyshift.replays.forecasting import MOST_WINDOWS, Forecast, LoadForecast
 from keyshift.replays.key_streams import KeyStreams, replay_keys, streams_of_keys
 from keyshift.replays.loop import Loop, Patience
 from keyshift.replays.planner import DEFAULT_PROBLEM, Planner
-from keyshift.replays.results import Replay, Rows
+from keyshift.replays.results import PackedRows, Replay
 from keyshift.replays.scaling import ScalingRule
 from keyshift.replays.state import Cluster
 
@@ -168,7 +168,7 @@ def _balanced(resource: str | None, capacities: Mapping[str, float] | None, plan
 
 def _run(loop: Loop, workloads: Iterable[Workload], periods: int | None, store: Checkpoint | None) -> Replay:
     """Period by period; what the checkpoint knows is not planned again."""
-    rows, seconds = Rows(), Rows()
+    rows, seconds = PackedRows(), PackedRows()
     labels = [planner.name for planner in loop.planners]
     for period, windows in enumerate(loop.periods(workloads, periods)):
         stamp = "" if store is None else fingerprints(windows)

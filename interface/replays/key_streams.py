@@ -21,7 +21,7 @@ from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import IntArray
 from keyshift.replays.checkpoint import Checkpoint
 from keyshift.replays.planner import Planner
-from keyshift.replays.results import Replay, Rows
+from keyshift.replays.results import PackedRows, Replay
 from keyshift.solving import solve
 
 PROBLEMS = (KeySplitting.name, KeyPlacement.name)
@@ -98,7 +98,7 @@ class KeyStreams:
 def replay_keys(windows: Iterable[Any], loop: KeyStreams, periods: int | None, checkpoint: str | Path | None) -> Replay:
     """Window by window; a resumed run feeds the partitioners again what is known, and solves only the rest."""
     store = None if checkpoint is None else Checkpoint(Path(checkpoint), loop.description())
-    rows, seconds = Rows(), Rows()
+    rows, seconds = PackedRows(), PackedRows()
     with nullcontext() if store is None else store.open():
         for period, window in enumerate(islice(windows, periods)):
             keys = as_keys(window)

@@ -15,7 +15,7 @@ import keyshift as ks
 from keyshift.cli import main
 from keyshift.models.files.replay import count_periods, read_periods
 from keyshift.replays import checkpoint as store
-from keyshift.replays.results import BLOCK, Rows
+from keyshift.replays.results import BLOCK, PackedRows
 from keyshift.replays.state import Cluster
 
 
@@ -295,7 +295,7 @@ def test_homes_follow_the_nodes():
 
 def test_rows_are_packed_and_read_as_they_were():
     made = [{"period": t, "method": "milp", "bound": None if t % 3 else t / 7} for t in range(2 * BLOCK + 5)]
-    rows = Rows(made)
+    rows = PackedRows(made)
     assert (len(rows), rows[0], rows[BLOCK], rows[-1]) == (len(made), made[0], made[BLOCK], made[-1])
     assert list(rows) == made
     assert rows == tuple(made)
@@ -310,7 +310,7 @@ def test_a_long_replay_grows_by_little_for_each_row():
     made = ({"period": t, **{f"figure {i}": t / (i + 1) for i in range(20)}} for t in range(20 * BLOCK))
     tracemalloc.start()
     try:
-        rows = Rows(made)
+        rows = PackedRows(made)
         held = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
