@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as parquet
-from frontier_allocation import abound, cold, limited
+from frontier_allocation import abound, capacities, cold, limited
 from frontier_collocation import dense, one_call, periods
 from frontier_routing import long, tables
 from page import Page, run
@@ -318,6 +318,7 @@ if __name__ == "__main__":
             heavy,
             abound,
             limited,
+            capacities,
             cold,
             tables,
             long,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import chain, cycle
 
 import numpy as np
@@ -12,10 +13,36 @@ from keyshift.solvers.allocation.annealing.search import Round, Search
 from keyshift.solvers.allocation.annealing.trios import Trios
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
+from keyshift.solvers.allocation.counting.bound_kernels import fewest_moves
 from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.incumbent import PROVEN, Incumbent
 from keyshift.solvers.allocation.pricing.tree import PriceTree, price_trees
 from keyshift.solvers.allocation.settings import RoundSettings
+
+
+class Rest:
+    """For how many turns a phase rests: twice as many each time that it was of no use.
+
+    Parameters
+    ----------
+    most : int
+    first : int, default 0
+        At which turn it begins.
+    """
+
+    def __init__(self, most: int, first: int = 0) -> None:
+        self.most, self.turns, self.left = most, 1, first
+
+    @property
+    def now(self) -> bool:
+        """Whether it rests this turn."""
+        self.left -= 1
+        return self.left > 0
+
+    def after(self, helped: bool) -> None:
+        """A turn that was taken."""
+        self.turns = 1 if helped else min(self.most, 2 * self.turns)
+        self.left = self.turns
 
 
 class Rounds:
@@ -36,12 +63,14 @@ class Rounds:
     ) -> None:
         self.found, self.seed, self.most, self.settings = found, seed, most, settings or RoundSettings()
         self.instance = Instance(found.problem)
-        self.search = Search(self.instance, seed)
+        self.search = Search(self.instance, seed, expired=lambda: found.done)
         self.planner: CountPlanner | None = None
         self.trees: list[PriceTree] = []
         self.planned = self.asked = 0
         self.unproven = math.inf
-        self.rest, self.resting = 1, 0
+        self.shared_out = 0
+        self.rests = {kind: Rest(most) for kind, most in self.settings.starts.items()}
+        self.price_rest = Rest(8, 2)
         self.phases = {"anneal": self._anneal_next, "plan": self._plan_next, "trios": self._trios_next}
 
     @property
@@ -81,7 +110,9 @@ class Rounds:
         endless = math.isfinite(self.found.budget.time_limit) and pairs > settings.endless_pairs
         turn = 1
         quick = [phase for phase in settings.cycle if phase != "trios"]
-        later = settings.cycle if self.abound and self.instance.nodes > 2 else quick
+        later: Sequence[str] = quick
+        if self.abound and self.instance.nodes > 2:
+            later = settings.cycle_of_few if self.search.size < 2 else settings.cycle
         early = len(quick) - quick.count("price") if pairs <= settings.few_pairs and self.most is None else 0
         for phase in chain(quick[1:], cycle(later)):  # the first turn was taken before the counting
             if self.found.done or not (done < steps or endless) or (self.most is not None and turn >= self.most):
@@ -125,24 +156,39 @@ class Rounds:
         return self._plan(self.planner, turn)
 
     def _trios_next(self, turn: int) -> int:
-        """Share out trios of nodes anew, after a round of search or from the best; how many steps of search took as long.
+        """Share out trios of nodes anew, after a round of search or from a plan; how many steps of search took as long.
 
-        Where that ends far above the best, it rests for twice as many turns each time.
+        Where that ends far above the best, the like of its start rests for twice as many turns each time.
         """
-        self.resting -= 1
-        if self.resting > 0:
-            return 0
-        todo, start = self.search.schedule(turn), self.found.best
-        if todo.fresh or start is None:
+        best, todo = self.found.best, self.search.schedule(turn)
+        kind = self._kind_of_start()
+        start = best if best is None or not todo.fresh else self._start(kind, best, turn)
+        if start is None:
             start = self._annealed(todo, turn)
         if start is None:
             return todo.steps
         trios = Trios(self.instance, [self.seed, turn], start)
         reached = trios.improve(self.settings.trios_tried, lambda: self.found.done)
         self.found.offer(trios.place, "trios")
-        self.rest = 1 if reached <= self.settings.near * self._distance() else min(64, 2 * self.rest)
-        self.resting = self.rest
+        self.rests[kind].after(reached <= self.settings.near * self._distance())
         return self.settings.trios_steps
+
+    def _kind_of_start(self) -> str:
+        """The next kind of start that does not rest."""
+        kinds = [*self.rests]
+        while True:
+            kind = kinds[self.shared_out % len(kinds)]
+            self.shared_out += 1
+            if not self.rests[kind].now:
+                return kind
+
+    def _start(self, kind: str, best: IntArray, turn: int) -> IntArray | None:
+        """Cooled down anew, the best heated up again, or a plan realised; None when there is none."""
+        if kind != "planned":
+            return self.search.cool(turn, best if kind == "heated" else None)
+        if self.planner is None or not self.planner.useful:
+            return None
+        return self._drawn_up(self.planner, self._distance() * 2.0 ** (turn % 4 - 1), turn, turn // 3)
 
     def _annealed(self, todo: Round, turn: int) -> IntArray | None:
         """The best of one round of search from the current assignment, whatever was known before."""
@@ -161,10 +207,23 @@ class Rounds:
         """Ask the prices while that improves a bound or the best; returns the steps of search that take as long."""
         if not self.trees or self.planner is None:
             return 0
+        ample = self._ample(self.planner.counts)
+        if ample and self.price_rest.now:
+            return 0
         done = self.settings.priced_steps
-        while not self.found.done and self._price(self.planner, turn):
+        while not self.found.done and self._price(self.planner, turn, ample):
             done += self.settings.priced_steps
+        self.price_rest.after(done > self.settings.priced_steps)
         return done
+
+    def _ample(self, counts: CountBound) -> bool:
+        """Whether many more may move than the best distance takes by the counts: there plans are short, and prices say little."""
+        if not self.abound or not counts.exact:
+            return self.abound
+        most = self.instance.max_moves
+        return bool(
+            fewest_moves(counts.table, self._distance(), most) < most - self.settings.tight * self.instance.nodes
+        )
 
     def _distance(self) -> float:
         """The best distance, in units of the mean."""
@@ -188,20 +247,31 @@ class Rounds:
         settings, number = self.settings, self.planned
         self.planned += 1
         target = low + (high - low) * settings.planned_at[number % len(settings.planned_at)]
+        assignment = self._drawn_up(planner, target, turn, number)
+        if assignment is None:
+            return settings.planned_steps
+        self._polish(assignment, turn)
+        return 2 * settings.planned_steps
+
+    def _drawn_up(self, planner: CountPlanner, target: float, turn: int, number: int) -> IntArray | None:
+        """A plan for a distance, realised; None when there is none."""
         pairs = planner.pairs(target, np.random.default_rng([self.seed, turn]))
         if pairs is None:
-            return settings.planned_steps
-        if number % settings.resample_every == 1 and pairs[:, 0].any():
+            return None
+        if number % self.settings.resample_every == 1 and pairs[:, 0].any():
             planner.sample(planner.pool_of(pairs), turn)
-        self._realise(planner, pairs, target, turn)
-        return 2 * settings.planned_steps
+        return planner.realise(pairs, target, self.settings.planned_steps, turn)
+
+    def _polish(self, assignment: IntArray, stream: int) -> None:
+        """Offer an assignment, and look near it."""
+        self.found.offer(assignment, "planned")
+        self._anneal(assignment, self.search.polish, stream)
 
     def _realise(self, planner: CountPlanner, plan: IntArray, target: float, stream: int) -> None:
         """Look for an assignment with the counts of a plan, and then near it."""
         assignment = planner.realise(plan, target, self.settings.planned_steps, stream)
         if assignment is not None:
-            self.found.offer(assignment, "planned")
-            self._anneal(assignment, self.search.polish, stream)
+            self._polish(assignment, stream)
 
     def _choose_tariff(self, target: float) -> PriceTree:
         """The prices that say most about a distance; only those are asked from then on."""
@@ -211,7 +281,7 @@ class Rounds:
             self.trees = [max(self.trees, key=lambda tree: tree.bound.value)]
         return self.trees[0]
 
-    def _price(self, planner: CountPlanner, turn: int) -> bool:
+    def _price(self, planner: CountPlanner, turn: int, ample: bool) -> bool:
         """Ask prices about the best distance when it is new, else one below; whether that moved a bound or the best."""
         scale = self.found.problem.scale
         low, high = self.found.bound / scale, self.found.objective / scale - 0.9 * PROVEN
@@ -220,7 +290,7 @@ class Rounds:
         settings, tree = self.settings, self._choose_tariff(high)
         aim = settings.priced_at[self.asked % len(settings.priced_at)]
         target = high if high < self.unproven else low + (high - low) * aim
-        first = settings.branch_work / tree.bound.work
+        first = settings.branch_work / tree.bound.work / (settings.fewer_branches if ample else 1)
         branches = int(np.clip(first * (1 + self.asked / 4), 1, settings.most_branches))
         self.asked += 1
 

@@ -15,6 +15,11 @@ class RoundSettings:
         The phases of the rounds, over and over: "anneal", "plan" (and polish what was planned), "trios" (only where moves
         abound) or "price". Prices are asked again as long as they help; where there is nothing to plan, annealing takes
         the turn.
+    cycle_of_few : tuple of str
+        The same where moves abound and rounds are short.
+    starts : dict
+        From what trios set out, in turns, and for how many turns each rests at most: cooled down anew, the best heated up
+        again, a plan realised.
     least_steps, most_steps, steps_for_each : int
         Steps of search before the rounds end: at least, at most, and for each (key group, node) pair.
     few_pairs, early_nodes, early_effort : int, int, float
@@ -43,6 +48,10 @@ class RoundSettings:
     branch_work, most_branches : float, int
         The first question to the prices may take as many branches as amount to this much work; each further question a
         quarter more.
+    tight : float
+        Where moves abound and the counts leave more moves a node than this, prices rest after they were of no use.
+    fewer_branches : float
+        As many times fewer branches there.
     attempts : int
         Annealings that try to realise a plan of the prices: now and then the right key groups meet, mostly they do not.
     """
@@ -50,6 +59,8 @@ class RoundSettings:
     cycle: tuple[str, ...] = (
         "anneal", "trios", "plan", "anneal", "trios", "plan", "price", "anneal", "trios", "plan", "anneal", "trios", "plan",
     )  # fmt: skip
+    cycle_of_few: tuple[str, ...] = ("trios", "anneal", "trios") * 4 + ("price",)
+    starts: dict[str, int] = field(default_factory=lambda: {"cooled": 4, "heated": 2, "planned": 8})
     least_steps: int = 6_000_000
     most_steps: int = 200_000_000
     steps_for_each: int = 15_000
@@ -64,11 +75,13 @@ class RoundSettings:
     resample_every: int = 3
     trios_tried: int = 100
     trios_steps: int = 1_000_000
-    near: float = 2.0
+    near: float = 3.0
     priced_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1)
     priced_steps: int = 2_000_000
     branch_work: float = 4e8
     most_branches: int = 512
+    tight: float = 0.3
+    fewer_branches: float = 32.0
     attempts: int = 8
 
 

@@ -11,7 +11,7 @@ from support.interpreted import interpret
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.models.families.allocation import synthetic_workload
+from keyshift.models.families.allocation import madsen_allocation, synthetic_workload
 from keyshift.solvers.allocation.annealing import kernels as search_kernels
 from keyshift.solvers.allocation.annealing import move_kernels, state_kernels
 from keyshift.solvers.allocation.annealing import search as search_module
@@ -22,7 +22,7 @@ from keyshift.solvers.allocation.counting import planner_kernels as plan_kernels
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.counting.planner import CountPlanner, PlannerSettings
 from keyshift.solvers.allocation.incumbent import Incumbent
-from keyshift.solvers.allocation.phases import Rounds
+from keyshift.solvers.allocation.phases import Rest, Rounds
 from keyshift.solvers.allocation.settings import RoundSettings
 
 
@@ -39,6 +39,41 @@ def test_kernels_say_the_same_compiled_and_not():
         compiled = count_kernels.least_weighted(table, distance, 0.4)
         assert compiled == count_kernels.least_weighted.py_func(table, distance, 0.4)
     assert plan_kernels.plan(table, 4, 3)[0] == pytest.approx(plan_kernels.plan.py_func(table, 4, 3)[0])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_nearest_pair_is_that_of_all(seed):
+    rng = np.random.default_rng([seed, 4])
+    out, excess = np.sort(rng.normal(size=6)), 4 * rng.normal()
+    singles = np.sort(rng.normal(size=int(rng.integers(2, 9))))
+    pairs = [one + two for one, two in itertools.combinations(singles, 2)]
+    least = min(abs(excess - one + pair) for one in out for pair in pairs)
+    for kernel in (count_kernels.nearest_pair, count_kernels.nearest_pair.py_func):
+        assert kernel(out, singles, excess) == pytest.approx(least)
+        assert kernel(out, singles[:1], excess) == count_kernels.UNREACHABLE
+
+
+def test_rounds_that_cool_down_keep_every_limit_and_touch_every_node():
+    problem = madsen_allocation(nodes=8, key_groups=160, varies=0.2, max_migrations=16)
+    search = Search(Instance(problem), seed=0)
+    anew = search.cool(0)
+    assert not problem.violations(anew)
+    typical = search.instance.load.mean()
+    assert search.instance.distance(anew) < search_module.AnnealingSettings.first_level * typical
+    again = search.cool(1, anew)
+    assert again is None or not problem.violations(again)
+    assert not search.data.still[1].any()
+
+
+def test_a_phase_that_is_of_no_use_rests_longer_each_time():
+    rest, taken = Rest(4), []
+    for turn in range(14):
+        if not rest.now:
+            taken.append(turn)
+            rest.after(helped=False)
+    assert taken == [0, 2, 6, 10]
+    rest.after(helped=True)
+    assert not rest.now
 
 
 def test_the_fewest_moves_are_those_of_all_balanced_choices():

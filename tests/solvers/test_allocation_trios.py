@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from instances.allocation import random_problem
 
+import keyshift as ks
 from keyshift.models.families.allocation import madsen_allocation
 from keyshift.solvers.allocation.annealing import trio_kernels
 from keyshift.solvers.allocation.annealing.trios import NOTICED, Trios
@@ -74,3 +75,38 @@ def test_the_kernel_says_the_same_compiled_and_not():
         said = trio_kernels.nearest(some, others, trio, 2.0, 1.0)
         assert said == trio_kernels.nearest.py_func(some, others, trio, 2.0, 1.0)
         assert said[1] >= 0
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_kernel_finds_the_best_pair_of_all(seed):
+    rng = np.random.default_rng([seed, 9])
+    some, others = (trio_kernels.Ways(np.sort(rng.normal(size=m)), rng.normal(size=m), rng.random(m)) for m in (12, 15))
+    trio = trio_kernels.Trio(rng.normal(size=3), rng.uniform(0.5, 2.0, 3), rng.random(3) < 0.3)
+    below, spare = rng.choice([0.3, 2.0, 9.0]), rng.choice([0.2, 0.8, 2.0])
+    best = below
+    for a, b in itertools.product(range(12), range(15)):
+        first, second = some.first[a] + others.first[b], some.second[a] + others.second[b]
+        values = trio.dev + np.array([first, second, -first - second]) * trio.weight
+        if some.cost[a] + others.cost[b] <= spare:
+            best = min(best, max(np.where(trio.draining, np.maximum(values, 0.0), np.abs(values))))
+    value, one, two = trio_kernels.nearest(some, others, trio, below, spare)
+    assert value == pytest.approx(best)
+    assert (one >= 0) == (two >= 0) == (best < below)
+
+
+def test_an_exchange_that_a_capacity_forbids_is_not_made():
+    """Only a heavy key group on another node would help, and neither has the memory for it."""
+    memory = np.ones(4)
+    w = ks.Workload(
+        load=np.array([4.0, 4, 2, 2]),
+        state=memory,
+        current=np.array([0, 0, 1, 2]),
+        nodes=3,
+        resources={"memory": memory},
+    )
+    room = {"memory": np.array([2.0, 1, 1])}
+    for limit, helps in ((None, True), (room, False)):
+        problem = ks.KeyGroupAllocation(w, max_migrations=1, resource_capacity=limit)
+        trios = Trios(Instance(problem), 0, w.current)
+        assert trios.exchange(np.arange(3)) == helps
+        assert not problem.violations(trios.place)

@@ -10,7 +10,7 @@ from numba import njit
 from keyshift.models.compiling import LEAF
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.move_kernels import accept, propose
-from keyshift.solvers.allocation.annealing.state_kernels import power, refresh
+from keyshift.solvers.allocation.annealing.state_kernels import power, refresh, unchanged
 from keyshift.solvers.random_kernels import uniform as draw
 
 
@@ -67,7 +67,8 @@ def after(c, touched, data, state):
     """The value of a touched node after the move."""
     i = touched.nodes[c]
     v = state.dev[i] + touched.change[c] * data.weight[i]
-    v = max(v, 0.0) if data.draining[i] else abs(v)
+    least = unchanged(i, v, data)
+    v = max(max(v, 0.0) if data.draining[i] else abs(v), least)
     for r in range(data.use.shape[0]):
         over = state.used[r, i] + touched.extra[r, c] - data.room[r, i]
         if over > 0.0:

@@ -10,7 +10,9 @@ takes O(log p).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +22,9 @@ from keyshift.solvers.allocation.annealing.kernels import Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
 from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put_all
 from keyshift.solvers.allocation.arrays import Instance
+
+STILL = 4e-4
+"""Nodes no further from the mean than this may be left alone, in units of the mean load of a key group."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +41,18 @@ class AnnealingSettings:
         Steps between two looks at the clock, and as many as four times the key groups.
     continue_every : int
         On large instances every so many rounds one continues from the best assignment.
+    many_nodes, sharper : int
+        Above the first number of nodes, where few key groups may move, exponents are doubled so many times more: or the many
+        nodes that are near enough outweigh the few that are not.
     insert : float
         How often a migration more is tried, of all steps.
     swap_targets, replace, relocate, replace_source, reinsert, remove, reroute_chain, shorten_chain : float
         How often each move is drawn, of all other steps; what is left of 1 lengthens chains.
+    first_level, last_level, again_level : float
+        Deviations between which `cool` lowers the temperature, in units of the mean load of a key group; the last is the
+        first one where it goes on from an assignment.
+    cooled_doublings : tuple of int
+        The exponents of such rounds, in turns.
     """
 
     steps: int = 300_000
@@ -47,6 +60,8 @@ class AnnealingSettings:
     longest: float = 100.0
     chunk: int = 20_000
     continue_every: int = 3
+    many_nodes: int = 64
+    sharper: int = 2
     insert: float = 0.15
     swap_targets: float = 0.25
     replace: float = 0.25
@@ -56,6 +71,10 @@ class AnnealingSettings:
     remove: float = 0.02
     reroute_chain: float = 0.16
     shorten_chain: float = 0.04
+    first_level: float = 0.2
+    last_level: float = 0.006
+    again_level: float = 0.12
+    cooled_doublings: tuple[int, ...] = (1, 2)
 
     @property
     def shares(self) -> FloatArray:
@@ -78,6 +97,7 @@ def data_of(instance: Instance, order: IntArray) -> SearchData:
     return SearchData(
         it.load, it.weight, it.mean, it.draining, it.open_to_all, it.current, it.use, it.room,
         1.0 + it.distance(it.current), it.cost, it.max_cost, it.max_moves, order, it.by_node[1],
+        np.array([it.deviations(it.current), np.zeros(it.nodes)]),
     )  # fmt: skip
 
 
@@ -99,13 +119,24 @@ class Search:
     instance : Instance
     seed : int
     settings : AnnealingSettings, optional
+    expired : callable, optional
+        Ends a long round when it says so.
     """
 
-    def __init__(self, instance: Instance, seed: int, settings: AnnealingSettings | None = None) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        seed: int,
+        settings: AnnealingSettings | None = None,
+        expired: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.instance, self.seed, self.settings = instance, seed, settings or AnnealingSettings()
+        self.expired = expired
         it = instance
         self.data = data_of(it, order=np.lexsort((it.load, it.current)).astype(np.int64))
         self.chunk = self.settings.chunk + 4 * it.key_groups
+        few = it.nodes > self.settings.many_nodes and it.max_moves < 2 * it.nodes
+        self.sharper = self.settings.sharper if few else 0
         self.best_moves = np.full((2, it.max_moves + 1), -1, np.int64)
         slots, keys, targets = np.full((3, 2), -1, np.int64)
         self.edit = Edit(slots, keys, targets, self.settings.shares)
@@ -116,6 +147,11 @@ class Search:
         """The round that improves an assignment without leaving its neighbourhood."""
         return Round(self.settings.steps // 3, 0.3, 0.03, 2, False)
 
+    @property
+    def size(self) -> float:
+        """By what rounds are longer where many may move."""
+        return min(self.settings.longest, max(1.0, (self.instance.max_moves / self.settings.many_moves) ** 1.5))
+
     def schedule(self, turn: int) -> Round:
         """Steps and temperatures of a round.
 
@@ -125,7 +161,7 @@ class Search:
         so that a short time limit is served too; later every third round continues from the best.
         """
         settings = self.settings
-        size = min(settings.longest, max(1.0, (self.instance.max_moves / settings.many_moves) ** 1.5))
+        size = self.size
         short = 2.0 ** min(turn, 30) < size
         steps = int(settings.steps * (2.0**turn if short else size * (1.0 + turn / 60)))
         last_of_cycle = turn % settings.continue_every == settings.continue_every - 1
@@ -147,6 +183,38 @@ class Search:
         )  # fmt: skip
         put_all(away, np.asarray(start, dtype=np.int64), self.data, self.state)
 
+    def cool(self, turn: int, start: IntArray | None = None) -> IntArray | None:
+        """Anneal by deviations that are given, not by the best one known: slower, and it ends elsewhere each time.
+
+        From the current assignment, a node that nothing has come to or gone from counts for the first level, however near
+        the mean it lies: left alone, it would be the worst in the end, when no move is left for it.
+
+        Returns
+        -------
+        ndarray or None
+            The best assignment met, None when none is below the first level.
+        """
+        it, settings = self.instance, self.settings
+        typical = float(it.load.mean())
+        first = typical * (settings.first_level if start is None else settings.again_level)
+        steps = int(settings.steps * self.size)
+        chunks = max(5, steps // self.chunk)
+        doublings = settings.cooled_doublings[turn % len(settings.cooled_doublings)]
+        levels = np.geomspace(first, typical * settings.last_level, chunks + 1)
+        best, value = None, first
+        if start is None:
+            self.data.still[1] = np.where(np.abs(it.deviations(it.current)) > typical * STILL, first, 0.0)
+        self.begin(it.current if start is None else start, turn)
+        for hot, cold in pairwise(levels):
+            power = 2.0**doublings
+            found = self.run(steps // chunks, (hot / value) ** power, (cold / value) ** power, value, doublings)
+            if found is not None:
+                best, value = found, it.distance(found)
+            if self.expired():
+                break
+        self.data.still[1] = 0.0
+        return best
+
     def run(self, steps: int, hot: float, cold: float, value: float, doublings: int = 2) -> IntArray | None:
         """Anneal for some steps.
 
@@ -158,7 +226,7 @@ class Search:
         value : float
             Load distance to beat, in units of the mean; `inf` takes the first assignment within all capacities.
         doublings : int, default 2
-            The exponent is 2 to this power.
+            The exponent is 2 to this power, or `sharper`.
 
         Returns
         -------
@@ -170,7 +238,7 @@ class Search:
         found = anneal(
             self.rng,
             steps,
-            doublings,
+            doublings + self.sharper,
             hot,
             cold,
             self.best_moves,

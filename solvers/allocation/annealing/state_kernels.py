@@ -34,6 +34,8 @@ class SearchData(NamedTuple):
     """Key groups by current node, the lightest first."""
     starts: IntArray
     """Where each node's begin in `order`, shape (n + 1,)."""
+    still: FloatArray
+    """The current deviation of each node, and what it counts for at least while it has just that, shape (2, n)."""
 
 
 class SearchState(NamedTuple):
@@ -62,6 +64,12 @@ def excess(i, used, data):
         if used[r, i] > room:
             v += data.bump + (used[r, i] - room) / (room if room > 0 else 1.0)
     return v
+
+
+@njit(**LEAF)
+def unchanged(i, deviation, data):
+    """What node i counts for at least because nothing has come or gone, 0 where something has."""
+    return data.still[1, i] if abs(deviation - data.still[0, i]) < 1e-11 else 0.0
 
 
 @njit(**LEAF)
@@ -142,4 +150,4 @@ def refresh(data, state):
         for r in range(state.used.shape[0]):
             state.used[r, i] += data.use[r, k]
     for i in range(state.dev.size):
-        state.value[i] = node_value(i, state.dev, state.used, data)
+        state.value[i] = max(node_value(i, state.dev, state.used, data), unchanged(i, state.dev[i], data))

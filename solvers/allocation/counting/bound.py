@@ -33,8 +33,8 @@ class CountingSettings:
         Up to this many moves the balance of departures and arrivals is kept exactly, beyond it by a multiplier.
     most_entries : int
         Entries of D at most.
-    most_pair_sums : int
-        Pair sums of arrivals are listed for this many key groups at most.
+    most_paired : int
+        Pairs of arrivals are looked at for this many key groups at most.
     most_subsets : int
         Sets of departures of one size that a node lists at most.
     leans : tuple of float
@@ -43,7 +43,7 @@ class CountingSettings:
 
     most_exact: int = 64
     most_entries: int = 4_000_000
-    most_pair_sums: int = 2_000
+    most_paired: int = 2_000
     most_subsets: int = 20_000
     leans: tuple[float, ...] = tuple(i / 16 for i in range(17))
 
@@ -90,10 +90,7 @@ class CountBound:
         excess = it.deviations(it.current) / it.weight
         ascending = np.argsort(it.load, kind="stable")
         singles = it.load[ascending]
-        pairs = np.empty(0)
-        if it.key_groups <= self.settings.most_pair_sums:
-            first, second = np.triu_indices(it.key_groups, 1)
-            pairs = np.sort(singles[first] + singles[second])
+        paired = it.key_groups <= self.settings.most_paired
         largest_home = int(np.diff(starts).max())
         ends = min(it.key_groups, reach + largest_home)
         furthest = np.argsort(-np.abs(excess * it.weight), kind="stable")
@@ -114,8 +111,8 @@ class CountBound:
                 excess[i],
                 it.weight[i],
                 it.draining[i],
-                pairs,
                 singles,
+                paired,
                 self.settings.most_subsets,
                 table[i],
             )

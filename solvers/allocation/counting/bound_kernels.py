@@ -6,6 +6,8 @@ import numpy as np
 from numba import njit
 
 UNREACHABLE = 1e300
+EVEN = 1e-8
+"""A deviation too small to matter for a bound, in units of the mean."""
 
 
 @njit(cache=True)
@@ -17,6 +19,29 @@ def nearest_sum(out, into, excess):
         while j + 1 < into.size and abs(into[j + 1] - want) <= abs(into[j] - want):
             j += 1
         best = min(best, abs(into[j] - want))
+    return best
+
+
+@njit(cache=True)
+def nearest_pair(out, singles, excess):
+    """Least |excess - out[i] + singles[j] + singles[k]| over j < k, `singles` ascending; 0 once one is at most `EVEN`."""
+    best, last = UNREACHABLE, singles.size - 1
+    lowest, highest = (singles[0] + singles[1], singles[last - 1] + singles[last]) if last > 0 else (0.0, -1.0)
+    for i in range(out.size if last > 0 else 0):
+        want = out[(i + out.size // 2) % out.size] - excess  # the middle first: sums are dense there
+        if want <= lowest or want >= highest:
+            best = min(best, lowest - want if want <= lowest else want - highest)
+            continue
+        j, k = 0, last
+        while j < k:
+            over = singles[j] + singles[k] - want
+            best = min(best, abs(over))
+            if over > 0.0:
+                k -= 1
+            else:
+                j += 1
+        if best <= EVEN:
+            return 0.0
     return best
 
 
@@ -44,11 +69,11 @@ def subset_sums(values, count):
 
 
 @njit(cache=True)
-def least_distances(own, foreign_low, foreign_high, excess, weight, upward_only, pairs, singles, most_sums, table):
+def least_distances(own, foreign_low, foreign_high, excess, weight, upward_only, singles, paired, most_sums, table):
     """Fill table[a, b]: the least deviation of one node after a departures and b arrivals, others ignored.
 
-    `own` ascending; `foreign_low`, `foreign_high` the smallest and the largest key groups elsewhere; `singles`,
-    `pairs` ascending loads and pair sums of all key groups (a relaxation: arrivals may then be anyone's).
+    `own` ascending; `foreign_low`, `foreign_high` the smallest and the largest key groups elsewhere; `singles` the
+    loads of all key groups, ascending (a relaxation: arrivals may then be anyone's), `paired` whether to look at their pairs.
     """
     size = own.size
     low_out, high_out, low_in, high_in = 0.0, 0.0, 0.0, 0.0
@@ -84,8 +109,8 @@ def least_distances(own, foreign_low, foreign_high, excess, weight, upward_only,
         table[a, 0] = max(table[a, 0], nearest_sum(out, np.zeros(1), excess) * weight)
         if table.shape[1] > 1 and table[a, 1] < UNREACHABLE:
             table[a, 1] = max(table[a, 1], nearest_sum(out, singles, excess) * weight)
-        if a < 3 and table.shape[1] > 2 and pairs.size > 0 and table[a, 2] < UNREACHABLE:
-            table[a, 2] = max(table[a, 2], nearest_sum(out, pairs, excess) * weight)
+        if a < 3 and table.shape[1] > 2 and paired and table[a, 2] == 0.0:
+            table[a, 2] = max(table[a, 2], nearest_pair(out, singles, excess) * weight)
 
 
 @njit(cache=True)

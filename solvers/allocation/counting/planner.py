@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.search import data_of, generator
-from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.arrays import TINY, Instance
 from keyshift.solvers.allocation.counting import planner_kernels as kernels
 from keyshift.solvers.allocation.counting.bound import CountBound
 
@@ -32,11 +32,14 @@ class PlannerSettings:
         Steps of the dynamic program at most; beyond, nothing is planned.
     rarest : float
         A pair that no sample has reached but that the bound allows counts as this likely.
+    nearest : int
+        Samples from which the share is judged where fewer come so near.
     """
 
     samples: int = 400
     most_states: int = 50_000_000
     rarest: float = 1e-4
+    nearest: int = 10
 
 
 @dataclass
@@ -115,8 +118,7 @@ class CountPlanner:
 
     def pairs(self, distance: float, rng: np.random.Generator) -> IntArray | None:
         """Departures and arrivals of each node for a target distance, shape (n, 2); None when there is no plan."""
-        share = (self.samples <= distance).mean(axis=3)
-        penalty = -np.log(np.maximum(share, self.settings.rarest))
+        penalty = -np.log(self._shares(distance))
         penalty += 0.5 * rng.random(penalty.shape) * (penalty > 0)  # another plan each time
         table = self.counts.table[:, : self.size, : self.size]
         penalty[table > distance] = kernels.NEVER
@@ -129,6 +131,16 @@ class CountPlanner:
         pairs = np.empty_like(chosen)
         pairs[self.rank] = chosen
         return pairs
+
+    def _shares(self, distance: float) -> FloatArray:
+        """P: a share of the samples; where moves abound and few of them come so near, that of the nearest, thinned out."""
+        settings = self.settings
+        share = (self.samples <= distance).mean(axis=3)
+        if self.instance.max_moves < self.instance.nodes:
+            return np.maximum(share, settings.rarest)
+        near = np.partition(self.samples, settings.nearest - 1, axis=3)[..., settings.nearest - 1].astype(np.float64)
+        thinned = settings.nearest / settings.samples * distance / np.maximum(near, distance)
+        return np.maximum(np.where(near <= distance, share, thinned), TINY)
 
     def realise(self, pairs: IntArray, distance: float, iterations: int, stream: int) -> IntArray | None:
         """An assignment with these counts, as even as annealing gets it; None when they are no plan."""
