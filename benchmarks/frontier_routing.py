@@ -55,7 +55,7 @@ def long(page: Page) -> None:
     """Long streams.
 
     `ks.replay` by Flux on 60 nodes, 1,200 key groups, 10 moves a period, loads on a random walk; time and memory of the process, by tenths of
-    the stream. What grows is the rows that the replay returns.
+    the stream. What grows is the rows that the replay returns, which are packed.
     """
     periods, rows, began = 500 if page.quick else 10_000, [], [time.perf_counter()]
 

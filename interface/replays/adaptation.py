@@ -17,7 +17,7 @@ from keyshift.replays.forecasting import MOST_WINDOWS, Forecast, LoadForecast
 from keyshift.replays.key_streams import KeyStreams, replay_keys, streams_of_keys
 from keyshift.replays.loop import Loop, Patience
 from keyshift.replays.planner import DEFAULT_PROBLEM, Planner
-from keyshift.replays.results import Replay
+from keyshift.replays.results import PackedRows, Replay
 from keyshift.replays.scaling import ScalingRule
 from keyshift.replays.state import Cluster
 
@@ -168,8 +168,7 @@ def _balanced(resource: str | None, capacities: Mapping[str, float] | None, plan
 
 def _run(loop: Loop, workloads: Iterable[Workload], periods: int | None, store: Checkpoint | None) -> Replay:
     """Period by period; what the checkpoint knows is not planned again."""
-    rows: list[dict[str, Any]] = []
-    seconds: list[dict[str, Any]] = []
+    rows, seconds = PackedRows(), PackedRows()
     labels = [planner.name for planner in loop.planners]
     for period, windows in enumerate(loop.periods(workloads, periods)):
         stamp = "" if store is None else fingerprints(windows)
@@ -177,10 +176,10 @@ def _run(loop: Loop, workloads: Iterable[Workload], periods: int | None, store: 
         if done is not None:
             loop.clusters = {name: Cluster(**state) for name, state in done["clusters"].items()}
         made, timing = loop.one_period(period, windows, stamp, done["rows"] if done else [], store)
-        seconds += timing
+        seconds.extend(timing)
         if len(made) < len(labels):
-            return Replay(tuple(rows), tuple(seconds), interrupted=True)
-        rows += made
+            return Replay(rows, seconds, interrupted=True)
+        rows.extend(made)
     if store is not None:
         store.finish(rows)
-    return Replay(tuple(rows), tuple(seconds))
+    return Replay(rows, seconds)

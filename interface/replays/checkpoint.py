@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -216,11 +216,11 @@ class Checkpoint:
         content["digest"] = digest([rows, clusters])
         write_text(self._file(period), json.dumps({**PeriodFile.stamp(), **content}, allow_nan=False))
 
-    def finish(self, rows: list[dict[str, Any]]) -> None:
+    def finish(self, rows: Iterable[dict[str, Any]]) -> None:
         """Write all rows as Parquet."""
         import pandas as pd
 
-        write_parquet(pd.DataFrame(rows), self.folder / RESULTS)
+        write_parquet(pd.DataFrame(list(rows)), self.folder / RESULTS)
 
     def _file(self, period: int) -> Path:
         return self.folder / f"period-{period:06d}.json"

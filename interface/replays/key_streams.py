@@ -21,7 +21,7 @@ from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import IntArray
 from keyshift.replays.checkpoint import Checkpoint
 from keyshift.replays.planner import Planner
-from keyshift.replays.results import Replay
+from keyshift.replays.results import PackedRows, Replay
 from keyshift.solving import solve
 
 PROBLEMS = (KeySplitting.name, KeyPlacement.name)
@@ -98,21 +98,20 @@ class KeyStreams:
 def replay_keys(windows: Iterable[Any], loop: KeyStreams, periods: int | None, checkpoint: str | Path | None) -> Replay:
     """Window by window; a resumed run feeds the partitioners again what is known, and solves only the rest."""
     store = None if checkpoint is None else Checkpoint(Path(checkpoint), loop.description())
-    rows: list[dict[str, Any]] = []
-    seconds: list[dict[str, Any]] = []
+    rows, seconds = PackedRows(), PackedRows()
     with nullcontext() if store is None else store.open():
         for period, window in enumerate(islice(windows, periods)):
             keys = as_keys(window)
             if keys.size == 0:
                 raise InputError(f"window {period} holds no key")
             made, timing = _one_window(loop, period, keys, store)
-            seconds += timing
+            seconds.extend(timing)
             if len(made) < len(loop.planners):
-                return Replay(tuple(rows), tuple(seconds), interrupted=True)
-            rows += made
+                return Replay(rows, seconds, interrupted=True)
+            rows.extend(made)
         if store is not None:
             store.finish(rows)
-    return Replay(tuple(rows), tuple(seconds))
+    return Replay(rows, seconds)
 
 
 def _one_window(

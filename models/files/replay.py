@@ -111,6 +111,11 @@ class _Recent:
         here = self.numbers[slice(*np.searchsorted(self.numbers, [first, end + 1]))].tolist()
         runs = self.manifest["runs"]
         folders = dict.fromkeys((run, n // runs[run].get("block", 1)) for n in here for run in [self.run_of[n]])
+        if folders.keys() - self.held.keys():  # of what came before, hold the rows that are still asked for
+            self.held = {
+                folder: {name: values.copy() for name, values in rows_between(part, first, end).items()}
+                for folder, part in self.held.items()
+            }
         self.held = {folder: self.held.get(folder) or self._read(*folder) for folder in folders}
         return joined(self.table, [rows_between(part, first, end) for part in self.held.values()])
 

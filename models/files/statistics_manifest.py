@@ -176,9 +176,12 @@ def read_block(
     if together == 1:
         size = [part["tuples" if table == "traffic" else "load"].size for part in parts]
         parts = [{"window": np.full(n, block), **part} for n, part in zip(size, parts, strict=True)]
-    whole = joined(table, parts)
+    whole = dict(joined(table, parts))
+    del parts
     order = np.argsort(whole["window"], kind="stable")
-    return {name: values[order] for name, values in whole.items()}
+    for name in whole:  # a column at a time: many windows may lie here
+        whole[name] = whole[name][order]
+    return whole
 
 
 def rows_between(part: Mapping[str, np.ndarray], first: int, end: int | None = None) -> dict[str, np.ndarray]:

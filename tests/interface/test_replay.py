@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import keyshift as ks
 from keyshift.cli import main
 from keyshift.models.files.replay import count_periods, read_periods
 from keyshift.replays import checkpoint as store
+from keyshift.replays.results import BLOCK, PackedRows
 from keyshift.replays.state import Cluster
 
 
@@ -289,3 +291,27 @@ def test_homes_follow_the_nodes():
     assert cluster.terminate_empty() == 1
     assert cluster.workload(w).home.tolist() == [0, 1, 0]  # node 2 has moved up
     assert set(cluster.workload(w.replace(home=[0, 1, 0])).home.tolist()) <= {0, 1}  # node 1 is gone: hashed anew
+
+
+def test_rows_are_packed_and_read_as_they_were():
+    made = [{"period": t, "method": "milp", "bound": None if t % 3 else t / 7} for t in range(2 * BLOCK + 5)]
+    rows = PackedRows(made)
+    assert (len(rows), rows[0], rows[BLOCK], rows[-1]) == (len(made), made[0], made[BLOCK], made[-1])
+    assert list(rows) == made
+    assert rows == tuple(made)
+    assert rows != tuple(made[:-1])
+    assert rows != (*made[:-1], {})
+    assert rows[BLOCK - 2 : BLOCK + 2] == tuple(made[BLOCK - 2 : BLOCK + 2])
+    with pytest.raises(IndexError):
+        rows[len(made)]
+
+
+def test_a_long_replay_grows_by_little_for_each_row():
+    made = ({"period": t, **{f"figure {i}": t / (i + 1) for i in range(20)}} for t in range(20 * BLOCK))
+    tracemalloc.start()
+    try:
+        rows = PackedRows(made)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held < 300 * len(rows)  # dictionaries take 1.6 kilobytes each

@@ -41,6 +41,9 @@ class AnnealingSettings:
         Steps between two looks at the clock, and as many as four times the key groups.
     continue_every : int
         On large instances every so many rounds one continues from the best assignment.
+    many_nodes, sharper : int
+        Above the first number of nodes, where few key groups may move, exponents are doubled so many times more: or the many
+        nodes that are near enough outweigh the few that are not.
     insert : float
         How often a migration more is tried, of all steps.
     swap_targets, replace, relocate, replace_source, reinsert, remove, reroute_chain, shorten_chain : float
@@ -57,6 +60,8 @@ class AnnealingSettings:
     longest: float = 100.0
     chunk: int = 20_000
     continue_every: int = 3
+    many_nodes: int = 64
+    sharper: int = 2
     insert: float = 0.15
     swap_targets: float = 0.25
     replace: float = 0.25
@@ -130,6 +135,8 @@ class Search:
         it = instance
         self.data = data_of(it, order=np.lexsort((it.load, it.current)).astype(np.int64))
         self.chunk = self.settings.chunk + 4 * it.key_groups
+        few = it.nodes > self.settings.many_nodes and it.max_moves < 2 * it.nodes
+        self.sharper = self.settings.sharper if few else 0
         self.best_moves = np.full((2, it.max_moves + 1), -1, np.int64)
         slots, keys, targets = np.full((3, 2), -1, np.int64)
         self.edit = Edit(slots, keys, targets, self.settings.shares)
@@ -219,7 +226,7 @@ class Search:
         value : float
             Load distance to beat, in units of the mean; `inf` takes the first assignment within all capacities.
         doublings : int, default 2
-            The exponent is 2 to this power.
+            The exponent is 2 to this power, or `sharper`.
 
         Returns
         -------
@@ -231,7 +238,7 @@ class Search:
         found = anneal(
             self.rng,
             steps,
-            doublings,
+            doublings + self.sharper,
             hot,
             cold,
             self.best_moves,
