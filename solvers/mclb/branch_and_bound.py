@@ -92,11 +92,8 @@ def branch_and_bound(
         proven = search.value - root <= problem.tolerance
     if not (done or proven or small or math.isinf(budget.remaining)):
         hopeless = core.load.shape[0] > settings.hopeless
-        search.improve(
-            budget.part((1.0 if hopeless else 0.75) if max_tree is None else 0.2),
-            seed,
-            root + problem.tolerance,
-        )
+        share = 1.0 if hopeless else 0.75 if max_tree is None else 0.2
+        search.improve(budget.part(share), seed, root + problem.tolerance)
         proven = search.value - root <= problem.tolerance
     done = done or (not proven and search.run(budget, max_tree))
     bound = max(root, search.value - settings.margin * problem.tolerance) if done else root

@@ -17,7 +17,6 @@ from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb.branch_and_bound import branch_and_bound
-from keyshift.solvers.mclb.local_search import local_search
 
 
 @dataclass(frozen=True)
@@ -154,9 +153,8 @@ class _EpsilonConstraint:
         if problem.conflicts():
             return FrontPoint(problem, Answer(None, termination="infeasible"), 0.0)
         start = min((a for a in self.known if problem.check(a).feasible), key=problem.objective, default=None)
-        found = local_search(problem, budget=budget.part(0.3), seed=self.seed, start=start)
         tree = max(1, self.settings.tree_work // (core.nodes * core.load.shape[1]))
-        answer = branch_and_bound(problem, budget=budget, seed=self.seed, start=found.assignment, max_tree=tree)
+        answer = branch_and_bound(problem, budget=budget, seed=self.seed, start=start, max_tree=tree)
         point = FrontPoint(problem, answer, 0.0)
         while answer.termination == "optimal" and not budget.expired:  # the same imbalance for less movement?
             less = point.state_moved * (1 - self.settings.below)

@@ -48,14 +48,14 @@ class PlacementSearchSettings:
 
     annealed: int = 1500
     steps_for_each: int = 2_000
-    most: int = 20_000_000
+    most: int = 300_000_000
     runs: int = 13
     glance: float = 0.05
     look: int = 10_000_000
     small: int = 12
     softness: tuple[float, ...] = (1.0, 3.0, 8.0)
     stages: int = 15
-    melted: tuple[float, float] = (0.8, 0.16)
+    melted: tuple[float, float] = (0.4, 0.03)
     hot: float = 8.0
     cold: float = 1.5
     reheated: float = 4.0

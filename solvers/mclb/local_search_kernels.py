@@ -129,8 +129,10 @@ def look_around(s: Standing, k: int) -> None:
 
 
 @njit(fastmath={"nnan", "nsz", "contract", "reassoc"}, **LEAF)
-def best_swap(s: Standing, k: int, room: float, paid: float, heat: float, luck: F) -> tuple[int, int]:
-    """Of all swaps and moves of k the one that its luck lets through most easily: the node, and who comes from there.
+def best_swap(
+    s: Standing, k: int, low: int, high: int, room: float, paid: float, heat: float, luck: F
+) -> tuple[int, int]:
+    """Of all moves of k and its swaps with low .. high - 1, the one that luck lets through most easily: to where, with whom.
 
     A step that changes the sum by `change` passes where change < heat * luck, with luck exponentially distributed
     [Metropolis1953]. (-1, -1) where none does; who is -1 for a move.
@@ -139,7 +141,7 @@ def best_swap(s: Standing, k: int, room: float, paid: float, heat: float, luck: 
     of_k, here, over = s.moment[k], s.rows[a], max(-room, 0.0)
     s.there[a] = np.inf
     least = 0.0
-    for q in range(p):
+    for q in range(low, high):
         worth = s.there[s.chosen[q]] - s.own[k] + here[q] - s.own[q] - 2.0 * of_k[q] - heat * luck[q]
         if limited:
             cost = s.cost[s.chosen[q]] - s.away[q] + (s.state[q] if s.current[q] != a else 0.0)
@@ -157,7 +159,7 @@ def best_swap(s: Standing, k: int, room: float, paid: float, heat: float, luck: 
         if worth < least:
             least, target = worth, i
     if target < 0 and least < 0.0:
-        other = 0
+        other = low
         while s.worth[other] != least:
             other += 1
         target = s.chosen[other]
@@ -165,14 +167,16 @@ def best_swap(s: Standing, k: int, room: float, paid: float, heat: float, luck: 
 
 
 @njit(fastmath={"nnan", "nsz", "contract", "reassoc"}, **LEAF)
-def best_return(s: Standing, k: int, b: int, room: float, paid: float, heat: float, luck: F) -> tuple[int, int]:
+def best_return(
+    s: Standing, k: int, b: int, low: int, high: int, room: float, paid: float, heat: float, luck: F
+) -> tuple[int, int]:
     """The same for k going to node b while another key group returns to its current node, which frees budget."""
     a, over = s.chosen[k], max(-room, 0.0)
     if b == a:
         return -1, -1
     of_k, alone, left = s.moment[k], s.there[b] - s.own[k], room - s.cost[b]
     least = 0.0
-    for q in range(s.chosen.size):
+    for q in range(low, high):
         c, d = s.chosen[q], s.current[q]
         both = 1.0 * (b == d) - 1.0 * (b == c) - 1.0 * (a == d) + 1.0 * (a == c)
         worth = alone + s.rows[d, q] - s.own[q] + of_k[q] * both - heat * luck[q]
@@ -181,7 +185,7 @@ def best_return(s: Standing, k: int, b: int, room: float, paid: float, heat: flo
         least = min(least, s.worth[q])
     if least >= 0.0:
         return -1, -1
-    other = 0
+    other = low
     while s.worth[other] != least:
         other += 1
     return b, other
@@ -194,11 +198,12 @@ def anneal(
 ) -> tuple[Z, float]:  # fmt: skip
     """Simulated annealing on the uncentred second-moment matrix; the best placement seen.
 
-    Each step draws a key group and takes the best of all its moves and swaps, each by its own luck: O(p), a
-    nanosecond or two for each, where a step drawn by itself would take a hundred. State beyond the budget may be moved on
-    the way, at a price for each unit that rises from a tenth to ten times `price`: to exchange one large key group for
-    several smaller ones takes more than one step. Returns the best placement within the budget and its change of
-    the sum of squares against the start (<= 0); `chosen` is changed to where the search ends.
+    Each step draws a key group and takes the best of its moves and swaps, each by its own luck: O(p), a nanosecond or
+    two for each, where a step drawn by itself would take a hundred. Where steps pass often, fewer swaps are looked at.
+    State beyond the budget may be moved on the way, at a price for each unit that rises from a tenth to ten times
+    `price`: to exchange one large key group for several smaller ones takes more than one step. Returns the best placement
+    within the budget and its change of the sum of squares against the start (<= 0); `chosen` is changed to where the
+    search ends.
     """
     p = chosen.size
     s = stand(moment, chosen, nodes, state, current)
@@ -207,21 +212,26 @@ def anneal(
     best, gained, least = chosen.copy(), 0.0, 0.0 if spent <= budget else np.inf
     luck = rng.standard_exponential(DRAWN + p + nodes)
     factor, dearer = (cold / hot) ** (1.0 / max(steps, 1)), 100.0 ** (1.0 / max(steps, 1))
-    heat, paid = 0.5 * hot, 0.05 * price
+    heat, paid, wide = 0.5 * hot, 0.05 * price, float(p)
     for _ in range(steps):
         heat *= factor
         paid *= dearer
         k, first = int(rng.random() * p), int(rng.random() * DRAWN)
+        parts = p // int(wide)
+        part = int(rng.random() * parts)
+        low, high = part * p // parts, (part + 1) * p // parts
         a, room = s.chosen[k], budget - spent if limited else np.inf
         look_around(s, k)
         if limited and rng.random() < 0.25:
-            b, q = best_return(s, k, int(rng.random() * nodes), room, paid, heat, luck[first:])
+            b, q = best_return(s, k, int(rng.random() * nodes), low, high, room, paid, heat, luck[first:])
             d = current[q]
         else:
-            b, q = best_swap(s, k, room, paid, heat, luck[first:])
+            b, q = best_swap(s, k, low, high, room, paid, heat, luck[first:])
             d = a
         if b < 0:
+            wide = min(1.02 * wide, float(p))
             continue
+        wide = max(0.97 * wide, min(16.0, float(p)))
         before = s.away[k] + (s.away[q] if q >= 0 else 0.0)
         gained += shift(s, k, b)
         if q >= 0:

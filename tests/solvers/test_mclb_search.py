@@ -91,7 +91,7 @@ def test_the_best_step_of_a_key_group_is_the_best_of_all(small, compiled, limite
         kernels.look_around(s, k)
         room, to = budget - small.moved(chosen), int(rng.integers(3))
         function = kernels.best_return if returning else kernels.best_swap
-        given = (s, k, to) if returning else (s, k)
+        given = (s, k, to, 0, 9) if returning else (s, k, 0, 9)
         b, q = (function if compiled else function.py_func)(*given, room, paid, 0.0, luck)
 
         def worth(placed, budget=budget):
