@@ -92,3 +92,4 @@ surface: setup
 
 clean:
 	rm -rf build out docs/_build $(VENV)
+	find . -name "*.nb[ic]" -delete

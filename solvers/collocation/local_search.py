@@ -134,9 +134,8 @@ class Annealing:
         self.rng = np.array([np.random.SeedSequence([seed, 71]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
         self.base = data.current if self.best is None else self.best
         self.led = self.best  # the best since the last beginning
-        self.mark = (
-            np.inf if self.led is None else problem.objective(self.led)
-        )  # and what it was when a gain last counted
+        # What that was worth when a gain last counted.
+        self.mark = np.inf if self.led is None else problem.objective(self.led)
         self.read = _data_of(data, goal_of(problem, data, self.settings), self.settings)
         self.state, self.record = _state_of(data, self.base), self.base.copy()
         self.wanted = Proposal(*np.empty((2, MOST), np.int64), *np.empty((2, len(data.traffic), MOST)))
