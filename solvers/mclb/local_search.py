@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,12 +39,14 @@ class PlacementSearchSettings:
     softness : tuple of float
         Where the eigenvalues are capped at first, in turn, in units of the ninth decile times 1.5.
     stages : int
-        Steps in which the cap rises, at least.
+        Of a softened run, or one from the best, at least: the cap rises from one to the next.
     melted : tuple of float
         Between which heats a softened run cools, in units of half of the mean of the capped eigenvalues.
-    hot, cold, reheated : float
-        Between which heats a run cools, and where one that goes on from the best begins, in units of the heat at which
-        chance alone keeps the sum of squares where the best has it.
+    hot, cold : float
+        Between which heats a plain run cools, in units of the heat at which chance alone keeps the sum of squares where
+        the best has it.
+    reheated : tuple of float
+        Between which shares of its stages a run that goes on from the best begins.
     """
 
     annealed: int = 1500
@@ -58,7 +61,7 @@ class PlacementSearchSettings:
     melted: tuple[float, float] = (0.4, 0.03)
     hot: float = 8.0
     cold: float = 1.5
-    reheated: float = 4.0
+    reheated: tuple[float, float] = (0.2, 0.8)
 
 
 PROHIBITIVE = 1e100
@@ -174,6 +177,20 @@ def _next_kind(tried: dict[float, list[float]], rng: np.random.Generator) -> flo
     return min(tried, key=lambda kind: float(np.mean(tried[kind])))
 
 
+class Stage(NamedTuple):
+    """A piece of a cooling: no eigenvalue is above the cap."""
+
+    cap: float
+    hot: float
+    cold: float
+
+
+def _stages_of(caps: list[float], hot: float, cold: float) -> list[Stage]:
+    """Cool evenly, by the logarithm, over these caps."""
+    heats = [hot * (cold / hot) ** (stage / len(caps)) for stage in range(len(caps) + 1)]
+    return [Stage(*each) for each in zip(caps, heats[:-1], heats[1:], strict=True)]
+
+
 class _Annealing:
     """Simulated annealing on the second-moment matrix, as it is or softened."""
 
@@ -222,30 +239,34 @@ class _Annealing:
         return self.best
 
     def _run(self, budget: Budget) -> IntArray:
-        settings, rest = self.settings, max(self.own - self.floor, 1e-9 * self.own)
+        settings = self.settings
         self.price = PROHIBITIVE if self.rng.random() < 0.5 else self.fair_price
         longer = 2.0 ** (self.number // settings.runs) if self.number else settings.glance
-        kind = _next_kind(self.tried, self.rng)
-        again = self.number % 4 == 3
+        kind, again = _next_kind(self.tried, self.rng), self.number % 4 == 3
+        stages = math.ceil(self.steps * longer * self.moment.shape[0] / settings.look)
+        if kind or again:
+            stages = max(settings.stages, stages)
+        schedule = self._softened(kind, stages) if kind else self._plain(stages)
+        steps = max(1, int(self.steps * longer / stages))
         self.number += 1
         if again:
-            return self.cooled(self.best, settings.reheated * rest, settings.cold * rest, longer, budget)
-        if kind:
-            found = self.softened(self.first, kind, longer, budget)
-        else:
-            found = self.cooled(self.first, settings.hot * rest, settings.cold * rest, longer, budget)
+            begin = int(stages * self.rng.uniform(*settings.reheated))
+            return self._cooled(self.best, schedule[begin:], steps, budget)
+        found = self._cooled(self.first, schedule, steps, budget)
         now = self.core.squares(found)
         self.own = min(self.own, now)
         if self.number > 1:
             self.tried[kind].append(now)
         return found
 
-    def cooled(self, start: IntArray, hot: float, cold: float, longer: float, budget: Budget) -> IntArray:
+    def _plain(self, stages: int) -> list[Stage]:
         """Cool between two heats, of which 1 is where chance leaves so much that the sum of squares is 1."""
-        unit = 2.0 / ((self.core.nodes - 1) * self.positive.size)
-        return self._staged(start, [math.inf] * self._stages(longer, 1), unit * hot, unit * cold, longer, budget)
+        settings = self.settings
+        rest = max(self.own - self.floor, 1e-9 * self.own)
+        unit = 2.0 * rest / ((self.core.nodes - 1) * self.positive.size)
+        return _stages_of([math.inf] * stages, settings.hot * unit, settings.cold * unit)
 
-    def softened(self, start: IntArray, softness: float, longer: float, budget: Budget) -> IntArray:
+    def _softened(self, softness: float, stages: int) -> list[Stage]:
         """Cool while the few large eigenvalues of the second moment, capped at first, come back.
 
         Those few, the mean load above all, dwarf the rest: at a heat where the others are still to be arranged, hardly
@@ -253,25 +274,19 @@ class _Annealing:
         fluctuations be arranged first; as the cap rises, the small key groups level the means.
         """
         cap = 1.5 * softness * float(np.quantile(self.positive, 0.9))
-        rest = 0.5 * float(np.minimum(self.positive, cap).sum()) / start.size
-        rise, stages = max(1.0, float(self.values[-1]) / cap), self._stages(longer, self.settings.stages)
+        rest = 0.5 * float(np.minimum(self.positive, cap).sum()) / self.moment.shape[0]
+        rise = max(1.0, float(self.values[-1]) / cap)
         caps = [cap * rise ** min(1.0, stage / (0.8 * stages)) for stage in range(stages)]
         hot, cold = self.settings.melted
-        return self._staged(start, caps, hot * rest, cold * rest, longer, budget)
+        return _stages_of(caps, hot * rest, cold * rest)
 
-    def _stages(self, longer: float, least: int) -> int:
-        return max(least, math.ceil(self.steps * longer * self.moment.shape[0] / self.settings.look))
-
-    def _staged(
-        self, start: IntArray, caps: list[float], hot: float, cold: float, longer: float, budget: Budget
-    ) -> IntArray:
-        """Cool in stages, each with its cap on the eigenvalues; the best placement at the end of any."""
-        core, at, best, value, stages = self.core, start.copy(), start, math.inf, len(caps)
-        for stage, cap in enumerate(caps):
-            heats = [hot * (cold / hot) ** (s / stages) for s in (stage, stage + 1)]
+    def _cooled(self, start: IntArray, schedule: list[Stage], steps: int, budget: Budget) -> IntArray:
+        """The best placement at the end of any stage."""
+        core, at, best, value = self.core, start.copy(), start, math.inf
+        for stage in schedule:
             found, _ = kernels.anneal(
-                self._capped(cap), at, core.nodes, core.state, core.current, core.budget, self.price, heats[0], heats[1],
-                max(1, int(self.steps * longer / stages)), self.rng,
+                self._capped(stage.cap), at, core.nodes, core.state, core.current, core.budget, self.price, stage.hot,
+                stage.cold, steps, self.rng,
             )  # fmt: skip
             if (now := core.squares(found)) < value and core.moved(found) <= core.budget:
                 best, value = found, now
