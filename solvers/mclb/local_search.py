@@ -177,7 +177,7 @@ def _next_kind(tried: dict[float, list[float]], rng: np.random.Generator) -> flo
     return min(tried, key=lambda kind: float(np.mean(tried[kind])))
 
 
-class Stage(NamedTuple):
+class CoolingStage(NamedTuple):
     """A piece of a cooling: no eigenvalue is above the cap."""
 
     cap: float
@@ -185,10 +185,10 @@ class Stage(NamedTuple):
     cold: float
 
 
-def _stages_of(caps: list[float], hot: float, cold: float) -> list[Stage]:
+def _stages_of(caps: list[float], hot: float, cold: float) -> list[CoolingStage]:
     """Cool evenly, by the logarithm, over these caps."""
     heats = [hot * (cold / hot) ** (stage / len(caps)) for stage in range(len(caps) + 1)]
-    return [Stage(*each) for each in zip(caps, heats[:-1], heats[1:], strict=True)]
+    return [CoolingStage(*each) for each in zip(caps, heats[:-1], heats[1:], strict=True)]
 
 
 class _Annealing:
@@ -259,14 +259,14 @@ class _Annealing:
             self.tried[kind].append(now)
         return found
 
-    def _plain(self, stages: int) -> list[Stage]:
+    def _plain(self, stages: int) -> list[CoolingStage]:
         """Cool between two heats, of which 1 is where chance leaves so much that the sum of squares is 1."""
         settings = self.settings
         rest = max(self.own - self.floor, 1e-9 * self.own)
         unit = 2.0 * rest / ((self.core.nodes - 1) * self.positive.size)
         return _stages_of([math.inf] * stages, settings.hot * unit, settings.cold * unit)
 
-    def _softened(self, softness: float, stages: int) -> list[Stage]:
+    def _softened(self, softness: float, stages: int) -> list[CoolingStage]:
         """Cool while the few large eigenvalues of the second moment, capped at first, come back.
 
         Those few, the mean load above all, dwarf the rest: at a heat where the others are still to be arranged, hardly
@@ -280,7 +280,7 @@ class _Annealing:
         hot, cold = self.settings.melted
         return _stages_of(caps, hot * rest, cold * rest)
 
-    def _cooled(self, start: IntArray, schedule: list[Stage], steps: int, budget: Budget) -> IntArray:
+    def _cooled(self, start: IntArray, schedule: list[CoolingStage], steps: int, budget: Budget) -> IntArray:
         """The best placement at the end of any stage."""
         core, at, best, value = self.core, start.copy(), start, math.inf
         for stage in schedule:
