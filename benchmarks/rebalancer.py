@@ -18,7 +18,9 @@ def ask(python: str, job: dict) -> dict:
     """Run this file in that Python."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "answer.json"
-        subprocess.run([python, __file__, str(out)], input=json.dumps(job), text=True, check=True, capture_output=True)
+        subprocess.run(
+            [python, "-P", __file__, str(out)], input=json.dumps(job), text=True, check=True, capture_output=True
+        )
         return json.loads(out.read_text())
 
 

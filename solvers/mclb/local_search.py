@@ -213,8 +213,9 @@ class _Annealing:
         self.price = self.fair_price = max(0.0, gained) / most_moved
         p = load.shape[0]
         self.steps = min(settings.steps_for_each * p, settings.most // p)
-        self.first = _starting_point(core, load, None)
-        self.best, self.value, self.own = best, core.squares(best), core.squares(self.first)
+        first = _starting_point(core, load, None)
+        self.firsts = first, core.current if (core.current >= 0).all() else first
+        self.best, self.value, self.own = best, core.squares(best), core.squares(first)
         self.tried: dict[float, list[float]] = {
             kind: [] for kind in (0.0, *(settings.softness if p > settings.small else ()))
         }
@@ -224,8 +225,9 @@ class _Annealing:
         """Coolings from a heat at which everything moves, plain or softened, every fourth from the best so far.
 
         Which kind serves best differs from instance to instance: once each has had two runs, most go to the one with the
-        least mean. What is known beforehand guides only the runs from the best: the others are the same with a start or
-        without, with a budget or one that is let out, as long as it does not bind.
+        least mean. They begin from the greedy placement or from the current nodes in turn: no heat moves a giant key group,
+        and who has to leave it costs state. What is known beforehand guides only the runs from the best: the others are the
+        same with a start or without, with a budget or one that is let out, as long as it does not bind.
         """
         settings, core = self.settings, self.core
         runs = 2 + round(effort * (settings.runs - 2)) if math.isfinite(effort) else sys.maxsize
@@ -252,7 +254,7 @@ class _Annealing:
         if again:
             begin = int(stages * self.rng.uniform(*settings.reheated))
             return self._cooled(self.best, schedule[begin:], steps, budget)
-        found = self._cooled(self.first, schedule, steps, budget)
+        found = self._cooled(self.firsts[self.number % 2], schedule, steps, budget)
         now = self.core.squares(found)
         self.own = min(self.own, now)
         if self.number > 1:
