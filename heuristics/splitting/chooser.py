@@ -106,7 +106,7 @@ def choose_splitting(
     exceed 1/W + target of all messages: at most W - 1 splits more than the keys' sizes demand.
     """
     labels, keys, count = _read(histogram)
-    workers = whole("workers", workers, least=1, optional=False) or 1
+    workers = whole("workers", workers, least=1, optional=False)
     real("target", target, optional=False, above=True)
     total = int(count.sum())
     trial = _trial(keys, count, seed)
