@@ -132,7 +132,7 @@ class Comparison:
     def __str__(self) -> str:
         from rich.console import Console
 
-        console = Console(file=io.StringIO(), width=80, force_jupyter=False)
+        console = Console(file=io.StringIO(), width=80, force_jupyter=False, markup=False)
         console.print(self.to_table())
         for note in self.notes():
             console.print(note, markup=False, highlight=False)

@@ -70,7 +70,9 @@ def local_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise MissingDependencyError("PySpark is not installed: pip install 'keyshift[spark]'") from None
+        raise MissingDependencyError(
+            "PySpark is not installed: pip install '.[spark]' in a checkout of keyshift"
+        ) from None
     active = SparkSession.getActiveSession()
     if active is not None:
         if master is not None and master != active.conf.get("spark.master"):

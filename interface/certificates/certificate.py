@@ -15,6 +15,7 @@ from keyshift.certificates.instances import assignment_of, instance_of, text
 from keyshift.certificates.intervals import values_of
 from keyshift.certificates.proving import prove
 from keyshift.models import InputError, Solution
+from keyshift.models.figures import figure
 from keyshift.models.files.writing import write_text
 from keyshift.models.guards import real
 from keyshift.models.priorities import Prioritised
@@ -136,7 +137,7 @@ def _checked(
     if value is None and found.proof is None:
         word = f"{WORD}: no assignment keeps every rule ({solution.message})"
     elif value is not None and not complete(solution, value, found.bound):
-        word = f"{WORD}: no assignment has less than {solution.bound:.9g}"
+        word = f"{WORD}: no assignment has less than {figure(solution.bound)}"
     record["solvers_word"] = word
     kind = f"certificate ({found.proof['kind']})" if found.proof else ""
     solution.details["proof"] = kind if word is None else f"{kind}; {word}" if found.bound else word

