@@ -24,7 +24,7 @@ SAMPLE = 1_000_000
 
 @dataclass(frozen=True)
 class Option:
-    """What d choices for every key can do.
+    """The balance that d choices for every key can reach.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do to stay below a target imbalance.
+    """The recommended scheme for staying below a target imbalance.
 
     Attributes
     ----------

@@ -264,7 +264,7 @@ class Partitioner:
 
     @property
     def head_choices(self) -> IntArray:
-        """What d each source of "d-choices" uses for its head now, shape (S,); 0 before it met a head key."""
+        """The d that each source of "d-choices" uses for its head now, shape (S,); 0 before its first head key."""
         return self._chosen[:, 0].copy()
 
     def _mean(self, load: float) -> float:

@@ -70,7 +70,7 @@ def synthetic_cluster(
 
 
 def _chain(load: np.ndarray, single: np.ndarray, partner: np.ndarray, g: int, operators: int) -> sp.csr_array:
-    """What each key group sends to the next operator: all of it to its partner, or an even part to everyone."""
+    """The traffic from each key group to the next operator: all of it to one partner, or an equal part to each."""
     rows, columns, tuples = [], [], []
     for k in range((operators - 1) * g):
         after = (k // g + 1) * g

@@ -60,7 +60,7 @@ NEVER = Aggregation(1e300)
 
 
 class Setting(NamedTuple):
-    """What both kinds of run are told."""
+    """The settings of both kinds of run."""
 
     rates: FloatArray
     placement: IntArray | None
