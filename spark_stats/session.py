@@ -137,7 +137,7 @@ def _log_file() -> Iterator[Path]:
 
 
 NEEDED = ("numpy", "pandas", "pyarrow")
-"""What Python on the workers must have: our functions travel with the job, these packages do not."""
+"""Packages that Python on the workers must have: our functions travel with the job, these do not."""
 
 
 @contextmanager

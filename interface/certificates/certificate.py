@@ -93,7 +93,7 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
     InputError
         Where there is nothing to certify: no assignment and no proof that there is none.
     """
-    seconds = real("seconds", seconds, optional=False) or 0.0
+    seconds = real("seconds", seconds, optional=False)
     problem = solution.problem
     if solution.assignment is None and solution.status != "infeasible":
         raise InputError(f"there is nothing to certify: {solution!r}")

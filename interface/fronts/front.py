@@ -278,8 +278,8 @@ def pareto(
         raise InputError(f"{problem.name} has no front to trace; these have: {having}")
     trade = find_trade(trades, against, problem.name)
     points = whole("points", points, least=2, most=MOST_POINTS)
-    workers = whole("workers", workers, least=1, most=1024, optional=False) or 1
-    seed = whole("seed", seed, most=MOST_SEED, optional=False) or 0
+    workers = whole("workers", workers, least=1, most=1024, optional=False)
+    seed = whole("seed", seed, most=MOST_SEED, optional=False)
     limit = real("time_limit", time_limit)
     known = [problem.canonical(s.assignment if isinstance(s, Solution) else s) for s in starts]
     kind = load(f"{trade.code.partition(':')[0]}:FrontPoint") if trade.code else TracedPoint

@@ -162,14 +162,14 @@ def explain(
     InputError
         For a solution without an assignment, or one that breaks a rule.
     """
-    budget, seed = Budget(real("time_limit", time_limit)), whole("seed", seed, optional=False) or 0
+    budget, seed = Budget(real("time_limit", time_limit)), whole("seed", seed, optional=False)
     with interruptible(budget.interrupt):
         answer = _answer(problem, solution, method, _seconds(budget, 0.4), seed)
         posed = answer.problem
         found = tuple(_marginals(posed, answer, method, budget, seed)) if marginals else ()
     moves, measure = _moves(posed, answer)
     nothing, nothing_objective = _doing_nothing(posed, answer)
-    lean = None if min_gain is None else thin(posed, answer, float(real("min_gain", min_gain, optional=False) or 0.0))
+    lean = None if min_gain is None else thin(posed, answer, real("min_gain", min_gain, optional=False))
     return Explanation(
         posed,
         answer,

@@ -87,13 +87,13 @@ def plan(
     """
     limit = real("time_limit", time_limit)
     most = whole("phase_moves", phase_moves, least=1)
-    dropped = None if min_gain is None else thin(problem, solution, real("min_gain", min_gain, optional=False) or 0.0)
+    dropped = None if min_gain is None else thin(problem, solution, real("min_gain", min_gain, optional=False))
     reached = read_target(problem, solution if dropped is None else dropped.solution, step, nodes_after)
-    work = _Work.of(reached, bandwidth, whole("parallel", parallel, least=1, optional=False) or 1, max_on_the_way or {})
+    work = _Work.of(reached, bandwidth, whole("parallel", parallel, least=1, optional=False), max_on_the_way or {})
     order = order_of(work.problem, work.way, work.load)
     budget = Budget(limit)
     with interruptible(budget.interrupt):
-        made = _schedule(work, order, most, budget, whole("seed", seed, optional=False) or 0)
+        made = _schedule(work, order, most, budget, whole("seed", seed, optional=False))
     found = _assemble(problem, reached, work, order, made)
     return found if dropped is None else replace(found, notes=(*found.notes, str(dropped)))
 

@@ -108,9 +108,9 @@ def remedies(
     the value that this answer really needs, so that the least value of a real-valued limit is found exactly; an attempt
     a millionth below then proves it.
     """
-    wanted = np.inf if target is None else float(real("target", target, least=-np.inf, optional=False) or 0.0)
+    wanted = np.inf if target is None else real("target", target, least=-np.inf, optional=False)
     seconds = real("time_limit", time_limit)
-    search = RemedySearch(wanted, method, whole("seed", seed, optional=False) or 0)
+    search = RemedySearch(wanted, method, whole("seed", seed, optional=False))
     find_method(problem, method).make_ready()  # what compiles does so before the clock starts
     budget = Budget(seconds)
     limits = limits_of(problem)

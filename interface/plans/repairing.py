@@ -117,7 +117,7 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
         raise InputError(f"{problem.name} cannot be repaired: its limits do not depend on where key groups run")
     budget = Budget(real("time_limit", time_limit))
     with interruptible(budget.interrupt):
-        return _repaired(problem, method, budget, whole("seed", seed, optional=False) or 0)
+        return _repaired(problem, method, budget, whole("seed", seed, optional=False))
 
 
 def _repaired(

@@ -61,7 +61,7 @@ def text(value: Any) -> str:
 
 
 class Data:
-    """What a report is about, as JSON: the page carries it, and every figure on the page says where in it it stands."""
+    """The data of a report as JSON: the page carries it, and every figure on the page names its place in it."""
 
     def __init__(self, content: dict[str, Any]) -> None:
         self.content = content

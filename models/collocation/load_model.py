@@ -98,7 +98,7 @@ class LoadModel:
         share : float
             0 <= share < 1. [Madsen2016]'s load index of 50 % at full collocation is ``share=0.5``.
         """
-        share = guards.real("share", share, optional=False) or 0.0
+        share = guards.real("share", share, optional=False)
         if share >= 1:
             raise InputError(f"share = {share:g} must be below 1: processing always costs something")
         total = float(_between(workload).data.sum())

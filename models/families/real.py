@@ -83,7 +83,7 @@ def flight_workload(week: int, nodes: int = 20, key_groups: int = 100) -> Worklo
     week : int
         0 to 51: the last window; earlier weeks count for the state only.
     """
-    week = guards.whole("week", week, least=0, most=WEEKS - 1, optional=False) or 0
+    week = guards.whole("week", week, least=0, most=WEEKS - 1, optional=False)
     number, index, checksum = _flights_by_plane()
     group = checksum % key_groups
     load = np.bincount(group[index[number == week]], minlength=key_groups).astype(np.float64)

@@ -1,4 +1,4 @@
-"""What the networks of interval migration have in common: arcs in order, one source, one sink, no circle."""
+"""The networks of interval migration: arcs in topological order, one source, one sink."""
 
 from __future__ import annotations
 

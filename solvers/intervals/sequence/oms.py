@@ -26,7 +26,7 @@ from keyshift.solvers.threads import until_limit
 
 @dataclass(frozen=True)
 class SequenceSettings:
-    """What "oms" takes on.
+    """The largest instances that "oms" accepts.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ def _swept(
 
 @dataclass
 class _Step:
-    """What the way back needs: the class reached, and for each of its partitions the one before (None: the same)."""
+    """For tracing back: the class reached, and the predecessor of each of its partitions (None: the same)."""
 
     reached: PartitionClass
     before: np.ndarray | None
