@@ -20,6 +20,9 @@ from keyshift.version import __version__
 TRACEBACK = "KEYSHIFT_TRACEBACK"
 """Name of the environment's variable that lets a defect through with its traceback; the tests set it."""
 
+COMPLETED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
+"""Where a shell that asks how a line could go on puts the line: bash, and the others."""
+
 MOST_SAID = 600
 """Characters of the longest sentence: a value that is refused may be very long."""
 
@@ -157,7 +160,6 @@ def application(wanted: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
         name="keyshift",
         help="Exact, relaxed and heuristic rebalancing of stateful streams.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -237,7 +239,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         line = sys.argv[1:] if arguments is None else list(arguments)
-        code = application([token for token in line if token in COMMANDS][:1])(args=line, standalone_mode=False)
+        asked = line or [word for name in COMPLETED for word in os.environ.get(name, "").split()]
+        code = application([token for token in asked if token in COMMANDS][:1])(args=line, standalone_mode=False)
         sys.stdout.flush()  # a full disk is heard here, not at the interpreter's end
     except USAGE as error:
         if type(error).__name__ == "NoArgsIsHelpError":
