@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
+_FRACTION = re.compile(
+    r"[+-]?(([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?|[0-9]{1,4000}/[0-9]{1,4000})"
+)
 LARGEST = 2**53
 """Whole numbers up to here are exact as floats, in which they are checked."""
 
@@ -131,6 +136,16 @@ def labels(name: str, values: Sequence[str | int], *, length: int, of: str = "ke
         if seen.setdefault(label, position) != position:
             raise InputError(f"{name}[{position}] = {label!r} is a duplicate of {name}[{seen[label]}]")
     return made
+
+
+def fraction(name: str, text: str) -> Fraction:
+    """A number as a text, exactly: 1.25, 1e-9, 5/4; none whose digits would fill the memory."""
+    if not _FRACTION.fullmatch(text):
+        raise InputError(f"{name} = {text!r:.60} must be a finite number, such as 1.25 or 5/4")
+    try:
+        return Fraction(text)
+    except ZeroDivisionError:
+        raise InputError(f"{name} = {text!r:.60} must be a finite number: it divides by 0") from None
 
 
 def whole(name: str, value: Any, *, least: int = 0, most: int = 2**63 - 1, optional: bool = True) -> int | None:

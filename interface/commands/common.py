@@ -79,7 +79,7 @@ def parse_options(extra: list[str], of: Callable[..., Any], title: str, given: i
         This many leading parameters are not options.
     """
     from keyshift.catalogue.options import read_option, refuse_missing
-    from keyshift.models.files.scenarios import read_scenarios
+    from keyshift.models.files.reading import read_scenarios
 
     known = list(inspect.signature(of).parameters)[given:]
     parameters: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field
 
 from keyshift.engines.formats import Amount, Id, Number, OpenModel, model_of
 from keyshift.models.errors import InputError
-from keyshift.models.files.schema import parse_json, read_text, shown
+from keyshift.models.files.reading import parse_json, read_text, shown
 from keyshift.models.files.writing import make_folder, reason, write_text
 
 MOST = 64 * 2**20
