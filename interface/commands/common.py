@@ -18,6 +18,7 @@ from rich.console import Console
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import Progress
+from keyshift.terminal import Terminal
 
 PATIENCE = 2.0
 """Seconds after which a running command shows its progress."""
@@ -38,8 +39,8 @@ DEFAULT_PROBLEM = "key-group-allocation"
 
 def console() -> Console:
     """The terminal; into a pipe, lines are wide enough for every column of a comparison."""
-    terminal = Console()
-    return terminal if terminal.is_terminal else Console(width=max(120, terminal.width))
+    terminal = Terminal()
+    return terminal if terminal.is_terminal else Terminal(width=max(120, terminal.width))
 
 
 def expect_places(*files: Path | None) -> None:
@@ -165,7 +166,7 @@ def has_answer(solution: Solution) -> bool:
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[Progress], None]]:
     """Show a spinner with the best figures so far on the terminal, once a run takes longer than `PATIENCE`."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     status = console.status(title)
     shown = threading.Event()
 
