@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
+=======
+import importlib
+import inspect
+>>>>>>> main
 import os
 import sys
 
+<<<<<<< HEAD
 try:
     import importlib
     from collections.abc import Sequence
     from types import MappingProxyType
     from typing import Any, NamedTuple
+=======
+import typer
+from rich.console import Console
+from rich.markup import escape
+>>>>>>> main
 
     import typer
 
@@ -63,7 +74,7 @@ class Command(NamedTuple):
 COMMANDS = MappingProxyType(
     {
         "demo": Command(
-            "Rebalance a real stream: New York's flights of 2013, 20 nodes, 13 migrations (needs keyshift[demo] and Java).",
+            "Rebalance a real stream: New York's flights of 2013 on 20 nodes (needs pip install '.[demo]' and Java).",
             "demo",
             "demo",
         ),
@@ -174,7 +185,7 @@ def application(wanted: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
         if name in wanted:
             _add(app, name, command)
         else:
-            app.command(name, help=command.summary)(_unloaded)
+            app.command(name, help=escape(command.summary))(_unloaded)
     return app
 
 
@@ -190,7 +201,7 @@ def _add(app: typer.Typer, name: str, command: Command) -> None:
         from keyshift.commands.options import ProblemCommand
 
         settings["cls"] = ProblemCommand
-    app.command(name, **settings)(loaded)
+    app.command(name, help=escape(inspect.getdoc(loaded) or ""), **settings)(loaded)
 
 
 def _unloaded() -> None:
@@ -286,10 +297,15 @@ def _said(sentence: str, code: int) -> int:
     return code
 
 
+<<<<<<< HEAD
 def _was_interrupted(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
+=======
+def _escaped(text: str) -> str:
+    return escape("".join(c if c.isprintable() else "?" for c in text))
+>>>>>>> main
 
 
 def script() -> None:

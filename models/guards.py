@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -154,6 +154,10 @@ def fraction(name: str, text: str) -> Fraction:
         raise InputError(f"{name} = {text!r:.60} must be a finite number: it divides by 0") from None
 
 
+@overload
+def whole(name: str, value: Any, *, least: int = ..., most: int = ..., optional: Literal[False]) -> int: ...
+@overload
+def whole(name: str, value: Any, *, least: int = ..., most: int = ...) -> int | None: ...
 def whole(name: str, value: Any, *, least: int = 0, most: int = 2**63 - 1, optional: bool = True) -> int | None:
     """One whole number from `least` to `most`, or None where that is allowed."""
     if value is None and optional:
@@ -172,6 +176,10 @@ def whole(name: str, value: Any, *, least: int = 0, most: int = 2**63 - 1, optio
     return given
 
 
+@overload
+def real(name: str, value: Any, *, least: float = ..., optional: Literal[False], above: bool = ...) -> float: ...
+@overload
+def real(name: str, value: Any, *, least: float = ..., above: bool = ...) -> float | None: ...
 def real(name: str, value: Any, *, least: float = 0.0, optional: bool = True, above: bool = False) -> float | None:
     """One finite number >= least (> least with ``above``), or None where that is allowed."""
     if value is None and optional:

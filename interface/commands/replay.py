@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from keyshift.terminal import Terminal
 from keyshift.commands import common
 from keyshift.models import InputError
 from keyshift.models.answer import Progress
+from keyshift.terminal import Terminal
 
 SHOWN = ("collocation_factor", "load_distance_percent", "load_index", "migrations", "oscillations")
 
@@ -182,7 +182,7 @@ def summary(frame: Any) -> Table:
 @contextmanager
 def bar(total: int) -> Iterator[Callable[[Progress], None]]:
     """Show a progress bar on the terminal, one step for each plan."""
-        from rich.progress import Progress as Bar
+    from rich.progress import Progress as Bar
 
     terminal = Terminal(stderr=True)
     with Bar(console=terminal, transient=True, disable=not terminal.is_terminal) as shown:
