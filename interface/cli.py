@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-=======
-import importlib
-import inspect
->>>>>>> main
 import os
 import sys
 
-<<<<<<< HEAD
 try:
     import importlib
+    import inspect
     from collections.abc import Sequence
     from types import MappingProxyType
     from typing import Any, NamedTuple
-=======
-import typer
-from rich.console import Console
-from rich.markup import escape
->>>>>>> main
 
     import typer
+    from rich.markup import escape
 
     from keyshift.models.errors import BoundError, InputError, KeyshiftError
     from keyshift.terminal import Terminal, visible
@@ -290,22 +281,15 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _said(sentence: str, code: int) -> int:
     sentence = sentence if len(sentence) <= MOST_SAID else sentence[:MOST_SAID] + " ..."
-    from rich.markup import escape
-
     one_line = escape(visible(" ".join(sentence.split())))
     Terminal(stderr=True, soft_wrap=True).print(f"[bold red]keyshift:[/] {one_line}", highlight=False)
     return code
 
 
-<<<<<<< HEAD
 def _was_interrupted(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
-=======
-def _escaped(text: str) -> str:
-    return escape("".join(c if c.isprintable() else "?" for c in text))
->>>>>>> main
 
 
 def script() -> None:

@@ -132,11 +132,7 @@ class Comparison:
 
     def __str__(self) -> str:
 
-<<<<<<< HEAD
-        console = Terminal(file=io.StringIO(), width=80, force_jupyter=False)
-=======
-        console = Console(file=io.StringIO(), width=80, force_jupyter=False, markup=False)
->>>>>>> main
+        console = Terminal(file=io.StringIO(), width=80, force_jupyter=False, markup=False)
         console.print(self.to_table())
         for note in self.notes():
             console.print(note, markup=False, highlight=False)

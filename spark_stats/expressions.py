@@ -25,9 +25,9 @@ power radians rint round sec shiftleft shiftright shiftrightunsigned sign signum
 try_divide try_mod try_multiply try_subtract unhex width_bucket zeroifnull bit_count bit_get getbit
 
 ascii base64 bit_length btrim char char_length character_length chr concat concat_ws contains decode elt encode
-endswith find_in_set format_number initcap instr lcase left len length levenshtein like ilike locate lower lpad
+endswith find_in_set initcap instr lcase left len length levenshtein like ilike locate lower
 ltrim mask octet_length overlay position quote regexp regexp_count regexp_extract regexp_extract_all regexp_instr
-regexp_like regexp_replace regexp_substr replace right rlike rpad rtrim soundex split split_part startswith substr
+regexp_like regexp_replace regexp_substr replace right rlike rtrim soundex split split_part startswith substr
 substring substring_index to_char to_number to_varchar translate trim try_to_number ucase unbase64 upper
 
 add_months convert_timezone date date_add date_diff date_format date_from_unix_date date_part date_sub date_trunc
@@ -69,7 +69,7 @@ REASONS = {
     **dict.fromkeys(("sum", "count", "avg", "mean", "min", "max", "first", "last", "any", "any_value", "collect_list",
                      "collect_set", "median", "mode", "stddev", "variance"), "it is an aggregate, of many rows"),
     **dict.fromkeys(("explode", "explode_outer", "posexplode", "inline", "stack", "json_tuple"), "it makes many rows"),
-    **dict.fromkeys(("repeat", "space", "sequence", "array_repeat"), "a few letters of it fill the memory"),
+    **dict.fromkeys(("repeat", "space", "sequence", "array_repeat", "lpad", "rpad", "format_number"), "a few letters of it fill the memory"),
     **dict.fromkeys(("raise_error", "assert_true"), "it stops the job"),
     "identifier": "it turns a text into a name",
 }  # fmt: skip

@@ -19,11 +19,8 @@ from rich.markup import escape
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import Progress
-<<<<<<< HEAD
-from keyshift.terminal import Terminal
-=======
 from keyshift.models.figures import figure
->>>>>>> main
+from keyshift.terminal import Terminal
 
 PATIENCE = 2.0
 """Seconds after which a running command shows its progress."""
@@ -43,19 +40,13 @@ DEFAULT_PROBLEM = "key-group-allocation"
 
 
 def console() -> Console:
-<<<<<<< HEAD
-    """The terminal; into a pipe, lines are wide enough for every column of a comparison."""
-    terminal = Terminal()
-    return terminal if terminal.is_terminal else Terminal(width=max(120, terminal.width))
-=======
     """The terminal; into a pipe, lines are wide enough for every column of a comparison.
 
     Names are data and may hold brackets: nothing is read as Rich's markup, and nothing is coloured by guessing.
     """
-    terminal = Console()
+    terminal = Terminal()
     width = None if terminal.is_terminal else max(120, terminal.width)
-    return Console(width=width, markup=False, highlight=False)
->>>>>>> main
+    return Terminal(width=width, markup=False, highlight=False)
 
 
 def expect_places(*files: Path | None) -> None:
@@ -181,13 +172,8 @@ def has_answer(solution: Solution) -> bool:
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[Progress], None]]:
     """Show a spinner with the best figures so far on the terminal, once a run takes longer than `PATIENCE`."""
-<<<<<<< HEAD
     console = Terminal(stderr=True)
-    status = console.status(title)
-=======
-    console = Console(stderr=True)
     status = console.status(escape(title))
->>>>>>> main
     shown = threading.Event()
 
     def show() -> None:

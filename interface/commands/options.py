@@ -44,11 +44,7 @@ class ProblemCommand(TyperCommand):
         super().format_help(ctx, formatter)
         name = named_problem(ctx.meta.get("keyshift.line", []))
         if name in FORMULATIONS:
-<<<<<<< HEAD
-            show_problem_options(Terminal(), name)
-=======
-            show_problem_options(Console(markup=False, highlight=False), name)
->>>>>>> main
+            show_problem_options(Terminal(markup=False, highlight=False), name)
 
 
 def named_problem(line: list[str]) -> str:

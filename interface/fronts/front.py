@@ -218,11 +218,7 @@ class Front:
 
     def __str__(self) -> str:
 
-<<<<<<< HEAD
-        console = Terminal(file=io.StringIO(), width=120, force_jupyter=False)
-=======
-        console = Console(file=io.StringIO(), width=120, force_jupyter=False, markup=False)
->>>>>>> main
+        console = Terminal(file=io.StringIO(), width=120, force_jupyter=False, markup=False)
         console.print(self.to_table())
         return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
 
