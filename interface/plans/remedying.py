@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.catalogue import find_method
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.guards import real, whole
 from keyshift.models.routing import MixedRouting
@@ -108,7 +107,6 @@ def remedies(
     wanted = np.inf if target is None else float(real("target", target, least=-np.inf, optional=False) or 0.0)
     seconds = real("time_limit", time_limit)
     search = RemedySearch(wanted, method, whole("seed", seed, optional=False) or 0)
-    find_method(problem, method).make_ready()  # what compiles does so before the clock starts
     budget = Budget(seconds)
     limits = limits_of(problem)
     found = []
