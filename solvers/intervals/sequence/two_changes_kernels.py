@@ -13,7 +13,6 @@ from keyshift.models.compiling import njit
 
 NEVER = -(1 << 60)
 MATCHED = 4
-PAIR_STATES = 5
 
 
 @njit(cache=True, nogil=True, inline="always")
