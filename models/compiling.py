@@ -174,14 +174,16 @@ class Kernel:
         tree = ast.parse(textwrap.dedent(inspect.getsource(self.py_func)))
         (written,) = tree.body
         assert isinstance(written, ast.FunctionDef)
-        written.decorator_list, written.returns = [], None
+        written.decorator_list, written.returns, written.args.defaults = [], None, []
         for argument in (*written.args.args, *written.args.kwonlyargs):
             argument.annotation = None
         ast.fix_missing_locations(_Counted().visit(tree))
         ast.increment_lineno(tree, self.py_func.__code__.co_firstlineno - 1)
         known = {**self._globals(lambda kernel: kernel.plain), "_count": _LEFT.pop}
         exec(compile(tree, self.py_func.__code__.co_filename, "exec"), known)
-        return known[self.py_func.__name__]
+        made = known[self.py_func.__name__]
+        made.__defaults__ = self.py_func.__defaults__
+        return made
 
     @functools.cached_property
     def dispatcher(self) -> Any:
