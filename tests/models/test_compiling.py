@@ -8,7 +8,6 @@ import pytest
 from keyshift.models import Budget, compiling
 from keyshift.models.compiling import COMPILING, Kernel, njit
 
-
 TWICE = 2
 
 
