@@ -179,7 +179,7 @@ class Kernel:
             argument.annotation = None
         ast.fix_missing_locations(_Counted().visit(tree))
         ast.increment_lineno(tree, self.py_func.__code__.co_firstlineno - 1)
-        known = {**self._globals(lambda kernel: kernel.plain), "_count": _LEFT.pop}
+        known = {**self._globals(lambda kernel: kernel.plain), "keyshift_counts": _LEFT.pop}
         exec(compile(tree, self.py_func.__code__.co_filename, "exec"), known)
         made = known[self.py_func.__name__]
         made.__defaults__ = self.py_func.__defaults__
@@ -238,7 +238,9 @@ class _Counted(ast.NodeTransformer):
 
     def _loop(self, node: ast.For | ast.While) -> ast.AST:
         self.generic_visit(node)
-        node.body.insert(0, ast.copy_location(ast.Expr(ast.Call(ast.Name("_count", ast.Load()), [], [])), node))
+        node.body.insert(
+            0, ast.copy_location(ast.Expr(ast.Call(ast.Name("keyshift_counts", ast.Load()), [], [])), node)
+        )
         return node
 
     visit_For = visit_While = _loop  # noqa: N815 - the names that NodeTransformer asks for
