@@ -15,10 +15,11 @@ from keyshift.models.ranges import Whole
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
+from keyshift.solvers.mclb.descent import descend
 from keyshift.solvers.mclb.local_search import PlacementSearch
 from keyshift.solvers.mclb.qp import shared_squares
 from keyshift.solvers.mclb.sdp import DEFAULTS, semidefinite_squares
-from keyshift.solvers.mclb.set_partitioning import SetPartitioning, descend
+from keyshift.solvers.mclb.set_partitioning import SetPartitioning
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class PartitioningSettings:
     most_cells : int
         Where there are so many sets, all their reduced costs can be looked at.
     batch : int
-        Columns that a round takes into the linear program, at most.
+        SetColumns that a round takes into the linear program, at most.
     """
 
     most_subsets: int = 600_000
@@ -77,7 +77,7 @@ SLACK_COST = 10.0
 """What leaving a key group out costs the linear program, in units of the incumbent."""
 
 
-class Columns(NamedTuple):
+class SetColumns(NamedTuple):
     """Sets of key groups on nodes of a kind."""
 
     members: sp.csr_array
@@ -87,12 +87,12 @@ class Columns(NamedTuple):
     moved: FloatArray
     """State that comes to the node, in units of the budget."""
 
-    def take(self, kept: np.ndarray) -> Columns:
+    def take(self, kept: np.ndarray) -> SetColumns:
         """Some of them."""
-        return Columns(self.members[kept], self.cost[kept], self.kind[kept], self.moved[kept])
+        return SetColumns(self.members[kept], self.cost[kept], self.kind[kept], self.moved[kept])
 
 
-class Prices(NamedTuple):
+class CoverPrices(NamedTuple):
     """Multipliers of (1), (2) and (3)."""
 
     key_groups: FloatArray
@@ -108,7 +108,7 @@ def half_sums(rows: FloatArray) -> FloatArray:
     return made
 
 
-class Kind(NamedTuple):
+class NodeKind(NamedTuple):
     """Nodes that are alike."""
 
     nodes: IntArray
@@ -118,23 +118,23 @@ class Kind(NamedTuple):
     """State that it moves when it leaves, shape (p,)."""
 
 
-def kinds_of(core: Core) -> list[Kind]:
-    """Equal nodes together, shape of `Kind`."""
+def kinds_of(core: Core) -> list[NodeKind]:
+    """Equal nodes together, shape of `NodeKind`."""
     p = core.current.size
     alike = core.interchangeable
     if not core.limited:
-        return [Kind(np.arange(core.nodes), np.zeros(p), np.zeros(p))]
-    made = [Kind(np.flatnonzero(alike), core.state, np.zeros(p))] if alike.any() else []
+        return [NodeKind(np.arange(core.nodes), np.zeros(p), np.zeros(p))]
+    made = [NodeKind(np.flatnonzero(alike), core.state, np.zeros(p))] if alike.any() else []
     for i in np.flatnonzero(~alike):
         here = core.current == i
-        made.append(Kind(np.array([i]), np.where(here, 0.0, core.state), np.where(here, core.state, 0.0)))
+        made.append(NodeKind(np.array([i]), np.where(here, 0.0, core.state), np.where(here, core.state, 0.0)))
     return made
 
 
 class Sets:
     """The sets of key groups that nodes of a kind can hold within the budget, as pairs of two halves."""
 
-    def __init__(self, core: Core, kind: Kind, unit: float) -> None:
+    def __init__(self, core: Core, kind: NodeKind, unit: float) -> None:
         p = core.load.shape[0]
         self.half, self.kind = p // 2, kind
         self.limit = core.budget * (1 + 1e-12) if core.limited else np.inf
@@ -170,7 +170,7 @@ class Sets:
         return self._of(found["i"], found["j"])
 
     def priced(
-        self, kind: int, prices: Prices, most: float, count: int, budget: Budget
+        self, kind: int, prices: CoverPrices, most: float, count: int, budget: Budget
     ) -> tuple[IntArray, FloatArray, FloatArray] | None:
         """The same of the sets whose reduced cost is at most so much; None where they are more than `count`, or time ends."""
         (low, load, state), (high, other, more) = self.sides
@@ -261,7 +261,7 @@ class SetPartitioning:
             if bound >= self.goal or open_ >= self.goal - bound + self._rounding(prices):
                 return bound >= self.goal or self._cover(found, budget)
             new = found.take(np.argsort(self._reduced(found, prices), kind="stable")[: 10 * self.settings.batch])
-            columns = Columns(*(_joined(old, more) for old, more in zip(columns, new, strict=True)))
+            columns = SetColumns(*(_joined(old, more) for old, more in zip(columns, new, strict=True)))
         return False
 
     def _raise(self, bound: float) -> None:
@@ -277,7 +277,7 @@ class SetPartitioning:
                 return []
         return sets
 
-    def _nearest(self, sets: list[Sets], count: int) -> tuple[Columns, float | None] | None:
+    def _nearest(self, sets: list[Sets], count: int) -> tuple[SetColumns, float | None] | None:
         """The sets of better placements; where they are too many the nearest, and what a placement with another costs.
 
         None where even those that are alike are too many.
@@ -296,17 +296,17 @@ class SetPartitioning:
             beyond = float((np.square(surface) - np.square(least)).min() + rest)
         return self._columns([found.within(share * radius) for found, radius in zip(sets, most, strict=True)]), beyond
 
-    def _columns(self, made: list[tuple[IntArray, FloatArray, FloatArray]]) -> Columns:
+    def _columns(self, made: list[tuple[IntArray, FloatArray, FloatArray]]) -> SetColumns:
         """Sets as columns, those of one kind after those of another."""
         bits = np.concatenate([one[0] for one in made])
         members = sp.csr_array(((bits[:, None] >> np.arange(self.core.load.shape[0])) & 1).astype(np.float64))
         kind = np.repeat(np.arange(len(made)), [one[0].size for one in made])
         moved = np.concatenate([one[2] for one in made]) / (self.core.budget if 0 < self.core.budget < np.inf else 1.0)
-        return Columns(members, np.concatenate([one[1] for one in made]), kind, moved)
+        return SetColumns(members, np.concatenate([one[1] for one in made]), kind, moved)
 
     # The cover --------------------------------------------------------------------------------------------------
 
-    def _cover(self, columns: Columns, budget: Budget, most: float = math.inf) -> bool:
+    def _cover(self, columns: SetColumns, budget: Budget, most: float = math.inf) -> bool:
         """Branch and bound over columns that hold every better placement, depth first; whether it came to its end.
 
         With `most` tree nodes it may be any columns, and proves nothing.
@@ -330,11 +330,11 @@ class SetPartitioning:
             self._raise(ended)
         return bool(np.isinf(ended))
 
-    def _price(self, columns: Columns, known: float, budget: Budget) -> tuple[float, Prices, Master]:
+    def _price(self, columns: SetColumns, known: float, budget: Budget) -> tuple[float, CoverPrices, CoverProgram]:
         """The linear program's bound, the multipliers that give it, and the program itself."""
-        master, best = Master(self.core.load.shape[0], self.sizes, self.scale), known
+        master, best = CoverProgram(self.core.load.shape[0], self.sizes, self.scale), known
         master.add(columns, np.argsort(columns.cost, kind="stable")[: self.settings.batch])
-        kept = Prices(np.zeros(columns.members.shape[1]), np.zeros(self.sizes.size), 0.0)
+        kept = CoverPrices(np.zeros(columns.members.shape[1]), np.zeros(self.sizes.size), 0.0)
         first = True
         while True:
             prices = master.solve()
@@ -350,22 +350,22 @@ class SetPartitioning:
             if not master.add(columns, order):
                 return best, kept, master
 
-    def _reduced(self, columns: Columns, prices: Prices) -> FloatArray:
+    def _reduced(self, columns: SetColumns, prices: CoverPrices) -> FloatArray:
         worth = columns.members @ prices.key_groups
         return np.asarray(columns.cost - worth + prices.budget * columns.moved - prices.kinds[columns.kind])
 
-    def _least(self, columns: Columns, prices: Prices) -> FloatArray:
+    def _least(self, columns: SetColumns, prices: CoverPrices) -> FloatArray:
         """The least reduced cost of each kind's columns."""
         least = np.full(self.sizes.size, np.inf)
         np.minimum.at(least, columns.kind, self._reduced(columns, prices))
         return least
 
-    def _shifted(self, columns: Columns, prices: Prices) -> Prices:
+    def _shifted(self, columns: SetColumns, prices: CoverPrices) -> CoverPrices:
         """The same with (2)'s multipliers such that no reduced cost is negative."""
         least = self._least(columns, prices)
         return prices._replace(kinds=prices.kinds + np.where(np.isfinite(least), least, 0.0))
 
-    def _bound(self, columns: Columns, prices: Prices) -> float:
+    def _bound(self, columns: SetColumns, prices: CoverPrices) -> float:
         """What any multipliers prove."""
         least = self._least(columns, prices)
         if not np.isfinite(least).all():
@@ -378,7 +378,7 @@ class SetPartitioning:
         """The budget in its own units."""
         return 1.0 + 1e-9 if self.core.budget > 0 else 0.0
 
-    def _rounding(self, prices: Prices) -> float:
+    def _rounding(self, prices: CoverPrices) -> float:
         """What rounding can have added to a bound or a reduced cost."""
         sizes = (
             np.abs(prices.key_groups).sum() + self.sizes @ np.abs(prices.kinds) + 2 * abs(prices.budget) + self.scale
@@ -386,7 +386,7 @@ class SetPartitioning:
         loads = np.square(self.core.load.sum(axis=0)).sum() / self.unit**2
         return float(EPSILON * 8 * (self.core.load.shape[0] + 8) * (sizes + self.core.nodes * loads))
 
-    def _branch(self, columns: Columns, master: Master) -> list[Columns]:
+    def _branch(self, columns: SetColumns, master: CoverProgram) -> list[SetColumns]:
         """What the linear program has half of, left out and taken; nothing where it is a placement."""
         shares, members, kind = master.solution()
         if master.left_out() < 1e-6 and (np.abs(shares - np.rint(shares)) < 1e-6).all():
@@ -414,8 +414,8 @@ class SetPartitioning:
         return self._on_one_column(columns, shares, members, kind)
 
     def _on_one_column(
-        self, columns: Columns, shares: FloatArray, members: FloatArray, kind: IntArray
-    ) -> list[Columns]:
+        self, columns: SetColumns, shares: FloatArray, members: FloatArray, kind: IntArray
+    ) -> list[SetColumns]:
         """Where the linear program is a placement, which may be beyond the budget by rounding: one of its sets, or not."""
         for at in np.flatnonzero(shares > 0.5):
             same = (columns.kind == kind[at]) & (columns.members @ (2 * members[at] - 1) == members[at].sum())
@@ -439,7 +439,7 @@ class SetPartitioning:
         return True
 
 
-class Master:
+class CoverProgram:
     """The linear program over the columns met so far."""
 
     def __init__(self, key_groups: int, sizes: FloatArray, scale: float) -> None:
@@ -464,7 +464,7 @@ class Master:
             rows.indptr[:-1].astype(np.int32), rows.indices.astype(np.int32), rows.data.astype(np.float64),
         )  # fmt: skip
 
-    def add(self, columns: Columns, at: IntArray) -> bool:
+    def add(self, columns: SetColumns, at: IntArray) -> bool:
         """Take columns in; whether any was not there already."""
         at = np.setdiff1d(at, self.taken)
         if at.size == 0:
@@ -478,11 +478,11 @@ class Master:
         self.kind = np.concatenate([self.kind, new.kind])
         return True
 
-    def solve(self) -> Prices:
+    def solve(self) -> CoverPrices:
         """The multipliers of the program."""
         self.highs.run()
         dual = np.array(self.highs.getSolution().row_dual) * (self.scale or 1.0)
-        return Prices(dual[: self.p], dual[self.p : -1], max(0.0, -float(dual[-1])))
+        return CoverPrices(dual[: self.p], dual[self.p : -1], max(0.0, -float(dual[-1])))
 
     def solution(self) -> tuple[FloatArray, FloatArray, IntArray]:
         """The columns in use: shares, members and kinds."""
@@ -493,78 +493,3 @@ class Master:
     def left_out(self) -> float:
         """How much of the rows no column covers."""
         return float(np.array(self.highs.getSolution().col_value)[: self.spare].sum())
-
-
-def descend(core: Core, seed: int, rounds: int = 200, start: IntArray | None = None) -> IntArray:
-    """A good placement by the steepest move or swap, again and again from shaken ones; within the budget.
-
-    It begins from a start, from the current nodes and from greedy placements. No compiled loop: it is for dozens of key groups.
-    """
-    rng = np.random.default_rng([seed, 5])
-    order = np.argsort(-np.square(core.load).sum(axis=1), kind="stable")
-    beginnings = [_filled(core, np.full(order.size, -1), order), _filled(core, core.current, order)]
-    beginnings += [] if start is None else [start]
-    found = [_steepest(core, placed) for placed in beginnings if core.moved(placed) <= core.budget]
-    best = min(found, key=core.squares)
-    for _ in range(rounds if core.nodes > 1 else 0):
-        shaken = best.copy()
-        some = rng.permutation(order.size)[: int(rng.integers(2, 6))]
-        shaken[some] = rng.integers(0, core.nodes, some.size)
-        back = rng.permutation(order.size)
-        over = core.moved(shaken) - core.budget
-        for k in back[(shaken[back] != core.current[back]) & (core.state[back] > 0)]:
-            if over <= 0:
-                break
-            over -= core.state[k]
-            shaken[k] = core.current[k]
-        if core.moved(shaken) <= core.budget:
-            best = min(best, _steepest(core, shaken), key=core.squares)
-    return best
-
-
-def _filled(core: Core, placed: IntArray, order: IntArray) -> IntArray:
-    """Key groups without a node placed one after another where they add least, as long as the budget lasts."""
-    placed, loads, left = placed.copy(), np.zeros((core.nodes, core.load.shape[1])), core.budget
-    np.add.at(loads, placed[placed >= 0], core.load[placed >= 0])
-    for k in order[placed[order] < 0]:
-        rise = loads @ core.load[k]
-        if core.state[k] > left:
-            rise[np.arange(core.nodes) != core.current[k]] = np.inf
-        placed[k] = int(rise.argmin())
-        loads[placed[k]] += core.load[k]
-        left -= core.state[k] * (placed[k] != core.current[k])
-    return placed
-
-
-def _steepest(core: Core, placed: IntArray) -> IntArray:
-    """The best move or swap within the budget, until none lowers the sum of squares."""
-    load, a, p = core.load, placed.copy(), placed.size
-    each = np.arange(p)
-    dear = np.where(core.current[:, None] == np.arange(core.nodes), 0.0, core.state[:, None])
-    own, inner = np.square(load).sum(axis=1), load @ load.T
-    apart = own[:, None] + own - 2 * inner
-    while True:
-        loads = np.zeros((core.nodes, load.shape[1]))
-        np.add.at(loads, a, load)
-        meets, left = load @ loads.T, core.budget - core.moved(a)
-        here, spent = meets[each, a], dear[each, a]
-        move = 2 * (meets - here[:, None] + own[:, None])
-        move[(dear - spent[:, None] > left)] = np.inf
-        move[each, a] = np.inf
-        other, there = meets[:, a], dear[:, a]
-        swap = 2 * (other + other.T - here[:, None] - here + apart)
-        swap[(there + there.T - spent[:, None] - spent > left) | (a[:, None] == a)] = np.inf
-        gain = -1e-9 * float(own.sum())
-        if move.min() <= swap.min() and move.min() < gain:
-            k, i = np.unravel_index(int(move.argmin()), move.shape)
-            after = a.copy()
-            after[k] = i
-        elif swap.min() < gain:
-            k, k2 = np.unravel_index(int(swap.argmin()), swap.shape)
-            after = a.copy()
-            after[k], after[k2] = a[k2], a[k]
-        else:
-            return a
-        if core.moved(after) > core.budget:
-            return a
-        a = after
