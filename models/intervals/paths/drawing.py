@@ -8,6 +8,6 @@ from keyshift.models.intervals.sequence.problem import MigrationSequence
 from keyshift.models.intervals.step.problem import IntervalMigration
 
 
-def drawn(problem: IntervalMigration | MigrationSequence) -> SequenceNetwork | StepNetwork:
+def drawn(problem: IntervalMigration | MigrationSequence, strengthened: bool = True) -> SequenceNetwork | StepNetwork:
     """A problem drawn as a network, with the way from an assignment to a path and back."""
-    return SequenceNetwork(problem) if isinstance(problem, MigrationSequence) else StepNetwork(problem)
+    return SequenceNetwork(problem, strengthened) if isinstance(problem, MigrationSequence) else StepNetwork(problem)

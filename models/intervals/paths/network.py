@@ -74,6 +74,11 @@ def state_sums(state: FloatArray) -> tuple[list[int], int]:
     return list(accumulate((int(s) for s in whole), initial=0)), shift
 
 
+def one_path(flow: FloatArray) -> bool:
+    """Whether a flow of one unit goes along one path alone, up to a solver's tolerances."""
+    return bool((np.abs(flow - np.rint(flow)) <= 1e-6).all())
+
+
 def named(name: object) -> str:
     """The name of a state or an arc, for files of models: i2,k5,free, or the positions of cuts."""
     label = getattr(name, "label", None)
