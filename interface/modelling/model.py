@@ -175,7 +175,7 @@ class Model(ABC):
         """
         limit = real("time_limit", time_limit)
         budget = Budget(limit)
-        seed = whole("seed", seed, most=MOST_SEED, optional=False) or 0
+        seed = whole("seed", seed, most=MOST_SEED, optional=False)
         with interruptible(budget.interrupt):
             standing = self._standing()
             run = self._run_settled(solver, budget, seed, standing)

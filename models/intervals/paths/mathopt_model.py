@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 from ortools.math_opt.python import mathopt
 
-from keyshift.models.intervals.paths.drawing import drawn
-from keyshift.models.intervals.paths.network import named, one_path
+from keyshift.models.intervals.paths.network import drawn, named, one_path
 from keyshift.models.intervals.sequence.problem import MigrationSequence
 from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.workload import IntArray
