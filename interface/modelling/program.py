@@ -69,8 +69,8 @@ class NamedProgram:
             and all(row in mine.rows and _within(mine.rows[row], sides) for row, sides in theirs.rows.items())
         )
 
-    def _by_name(self) -> _Parts:
-        p, made = self.linear, _Parts({}, {}, {})
+    def _by_name(self) -> _ByName:
+        p, made = self.linear, _ByName({}, {}, {})
         for name, cost in zip(self.columns, p.cost.tolist(), strict=True):
             if cost:
                 made.cost[name, ""] = cost
@@ -110,7 +110,7 @@ class NamedProgram:
             yield name, [(factors[e], self.columns[columns[e]]) for e in at if factors[e] != 0], low, high
 
 
-class _Parts(NamedTuple):
+class _ByName(NamedTuple):
     """A program by its names: costs, limits of the columns, and rows with their terms."""
 
     cost: dict[tuple[str, str], float]
