@@ -123,7 +123,7 @@ def test_limits_on_the_way_are_kept_or_exceeded_least():
     assert swap.peak_load == 10
     tight = ks.plan(ks.KeyGroupAllocation(w), [1, 0, 2], max_on_the_way={"load": 8})
     assert tight.overload == tight.overload_bound == pytest.approx(0.25)
-    assert "exceeds its limit by 25 %: no order does better" in tight.notes[0]
+    assert "exceeds its limit by 25.0 %: no order does better" in tight.notes[0]
     one = ks.plan(ks.KeyGroupAllocation(w), [1, 2, 2], max_on_the_way={"load": 6})
     assert one.overload == 0  # key group 1 leaves node 1 first
     assert one.moves["key_group"].tolist() == [1, 0]
