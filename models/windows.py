@@ -101,7 +101,7 @@ class OverWindows(Prioritised):
     def arguments(self) -> dict[str, Any]:
         """Without what is said of windows where that is nothing: such a problem's fingerprint is what it always was."""
         mine = OverWindows.__annotations__
-        usual = {f.name: f.default for f in fields(self) if f.name in mine}  # type: ignore[arg-type]  # it is a dataclass
+        usual: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name in mine}  # type: ignore[arg-type]  # it is a dataclass
         given = super().arguments()
         if self.several:
             return given
