@@ -78,8 +78,8 @@ def solve(
     """
     chosen = find_method(problem, method)
     options = chosen.checked(options)
-    limit, share = real("time_limit", time_limit), real("gap", gap, optional=False) or 0.0
-    seed = whole("seed", seed, most=MOST_SEED, optional=False) or 0
+    limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)
+    seed = whole("seed", seed, most=MOST_SEED, optional=False)
     known = read_start(problem, start)
     make_ready(problem, chosen, known)
     budget = Budget(limit, watch, share, problem.scale)
