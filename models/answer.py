@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -117,7 +116,7 @@ class Budget:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the start, less those `off_clock`."""
+        """Seconds since the start."""
         return time.monotonic() - self.started
 
     @property
@@ -137,15 +136,6 @@ class Budget:
         if self.gap <= 0.0 or now.objective is None or now.bound is None:
             return False
         return now.objective - now.bound <= self.gap * self.scale and self.elapsed >= PATIENCE
-
-    @contextmanager
-    def off_clock(self) -> Iterator[None]:
-        """Stop the clock for the block, which imports or compiles: it is done once, and is no part of the search."""
-        began = time.monotonic()
-        try:
-            yield
-        finally:
-            self.started += time.monotonic() - began
 
     @property
     def why(self) -> Termination:
@@ -220,11 +210,6 @@ class _Part(Budget):
     @property
     def closed(self) -> bool:
         return self._whole.closed if self._same else super().closed
-
-    @contextmanager
-    def off_clock(self) -> Iterator[None]:
-        with self._whole.off_clock():
-            yield
 
     def ended(self, otherwise: Termination) -> Termination:
         return "gap" if self.closed and not self.interrupted else self._whole.ended(otherwise)
