@@ -133,6 +133,29 @@ def labels(name: str, values: Sequence[str | int], *, length: int, of: str = "ke
     return made
 
 
+def by_name(
+    name: str, values: Mapping[Any, Any], names: Sequence[str | int] | None, length: int, rest: Any
+) -> NDArray[Any]:
+    """A value a node from a mapping of node names; of numbers where nodes have no names. The others have `rest`.
+
+    On the shell and in JSON every name is a text: "3" is found where the node is called 3.
+    """
+    known = {label: i for i, label in enumerate(range(length) if names is None else names)}
+    known = {**{str(label): i for label, i in known.items()}, **known}
+    full = np.full(length, rest, dtype=object)
+    for label, value in values.items():
+        if label not in known:
+            raise InputError(f"{name} names node {label!r:.60}; the nodes are {shortened(list(known))}")
+        full[known[label]] = value
+    return full
+
+
+def shortened(labels: Sequence[object], most: int = 5) -> str:
+    """The first few of many labels, for a message."""
+    said = ", ".join(f"{label!r:.40}" for label in labels[:most])
+    return said if len(labels) <= most else f"{said} ... ({len(labels)} in all)"
+
+
 @overload
 def whole(name: str, value: Any, *, least: int = ..., most: int = ..., optional: Literal[False]) -> int: ...
 @overload
