@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from keyshift.models.compiling import COMPILING
+
 if TYPE_CHECKING:
     from keyshift.models.priorities import StageBound
     from keyshift.models.problem import Problem
@@ -86,6 +88,7 @@ class Budget:
 
     A method asks `expired` in its loops and then returns the best answer it has; a limit is not a failure. What it
     tells `report` decides about the gap: both figures are those of the problem it was given.
+    The clock stands still while kernels are compiled or loaded.
 
     Parameters
     ----------
@@ -107,7 +110,7 @@ class Budget:
         gap: float = 0.0,
         scale: float = 1.0,
     ) -> None:
-        self.started = time.monotonic()
+        self._began = time.monotonic() - COMPILING.seconds
         self.time_limit = math.inf if time_limit is None else float(time_limit)
         self.gap, self.scale = gap, scale
         self.interrupted = False
@@ -116,8 +119,8 @@ class Budget:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.started
+        """Seconds since the start, less what compiling took."""
+        return time.monotonic() - COMPILING.seconds - self._began
 
     @property
     def remaining(self) -> float:

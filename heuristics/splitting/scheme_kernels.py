@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint64
+from numpy import uint64
 
 from keyshift.heuristics.splitting import space_saving
-from keyshift.models.compiling import LEAF
+from keyshift.models.compiling import LEAF, njit
 from keyshift.models.splitting.hashing import hash_word, worker_of
 from keyshift.models.workload import IntArray
 
