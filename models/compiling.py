@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dis
 import functools
 import hashlib
 import inspect
@@ -220,7 +221,7 @@ class Kernel:
         names, codes = {"__builtins__", "__name__", "__file__"}, [self.py_func.__code__]
         while codes:
             code = codes.pop()
-            names |= set(code.co_names)
+            names |= {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
             codes += [inner for inner in code.co_consts if inspect.iscode(inner)]
         found = {name: value for name, value in self.py_func.__globals__.items() if name in names}
         return {name: form(value) if isinstance(value, Kernel) else value for name, value in found.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -17,6 +19,18 @@ def halve(x, n=TWICE):
     for _ in range(n):
         x[0] /= 2.0
     return x[0]
+
+
+class Named(NamedTuple):
+    """Has a field by the name of the kernel that reads it."""
+
+    total: np.ndarray
+
+
+@njit
+def total(named):
+    """An attribute is no global name."""
+    return named.total.sum()
 
 
 @njit(cache=True)
@@ -80,6 +94,11 @@ def test_nothing_is_interpreted_where_compiling_at_once_was_asked_for_or_arrays_
     assert kernel._compiled is None
     kernel(np.ones(6), 1)
     assert kernel._compiled is not None
+
+
+def test_a_field_by_the_name_of_a_kernel_is_no_call_of_it():
+    assert fresh(total)(Named(np.ones(3))) == 3
+    assert fresh(total).dispatcher(Named(np.ones(3))) == 3
 
 
 @pytest.mark.usefixtures("allowance")
