@@ -68,7 +68,7 @@ class Spoken:
         self.objective = np.array(objective)
         self.names = sorted(name for name in self.model_names if name.partition("[")[0] in SPEAK and "[" in name)
         self.matrix = np.array([[row.get(name, 0.0) for name in self.names] for row in rows]).reshape(
-            -1, len(self.names)
+            len(rows), len(self.names)
         )
         self.place = {name: j for j, name in enumerate(self.names)}
         self.groups = self._groups()
