@@ -21,7 +21,16 @@ FLOATS = 1e-12
 """A share of a measure's unit that is more than the rounding of the check's sums."""
 
 
-class PyomoStages(ABC):
+class OfStage:
+    """A statement that can be made for a stage."""
+
+    @classmethod
+    def of_stage(cls, stage: Stage) -> Any:
+        """The statement of a stage's problem, fine enough for what the stage measures."""
+        return getattr(cls, "of", cls)(stage.problem)
+
+
+class PyomoStages(OfStage, ABC):
     """A Pyomo statement whose objective can be any measure of its problem."""
 
     model: Any
@@ -84,7 +93,7 @@ class WholeMeasure:
         return cls(expression, most, lambda whole: float(Fraction(whole) / numbers.scale) + rest - doubt)
 
 
-class CpSatStages(ABC):
+class CpSatStages(OfStage, ABC):
     """A CP-SAT statement whose objective can be any measure of its problem."""
 
     model: Any

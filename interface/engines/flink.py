@@ -30,7 +30,7 @@ from keyshift.models.errors import InputError, MissingDependencyError
 from keyshift.models.files.writing import write_text
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.intervals.flink_ranges import default_ranges
-from keyshift.models.routing import MixedRouting, RoutingTable
+from keyshift.models.routing import RoutingTable
 from keyshift.models.workload import FloatArray, IntArray, Workload
 from keyshift.solvers.intervals.step.ssm import solve_ssm
 
@@ -220,7 +220,7 @@ def routing(
         if isinstance(plan, Solution):
             if plan.assignment is None:
                 raise InputError(f"the solution of {plan.problem.name} has no assignment to route by")
-            if not isinstance(plan.problem, MixedRouting):
+            if not plan.problem.by_table:
                 raise InputError(
                     f"a solution of mixed routing has a table to route by, one of {plan.problem.name} has none"
                 )

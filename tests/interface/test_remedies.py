@@ -7,7 +7,6 @@ import pytest
 from limit_oracle import all_assignments, least_by_brute_force, random_workload
 
 import keyshift as ks
-from keyshift.plans.limits import limits_of
 
 FINE = 2e-6
 
@@ -57,7 +56,7 @@ def agree(kind: str, seeds: range) -> int:
             continue
         met += 1
         by_name = {remedy.limit: remedy for remedy in found}
-        for limit in limits_of(problem):
+        for limit in problem.limits:
             remedy = by_name[limit.name]
             assert remedy.proven or limit.name in ("nodes", "nodes_after"), (kind, seed, str(remedy))
             if limit.needed is not None or limit.name == "tau":
