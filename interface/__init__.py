@@ -196,6 +196,12 @@ def _plan(solution: Solution, **options: Any) -> Plan:
     return make(solution.problem, solution, **options)
 
 
+def _moves(solution: Solution) -> Any:
+    from keyshift.plans.targets import bare_moves
+
+    return bare_moves(solution)
+
+
 def _save(solution: Solution, path: str | Path) -> None:
     from keyshift.models.files.solution import write_solution
 
@@ -210,6 +216,7 @@ def _report(plan: Plan, path: str | Path, **options: Any) -> None:
 
 Plan.reporter = _report
 Solution.planner = _plan  # models know nothing of what stands above them: the front door tells them
+Solution.mover = _moves
 Solution.writer = _save
 
 
@@ -224,4 +231,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+    return sorted(__all__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -133,6 +133,33 @@ def labels(name: str, values: Sequence[str | int], *, length: int, of: str = "ke
     return made
 
 
+def by_name(
+    name: str, values: Mapping[Any, Any], names: Sequence[str | int] | None, length: int, rest: Any
+) -> NDArray[Any]:
+    """A value a node from a mapping of node names; of numbers where nodes have no names. The others have `rest`.
+
+    On the shell and in JSON every name is a text: "3" is found where the node is called 3.
+    """
+    known = {label: i for i, label in enumerate(range(length) if names is None else names)}
+    known = {**{str(label): i for label, i in known.items()}, **known}
+    full = np.full(length, rest, dtype=object)
+    for label, value in values.items():
+        if label not in known:
+            raise InputError(f"{name} names node {label!r:.60}; the nodes are {shortened(list(known))}")
+        full[known[label]] = value
+    return full
+
+
+def shortened(labels: Sequence[object], most: int = 5) -> str:
+    """The first few of many labels, for a message."""
+    said = ", ".join(f"{label!r:.40}" for label in labels[:most])
+    return said if len(labels) <= most else f"{said} ... ({len(labels)} in all)"
+
+
+@overload
+def whole(name: str, value: Any, *, least: int = ..., most: int = ..., optional: Literal[False]) -> int: ...
+@overload
+def whole(name: str, value: Any, *, least: int = ..., most: int = ...) -> int | None: ...
 def whole(name: str, value: Any, *, least: int = 0, most: int = 2**63 - 1, optional: bool = True) -> int | None:
     """One whole number from `least` to `most`, or None where that is allowed."""
     if value is None and optional:
@@ -151,6 +178,10 @@ def whole(name: str, value: Any, *, least: int = 0, most: int = 2**63 - 1, optio
     return given
 
 
+@overload
+def real(name: str, value: Any, *, least: float = ..., optional: Literal[False], above: bool = ...) -> float: ...
+@overload
+def real(name: str, value: Any, *, least: float = ..., above: bool = ...) -> float | None: ...
 def real(name: str, value: Any, *, least: float = 0.0, optional: bool = True, above: bool = False) -> float | None:
     """One finite number >= least (> least with ``above``), or None where that is allowed."""
     if value is None and optional:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.figures import figure
 from keyshift.models.workload import IntArray, Workload, grown
 
 Number = float | Fraction
@@ -71,7 +72,7 @@ class CheckReport:
 
     def __str__(self) -> str:
         verdict = "feasible" if self.feasible else "; ".join(map(str, self.violations))
-        return f"{verdict} (objective {self.objective:g})"
+        return f"{verdict} (objective {figure(self.objective)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +279,7 @@ class Problem(ABC):
             needed, value = float(limit.needed(assignment)), float(limit.value)
             spare = needed - value if limit.down else value - needed
             if spare <= NEAR * max(1.0, abs(value)):
-                found.append(f"{limit.name} = {value:g} is used up")
+                found.append(f"{limit.name} = {figure(value)} is used up")
         return found
 
     def mended(self, **changes: Any) -> Self:

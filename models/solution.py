@@ -6,15 +6,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from keyshift.models.answer import Answer, Termination
 from keyshift.models.errors import BoundError
+from keyshift.models.figures import figure, percent
 from keyshift.models.guards import frozen
 from keyshift.models.priorities import Priority, Stage, StageBound
 from keyshift.models.problem import Problem, Violation
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROUNDING = 1e-9
 """A bound above an objective by less than this share of the problem's scale is so by the rounding of floats."""
@@ -80,8 +84,9 @@ class Solution:
                 frozen(array)
 
     planner: ClassVar[Callable[..., Any] | None] = None
+    mover: ClassVar[Callable[..., Any] | None] = None
     writer: ClassVar[Callable[..., None] | None] = None
-    """How `plan` makes a plan and `save` writes a file; the front door says so when it opens."""
+    """How `plan` makes a plan, `moves` a table and `save` a file; the front door says so when it opens."""
 
     def plan(self, **options: Any) -> Any:
         """What an operator carries out: `keyshift.plan` of this solution, with its options.
@@ -92,6 +97,27 @@ class Solution:
         """
         assert self.planner is not None, "import keyshift first"
         return self.planner(**options)
+
+    @property
+    def moves(self) -> pd.DataFrame:
+        """Which key groups move, the most valuable first: key_group, key, source, target, load, state, gain.
+
+        Raises
+        ------
+        InputError
+            Where there is no assignment, or one of messages, which have no state to move.
+        """
+        assert self.mover is not None, "import keyshift first"
+        return self.mover()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Where everything goes, a row for each key group: as `Workload.to_frame`, with `target` and whether it `moved`.
+
+        A sequence or a policy has a target for each of its rows; where there is no workload, `target` is all.
+        """
+        from keyshift.models.frames import answer_frame
+
+        return answer_frame(self)
 
     def save(self, path: str | Path) -> None:
         """Write the solution, its problem included, as one JSON file that `keyshift.read_solution` reads.
@@ -167,30 +193,26 @@ class Solution:
             "method": self.method, "status": f"{self.status} ({self.termination})", "objective": self.objective,
             "bound": self.bound, "gap_abs": self.gap_abs, "seconds": self.seconds, **self.metrics, "message": self.message,
         }  # fmt: skip
+        scale = self.problem.scale
         shown = {
-            name: f"{v:.6g}" if isinstance(v, float) else str(v) for name, v in figures.items() if v not in (None, "")
+            name: figure(v, scale) if isinstance(v, float) else str(v)
+            for name, v in figures.items()
+            if v not in (None, "")
         }
         rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(said)}</td></tr>" for name, said in shown.items())
         return f"<table>{rows}</table>"
 
     def __repr__(self) -> str:
         figures = [
-            f"{name} {value:.6g}"
+            f"{name} {figure(value, self.problem.scale)}"
             for name, value in (("objective", self.objective), ("bound", self.bound))
             if value is not None
         ]
-        figures += [f"{p.measure} {p.value:.6g}{'' if p.proven else ' (not proven)'}" for p in self.priorities[1:]]
+        figures += [f"{p.measure} {figure(p.value)}{'' if p.proven else ' (not proven)'}" for p in self.priorities[1:]]
         if self.gap is not None:
             figures.append(f"gap {percent(self.gap)}")
         text = ", ".join([f"{self.method} {self.status} ({self.termination})", *figures, f"{self.seconds:.2f} s"])
         return f"Solution({text}{': ' + self.message if self.message else ''})"
-
-
-def percent(gap: float | None) -> str:
-    """A relative gap for people; a dash where it is undefined."""
-    if gap is None:
-        return "-"
-    return f"{100 * gap:.2g} %" if gap < 0.1 else f"{100 * gap:.1f} %"
 
 
 def priorities_reached(

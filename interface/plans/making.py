@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
+from keyshift.models.figures import figure, percent
 from keyshift.models.files.problem import parameters_of
-from keyshift.models.guards import non_negative, real, whole
+from keyshift.models.guards import by_name, non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.plan import Plan
@@ -38,7 +39,7 @@ def plan(
     parallel: int = 1,
     *,
     phase_moves: int | None = 100,
-    max_on_the_way: Mapping[str, float | ArrayLike] | None = None,
+    max_on_the_way: Mapping[str, float | ArrayLike | Mapping[str | int, float]] | None = None,
     step: int = 0,
     nodes_after: int | None = None,
     min_gain: float | None = None,
@@ -61,7 +62,7 @@ def plan(
     phase_moves : int or None, default 100
         Moves in a phase, at most. Plans with more are cut into phases, after each of which the load distance is no
         worse than before the plan; where no such cut is in reach, a phase is longer. None: one phase.
-    max_on_the_way : mapping of str to float or array_like of shape (n,), optional
+    max_on_the_way : mapping of str to float, array_like of shape (n,) or mapping of node names to float, optional
         The most that a node may hold of "load", or of a resource of the workload, at any time: a key group counts at
         both ends while it moves. Where no order meets the limits, all are raised by the least share that one meets, and
         the plan says so (`Plan.overload`).
@@ -86,13 +87,13 @@ def plan(
     """
     limit = real("time_limit", time_limit)
     most = whole("phase_moves", phase_moves, least=1)
-    dropped = None if min_gain is None else thin(problem, solution, real("min_gain", min_gain, optional=False) or 0.0)
+    dropped = None if min_gain is None else thin(problem, solution, real("min_gain", min_gain, optional=False))
     reached = read_target(problem, solution if dropped is None else dropped.solution, step, nodes_after)
-    work = _Work.of(reached, bandwidth, whole("parallel", parallel, least=1, optional=False) or 1, max_on_the_way or {})
+    work = _Work.of(reached, bandwidth, whole("parallel", parallel, least=1, optional=False), max_on_the_way or {})
     order = order_of(work.problem, work.way, work.load)
     budget = Budget(limit)
     with interruptible(budget.interrupt):
-        made = _schedule(work, order, most, budget, whole("seed", seed, optional=False) or 0)
+        made = _schedule(work, order, most, budget, whole("seed", seed, optional=False))
     found = _assemble(problem, reached, work, order, made)
     return found if dropped is None else replace(found, notes=(*found.notes, str(dropped)))
 
@@ -121,7 +122,7 @@ class _Work:
         use = [_use(w, name) for name in names]
         held = _table([np.bincount(w.current, weights=u, minlength=way.nodes) for u in use], way.nodes)
         after = _table([np.bincount(reached.target, weights=u, minlength=way.nodes) for u in use], way.nodes)
-        asked = _table([_limit(name, limits[name], way.nodes) for name in names], way.nodes)
+        asked = _table([_limit(name, limits[name], w, way.nodes) for name in names], way.nodes)
         # A node above its limit before or after the plan, whatever the order, must at least go no higher.
         limit = np.maximum(asked, np.maximum(held, after))
         problem = TransferScheduling(
@@ -135,8 +136,8 @@ class _Work:
 def _already_over(workload: Workload, names: tuple[str, ...], asked: FloatArray, limit: FloatArray) -> tuple[str, ...]:
     made = MadeFor.of(workload)
     return tuple(
-        f"node {made.node(int(i))} has {limit[r, i]:g} of {name} before or after the plan, above its limit "
-        f"{asked[r, i]:g}: it goes no higher on the way"
+        f"node {made.node(int(i))} has {figure(limit[r, i])} of {name} before or after the plan, above its limit "
+        f"{figure(asked[r, i])}: it goes no higher on the way"
         for r, name in enumerate(names)
         for i in np.flatnonzero(limit[r] > asked[r] * (1 + 1e-9))
     )
@@ -163,8 +164,13 @@ def _use(workload: Workload, name: str) -> FloatArray:
     return known[name]
 
 
-def _limit(name: str, given: Any, nodes: int) -> FloatArray:
-    full = np.full(nodes, float(given)) if np.ndim(given) == 0 else given
+def _limit(name: str, given: Any, workload: Workload, nodes: int) -> FloatArray:
+    full = given
+    if isinstance(given, Mapping):  # while it moves, a key group counts twice
+        room = 2 * float(_use(workload, name).sum())
+        full = by_name(f"max_on_the_way[{name!r}]", given, workload.node_names, nodes, room)
+    elif np.ndim(given) == 0:
+        full = np.full(nodes, float(given))
     limit = non_negative(f"max_on_the_way[{name!r}]", full, length=nodes, of="nodes")
     if (limit == 0).any():
         raise InputError(f"max_on_the_way[{name!r}][{int(np.argmin(limit))}] = 0 must be above 0")
@@ -241,12 +247,12 @@ def _notes(work: _Work, order: Order, phases: list[Phase], way: Way) -> tuple[st
     said = list(work.notes)
     if order.overload > 0:
         proven = order.overload <= order.bound * (1 + 1e-9)
-        least = "no order does better" if proven else f"no order stays below {100 * order.bound:.3g} %"
-        said.append(f"on the way some node exceeds its limit by {100 * order.overload:.3g} %: {least}")
+        least = "no order does better" if proven else f"no order stays below {percent(order.bound)}"
+        said.append(f"on the way some node exceeds its limit by {percent(order.overload)}: {least}")
     before, after = float(way.distance(way.before)), float(way.distance(way.after))
     if after > before * (1 + 1e-9) and len(phases) > 0:
         said.append(
-            f"the plan itself raises the load distance, from {before:g} to {after:g}: it serves another purpose"
+            f"the plan itself raises the load distance, from {figure(before)} to {figure(after)}: it serves another purpose"
         )
     elif worse := [p.number for p in phases if p.load_distance > before * (1 + 1e-9)]:
         said.append(f"after phase {worse[0]} the load distance is above that of the start")

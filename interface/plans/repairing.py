@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import Budget, InputError, Problem, Solution
+from keyshift.models.figures import percent
 from keyshift.models.guards import real, whole
 from keyshift.models.problem import Limit
 from keyshift.models.workload import FloatArray, IntArray
@@ -110,7 +111,7 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
         raise InputError(f"{problem.name} cannot be repaired: its limits do not depend on where key groups run")
     budget = Budget(real("time_limit", time_limit))
     with interruptible(budget.interrupt):
-        return _repaired(problem, method, budget, whole("seed", seed, optional=False) or 0)
+        return _repaired(problem, method, budget, whole("seed", seed, optional=False))
 
 
 def _repaired(problem: Problem, method: str | None, budget: Budget, seed: int) -> Solution:
@@ -128,7 +129,7 @@ def _repaired(problem: Problem, method: str | None, budget: Budget, seed: int) -
     start = remedy.solution.assignment if posed.check(remedy.solution.assignment).feasible else None
     answer = solve(posed, method, time_limit=_left(budget), seed=seed, start=start)
     said = (
-        f"repaired as far as possible: {100 * remedy.value:.3g} % of the worst excess is left"
+        f"repaired as far as possible: {percent(remedy.value)} of the worst excess is left"
         f"{', and nothing leaves less' if remedy.proven else ''}"
     )
     details = {**answer.details, "excess_left": remedy.value, "excess_left_proven": remedy.proven}

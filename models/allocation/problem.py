@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from keyshift.models import guards, metrics
 from keyshift.models.allocation.limits import SLACK, Limits, allocation_limits
 from keyshift.models.errors import InputError
+from keyshift.models.figures import figure
 from keyshift.models.priorities import Searched
 from keyshift.models.problem import NEAR, Limit, Violation, read_assignment
 from keyshift.models.windows import Over
@@ -75,8 +76,9 @@ class KeyGroupAllocation(Limits):
         Allow a key group to move to a draining node; see the notes.
     distance_floor : bool, default False
         Keep (5) as printed. It makes an instance infeasible whose best load distance exceeds the mean.
-    resource_capacity : mapping of str to float or array_like of shape (n,), optional
-        Limits R of (7) for resources of the workload; the name "load" limits the load itself.
+    resource_capacity : mapping of str to float, array_like of shape (n,) or mapping of node names to float, optional
+        Limits R of (7) for resources of the workload; the name "load" limits the load itself. Of nodes by name, as in
+        ``{"load": {"b1": 80}}``, those that are not named have room for everything.
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "load_distance", "deviation_sum", "draining_load" (load left on draining nodes), "migrations", "state_moved".
@@ -124,7 +126,7 @@ class KeyGroupAllocation(Limits):
     mean: Literal["exact", "ceiling"] = "exact"
     into_draining: bool = False
     distance_floor: bool = False
-    resource_capacity: Mapping[str, ArrayLike] | None = None
+    resource_capacity: Mapping[str, ArrayLike | Mapping[str | int, float]] | None = None
     priorities: str | tuple[str, ...] = ()
     windows: int = 1
     over: Over = "max"
@@ -349,13 +351,13 @@ class KeyGroupAllocation(Limits):
             spare = self.max_migration_cost - figures["migration_cost"]
             unmoved = self.migration_cost[~metrics.moved(w, chosen)]
             if unmoved.size and spare < unmoved.min() - NEAR * max(1.0, self.max_migration_cost):
-                found.append(f"(2) the migration cost left, {spare:g}, moves no further key group")
+                found.append(f"(2) the migration cost left, {figure(spare)}, moves no further key group")
         if distance <= near:
             return found + self._full(chosen)
         above, below = deviation >= distance - near, w.kept & (deviation <= near - distance)
         for number, nodes, side in ((3, above, "above"), (4, below, "below")):
             found += [
-                f"({number}) node {i} lies {abs(deviation[i]):g} {side} the mean, the whole load distance"
+                f"({number}) node {w.node(i)} lies {figure(abs(deviation[i]))} {side} the mean, the whole load distance"
                 for i in np.flatnonzero(nodes)
             ]
         return found + self._full(chosen)
@@ -368,7 +370,7 @@ class KeyGroupAllocation(Limits):
             used = self.usage(name)[self.usage(name) > 0]
             tight = room < (used.min() if used.size else 0.0) * (1 - NEAR)
             found += [
-                f"(7) node {i} has {room[i]:g} of {name} left, too little for any key group"
+                f"(7) node {w.node(i)} has {figure(room[i])} of {name} left, too little for any key group"
                 for i in np.flatnonzero(tight)
             ]
         return found

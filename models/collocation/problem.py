@@ -134,7 +134,7 @@ class CollocatedAllocation(OverWindows):
     deserialisation: float = 0.0
     distance_unit: Literal["percent", "load"] = "percent"
     into_draining: bool = False
-    resource_capacity: Mapping[str, ArrayLike] | None = None
+    resource_capacity: Mapping[str, ArrayLike | Mapping[str | int, float]] | None = None
     priorities: str | tuple[str, ...] = ()
     windows: int = 1
     scenarios: ArrayLike | None = None
@@ -330,7 +330,10 @@ class CollocatedAllocation(OverWindows):
         i = int(np.argmax(excess))
         if excess[i] <= SLACK * mean:
             return []
-        said = f"node {i} deviates from the mean load {mean:g} by {abs(deviation[i]):g}, the limit is {high - mean:g}"
+        name = self.workload.node(i)
+        said = (
+            f"node {name} deviates from the mean load {mean:g} by {abs(deviation[i]):g}, the limit is {high - mean:g}"
+        )
         return [Violation("max_load_distance", said, i, float(excess[i]))]
 
     def conflicts(self) -> list[str]:
@@ -348,7 +351,9 @@ class CollocatedAllocation(OverWindows):
         k = int(np.argmax(w.last_load))
         if w.last_load[k] > roomiest * self.load_band(mean)[1] + SLACK * mean * roomiest:
             high = self.load_band(mean)[1]
-            found.append(f"key group {k} alone loads a node with {w.last_load[k]:g}, the limit is {roomiest * high:g}")
+            found.append(
+                f"key group {w.key(k)} alone loads a node with {w.last_load[k]:g}, the limit is {roomiest * high:g}"
+            )
         if self.max_migrations == 0:
             found += [f"{v.message}, and nothing may move" for v in self.broken_load_distance(w.current)]
         return found
