@@ -13,6 +13,7 @@ import numpy as np
 
 from keyshift.models.integers import Scaled, scaled
 from keyshift.models.priorities import ROUNDING, Stage
+from keyshift.models.problem import Problem
 from keyshift.models.workload import FloatArray, IntArray
 
 WIDE = 1e-8
@@ -27,7 +28,8 @@ class OfStage:
     @classmethod
     def of_stage(cls, stage: Stage) -> Any:
         """The statement of a stage's problem, fine enough for what the stage measures."""
-        return getattr(cls, "of", cls)(stage.problem)
+        make: Callable[[Problem], Any] = getattr(cls, "of", cls)
+        return make(stage.problem)
 
 
 class PyomoStages(OfStage, ABC):

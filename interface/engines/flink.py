@@ -220,11 +220,10 @@ def routing(
         if isinstance(plan, Solution):
             if plan.assignment is None:
                 raise InputError(f"the solution of {plan.problem.name} has no assignment to route by")
-            if not plan.problem.by_table:
-                raise InputError(
-                    f"a solution of mixed routing has a table to route by, one of {plan.problem.name} has none"
-                )
-            table, labels = RoutingTable.of(plan.problem, plan.assignment), labels or plan.problem.workload.keys
+            problem: Any = plan.problem
+            if not problem.by_table:
+                raise InputError(f"a solution of mixed routing has a table to route by, one of {problem.name} has none")
+            table, labels = RoutingTable.of(problem, plan.assignment), labels or problem.workload.keys
         assert isinstance(table, RoutingTable)
         for position, node in zip(table.keys.tolist(), table.nodes.tolist(), strict=True):
             if labels is not None and position >= len(labels):

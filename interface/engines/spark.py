@@ -107,7 +107,7 @@ def route(
 
 def _plan_of(solution: Solution) -> tuple[RoutingTable | np.ndarray, Sequence[Hashable] | None]:
     """The table of a solution of mixed routing, and its keys; else the assignment."""
-    problem = solution.problem
+    problem: Any = solution.problem
     if solution.assignment is None:
         raise InputError(f"the solution of {problem.name} has no assignment to route by")
     if problem.by_table:

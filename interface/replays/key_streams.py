@@ -69,7 +69,8 @@ class KeyStreams:
     def row(self, number: int, period: int, keys: IntArray) -> dict[str, Any] | None:
         """What a scheme makes of a window; None where it was interrupted."""
         planner, sent = self.planners[number], self.partitioners[number].feed(keys)
-        problem: Any = problem_class(SPLITTING, "stream")(keys, **planner.options)
+        make: Any = problem_class(SPLITTING, "stream")
+        problem = make(keys, **planner.options)
         outcome = problem.outcome(sent, points=1)
         mean = problem.scale
         figures = {

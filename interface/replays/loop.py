@@ -239,8 +239,8 @@ class Loop:
         if posed.rescue == "offered" and found.offered is not None:
             return _Plan(found.offered, None, found.bound, "offered", counts)
         stay = _Plan(workload.current, None, found.bound, "stay", counts)
-        posed = planner.falls_back(workload, self.load_model)
-        return stay if posed is None else self._rebalanced(posed, seed, stay)
+        balancing = planner.falls_back(workload, self.load_model)
+        return stay if balancing is None else self._rebalanced(balancing, seed, stay)
 
     def _rebalanced(self, posed: Any, seed: int, stay: _Plan) -> _Plan | None:
         """Key-group allocation's plan; else to stay; None when it was interrupted."""
