@@ -12,15 +12,27 @@ Heavy parts (Pyomo, OR-Tools, Numba, Matplotlib, Spark) load on first use.
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyshift.models.answer import Progress
-from keyshift.models.errors import BoundError, ChangedWorkloadError, InputError, KeyshiftError, MissingDependencyError
-from keyshift.models.plans.plan import Plan
-from keyshift.models.problem import CheckReport, Problem, Violation
-from keyshift.models.solution import Solution
-from keyshift.models.workload import Workload
+try:
+    from keyshift.models.answer import Progress
+    from keyshift.models.errors import (
+        BoundError,
+        ChangedWorkloadError,
+        InputError,
+        KeyshiftError,
+        MissingDependencyError,
+    )
+    from keyshift.models.plans.plan import Plan
+    from keyshift.models.problem import CheckReport, Problem, Violation
+    from keyshift.models.solution import Solution
+    from keyshift.models.workload import Workload
+except KeyboardInterrupt:
+    if "keyshift" in (Path(sys.argv[0]).stem, *sys.orig_argv[1:3]):  # the command: a word, no traceback
+        sys.exit("keyshift: interrupted")
+    raise
 
 if TYPE_CHECKING:
     from keyshift.catalogue import methods
