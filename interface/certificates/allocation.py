@@ -88,6 +88,7 @@ class MovePrices:
         self.bound = PriceBound(Instance(self.problem))
         if not self.bound.affordable:
             return None
+        self.case.untried = verify.MOST_STEPS
         off = self.case.widest if self.target is None else self.target
         self.distance = float(off) / self.problem.scale * (1 - 1e-9) - 2 * self.bound.instance.doubt
         self.windows = [self.case.window(i, self.target) for i in range(self.case.nodes)]
@@ -108,14 +109,14 @@ class MovePrices:
         return time.monotonic() > self.deadline
 
     def _search(self) -> bool:
-        waiting: list[tuple[dict[int, Any], IntArray, FloatArray]] = [({}, self.bound.counts, self.bound.curve)]
+        waiting: list[tuple[Any, IntArray, FloatArray]] = [((), self.bound.counts, self.bound.curve)]
         while waiting:
             if self._expired() or len(self.tree) > self.most:
                 return False
-            limits, counts, curve = waiting.pop()
+            path, counts, curve = waiting.pop()
             priced = self.bound.price(self.distance, counts, curve, self._expired)
             prices = [int(q) for q in np.rint(self.bound.hats @ priced.curve * ONE_MOVE)]
-            if self.bound.enough(priced.value) and self._refuted(prices, limits):
+            if self.bound.enough(priced.value) and self._refuted(prices, verify.limits_of(path)):
                 self.tree.append({"prices": prices})
                 continue
             use = priced.master.use()
@@ -128,8 +129,8 @@ class MovePrices:
             )
             cut = int(fewer[0][node, 2 * which + 1])
             self.tree.append({"split": [node, which, cut]})
-            waiting.append((verify.narrowed(limits, node, which, cut + 1, None), *more))
-            waiting.append((verify.narrowed(limits, node, which, 0, cut), *fewer))
+            above, within = verify.halves(path, node, which, cut)
+            waiting += [(above, *more), (within, *fewer)]
         return True
 
     def _refuted(self, prices: list[int], limits: dict[int, Any]) -> bool:

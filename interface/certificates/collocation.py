@@ -87,13 +87,13 @@ class ForestSearch:
         """Whether all branches are refuted; the proof has its tree then."""
         case, tree = self.case, self.proof["tree"]
         beaten = sum(case.talk) - verify.steps_below(value / case.unit_of_talk, int(grid / case.unit_of_talk))
-        waiting: list[tuple[dict[int, Any], BoolArray]] = [({}, self.bound.data.allowed.copy())]
+        waiting: list[tuple[Any, BoolArray]] = [((), self.bound.data.allowed.copy())]
         while waiting:
-            limits, open_to = waiting.pop()
+            path, open_to = waiting.pop()
             if not open_to.any(axis=1).all():
                 tree.append({"per_move": 0, "prices": [0] * case.places})
                 continue
-            leaf, most = self.priced(open_to, limits)
+            leaf, most = self.priced(open_to, verify.limits_of(path))
             if most < beaten * self.read[0]:
                 tree.append(leaf)
                 continue
@@ -104,8 +104,8 @@ class ForestSearch:
             elsewhere[k, i] = there[k] = False
             there[k, i] = True
             tree.append({"split": [k, i, 0]})
-            waiting.append((verify.narrowed(limits, k, i, 1, None), there))
-            waiting.append((verify.narrowed(limits, k, i, 0, 0), elsewhere))
+            at_node, away = verify.halves(path, k, i, 0)
+            waiting += [(at_node, there), (away, elsewhere)]
         return True
 
     def _split(self, open_to: BoolArray) -> tuple[int, int] | None:

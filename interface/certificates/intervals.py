@@ -35,7 +35,7 @@ def prove_intervals(problem: Any, case: Any, solution: Solution, value: Fraction
         return found
     try:
         partitions = case.reached(value / case.unit)
-        verify.need(sum(len(partitions[m]) * len(partitions[to]) for m, to in case.arcs()) <= verify.MOST_PAIRS, "")
+        verify.need(sum(len(partitions[m]) * len(partitions[to]) for m, to in case.arcs()) <= verify.MOST_CELLS, "")
     except verify.Refused:
         return found
     values = _exact(case, partitions, value / case.unit) if case.chain else _optimal(case, partitions)

@@ -46,13 +46,14 @@ class TreeSearch:
 
     def run(self) -> Tree | None:
         """The tree; None where time or branches run out, or where something is feasible."""
-        waiting: list[Limits] = [{}]
+        waiting: list[Any] = [()]
         if self.program.group.size > MOST_COLUMNS:
             return None
         while waiting:
             if time.monotonic() > self.deadline or len(self.tree) >= self.most:
                 return None
-            limits = waiting.pop()
+            path = waiting.pop()
+            limits = verify.limits_of(path)
             value, share, prices = self._relaxed(limits)
             if value > 1e-12 and (leaf := self._leaf(prices, limits)) is not None:
                 self.tree.append({"prices": leaf})
@@ -60,10 +61,8 @@ class TreeSearch:
             split = self._most_divided(share)
             if split is None:
                 return None
-            group, place, most = split
-            self.tree.append({"split": [group, place, most]})
-            waiting.append(verify.narrowed(limits, group, place, most + 1, None))
-            waiting.append(verify.narrowed(limits, group, place, 0, most))
+            self.tree.append({"split": [*split]})
+            waiting += verify.halves(path, *split)
         return self.tree
 
     def _relaxed(self, limits: Limits) -> tuple[float, FloatArray, FloatArray]:
