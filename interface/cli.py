@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from keyshift.models.errors import BoundError, InputError, KeyshiftError
 from keyshift.version import __version__
@@ -53,7 +55,7 @@ class Command(NamedTuple):
 COMMANDS = MappingProxyType(
     {
         "demo": Command(
-            "Rebalance a real stream: New York's flights of 2013, 20 nodes, 13 migrations (needs keyshift[demo] and Java).",
+            "Rebalance a real stream: New York's flights of 2013 on 20 nodes (needs pip install '.[demo]' and Java).",
             "demo",
             "demo",
         ),
@@ -164,7 +166,7 @@ def application(wanted: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
         if name in wanted:
             _add(app, name, command)
         else:
-            app.command(name, help=command.summary)(_unloaded)
+            app.command(name, help=escape(command.summary))(_unloaded)
     return app
 
 
@@ -180,7 +182,7 @@ def _add(app: typer.Typer, name: str, command: Command) -> None:
         from keyshift.commands.options import ProblemCommand
 
         settings["cls"] = ProblemCommand
-    app.command(name, **settings)(loaded)
+    app.command(name, help=escape(inspect.getdoc(loaded) or ""), **settings)(loaded)
 
 
 def _unloaded() -> None:
@@ -257,8 +259,6 @@ def _said(sentence: str, code: int) -> int:
 
 
 def _escaped(text: str) -> str:
-    from rich.markup import escape
-
     return escape("".join(c if c.isprintable() else "?" for c in text))
 
 

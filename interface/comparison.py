@@ -132,7 +132,7 @@ class Comparison:
     def __str__(self) -> str:
         from rich.console import Console
 
-        console = Console(file=io.StringIO(), width=80, force_jupyter=False)
+        console = Console(file=io.StringIO(), width=80, force_jupyter=False, markup=False)
         console.print(self.to_table())
         for note in self.notes():
             console.print(note, markup=False, highlight=False)
@@ -179,7 +179,7 @@ def compare(
         if not any(name in method.option_names for method in chosen):
             raise InputError(f"none of the methods {', '.join(m.name for m in chosen)} has an option {name!r}")
     limit = real("time_limit", time_limit)
-    seed = whole("seed", seed, optional=False) or 0
+    seed = whole("seed", seed, optional=False)
     own = [m.checked({k: v for k, v in options.items() if k in m.option_names}) for m in chosen]
     solutions: list[Solution] = []
     for method, settings in zip(chosen, own, strict=True):

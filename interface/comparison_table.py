@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from keyshift.models import Problem, Solution
-from keyshift.models.solution import percent
+from keyshift.models.figures import figure, percent
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -95,23 +95,12 @@ def comparison_table(problem: Problem, solutions: Sequence[Solution], wide: bool
     best = best_of(problem, solutions)
     marks = (best_bound_of(solutions), None if best is None else best.objective)
     for s in solutions:
-        value = number(offered_value(s) if s.objective is None else s.objective, digits, problem.scale)
+        value = figure(offered_value(s) if s.objective is None else s.objective, problem.scale, digits)
         starred = s.offered is not None or (s.objective is not None and s.problem is not problem)
-        cells = [value + "*" * starred, number(s.bound, digits, problem.scale), percent(s.gap)]
+        cells = [value + "*" * starred, figure(s.bound, problem.scale, digits), percent(s.gap)]
         if wide:
-            cells += [number(above(problem, s, mark), digits, problem.scale) for mark in marks]
+            cells += [figure(above(problem, s, mark), problem.scale, digits) for mark in marks]
         metrics = s.metrics if s.offered is None else s.problem.check(s.offered).metrics
-        cells += [number(metrics.get(m), digits) for m in shown]
+        cells += [figure(metrics.get(m), 0.0, digits) for m in shown]
         table.add_row(s.method, s.status, *cells, f"{s.seconds:.2f}")
     return table
-
-
-def number(value: float | None, digits: int = 6, scale: float = 0.0) -> str:
-    """A figure for a table: a dash where there is none, 0 for what is less than a billionth of a natural unit."""
-    if value is None:
-        return "-"
-    if abs(value) <= 1e-9 * scale:
-        return "0"
-    if float(value).is_integer() and abs(value) < 1e9:
-        return f"{value:,.0f}"
-    return f"{value:,.{digits}g}" if abs(value) < 10**digits else f"{value:.{digits - 1}g}"

@@ -73,7 +73,7 @@ def solve(
     chosen = find_method(problem, method)
     options = chosen.checked(options)
     limit = real("time_limit", time_limit)
-    seed = whole("seed", seed, most=MOST_SEED, optional=False) or 0
+    seed = whole("seed", seed, most=MOST_SEED, optional=False)
     known = read_start(problem, start)
     make_ready(problem, chosen, known)
     budget = Budget(limit, watch)

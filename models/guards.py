@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -133,6 +133,10 @@ def labels(name: str, values: Sequence[str | int], *, length: int, of: str = "ke
     return made
 
 
+@overload
+def whole(name: str, value: Any, *, least: int = ..., most: int = ..., optional: Literal[False]) -> int: ...
+@overload
+def whole(name: str, value: Any, *, least: int = ..., most: int = ...) -> int | None: ...
 def whole(name: str, value: Any, *, least: int = 0, most: int = 2**63 - 1, optional: bool = True) -> int | None:
     """One whole number from `least` to `most`, or None where that is allowed."""
     if value is None and optional:
@@ -151,6 +155,10 @@ def whole(name: str, value: Any, *, least: int = 0, most: int = 2**63 - 1, optio
     return given
 
 
+@overload
+def real(name: str, value: Any, *, least: float = ..., optional: Literal[False], above: bool = ...) -> float: ...
+@overload
+def real(name: str, value: Any, *, least: float = ..., above: bool = ...) -> float | None: ...
 def real(name: str, value: Any, *, least: float = 0.0, optional: bool = True, above: bool = False) -> float | None:
     """One finite number >= least (> least with ``above``), or None where that is allowed."""
     if value is None and optional:

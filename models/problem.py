@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.figures import figure
 from keyshift.models.workload import Workload
 
 
@@ -63,7 +64,7 @@ class CheckReport:
 
     def __str__(self) -> str:
         verdict = "feasible" if self.feasible else "; ".join(map(str, self.violations))
-        return f"{verdict} (objective {self.objective:g})"
+        return f"{verdict} (objective {figure(self.objective)})"
 
 
 class Problem(ABC):

@@ -12,6 +12,7 @@ import numpy as np
 
 from keyshift.models.answer import Answer, Termination
 from keyshift.models.errors import BoundError
+from keyshift.models.figures import figure, percent
 from keyshift.models.guards import frozen
 from keyshift.models.priorities import Priority, Stage, StageBound
 from keyshift.models.problem import Problem, Violation
@@ -167,30 +168,26 @@ class Solution:
             "method": self.method, "status": f"{self.status} ({self.termination})", "objective": self.objective,
             "bound": self.bound, "gap_abs": self.gap_abs, "seconds": self.seconds, **self.metrics, "message": self.message,
         }  # fmt: skip
+        scale = self.problem.scale
         shown = {
-            name: f"{v:.6g}" if isinstance(v, float) else str(v) for name, v in figures.items() if v not in (None, "")
+            name: figure(v, scale) if isinstance(v, float) else str(v)
+            for name, v in figures.items()
+            if v not in (None, "")
         }
         rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(said)}</td></tr>" for name, said in shown.items())
         return f"<table>{rows}</table>"
 
     def __repr__(self) -> str:
         figures = [
-            f"{name} {value:.6g}"
+            f"{name} {figure(value, self.problem.scale)}"
             for name, value in (("objective", self.objective), ("bound", self.bound))
             if value is not None
         ]
-        figures += [f"{p.measure} {p.value:.6g}{'' if p.proven else ' (not proven)'}" for p in self.priorities[1:]]
+        figures += [f"{p.measure} {figure(p.value)}{'' if p.proven else ' (not proven)'}" for p in self.priorities[1:]]
         if self.gap is not None:
             figures.append(f"gap {percent(self.gap)}")
         text = ", ".join([f"{self.method} {self.status} ({self.termination})", *figures, f"{self.seconds:.2f} s"])
         return f"Solution({text}{': ' + self.message if self.message else ''})"
-
-
-def percent(gap: float | None) -> str:
-    """A relative gap for people; a dash where it is undefined."""
-    if gap is None:
-        return "-"
-    return f"{100 * gap:.2g} %" if gap < 0.1 else f"{100 * gap:.1f} %"
 
 
 def priorities_reached(

@@ -154,6 +154,14 @@ class Workload:
         """Nodes that are not draining, shape (n,)."""
         return ~self.draining
 
+    def key(self, k: int) -> str | int:
+        """What key group k is called: its label, its number where it has none."""
+        return int(k) if self.keys is None else self.keys[k]
+
+    def node(self, i: int) -> str | int:
+        """What node i is called: its name, its number where it has none."""
+        return int(i) if self.node_names is None or i >= self.nodes else self.node_names[i]
+
     def replace(self, **changes: Any) -> Workload:
         """Return a copy with some fields changed, validated again.
 

@@ -65,6 +65,8 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "pyspark":
             raise
-        raise MissingDependencyError("statistics need PySpark: pip install 'keyshift[spark]'") from None
+        raise MissingDependencyError(
+            "statistics need PySpark: pip install '.[spark]' in a checkout of keyshift"
+        ) from None
     globals()[name] = value = getattr(module, name)
     return value

@@ -1,4 +1,4 @@
-"""What happens to one tuple: its window, its key group at every operator, and why an operator refuses it.
+"""Reading one tuple: its window, its key group at every operator, and why an operator refuses it.
 
 Nothing is dropped in silence: a tuple that cannot be used carries a number, `refused`, that says why, through the same
 aggregation as the statistics. Zero: accepted wherever a filter lets it pass. Below zero: the whole row is unusable

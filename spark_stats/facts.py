@@ -56,13 +56,13 @@ class Facts:
         """Rows refused: window, kind, a (why), b (1: no window), tuples, and sum_0, ...: why, for further operators."""
         return self.rows(F.col("kind") == tallies.REFUSED, self.codes - 1)
 
-    def came(self) -> dict[str, NDArray[np.int64]]:
-        """What came and what was refused of it, window by window, in the driver: columns as of `refusals`."""
+    def arrivals_and_refusals(self) -> dict[str, NDArray[np.int64]]:
+        """Arrivals and refusals, window by window, in the driver: columns as of `refusals`."""
         table = self.rows(F.col("kind") < 0, self.codes - 1).toArrow()
         return {name: table[name].to_numpy().astype(np.int64) for name in table.column_names}
 
     def summary(self, block: int) -> list[Row]:
-        """What the facts of blocks of so many windows add up to, in the driver; see `tallies.summarise`."""
+        """Totals of the facts over blocks of so many windows, in the driver; see `tallies.summarise`."""
         schema = "block bigint, kind bigint, rows bigint, tuples bigint, more array<bigint>"
         return in_arrow(self.frame, partial(tallies.summarise, block=block), schema).collect()
 

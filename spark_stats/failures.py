@@ -31,7 +31,7 @@ _KNOWN = (
     (r"JAVA_GATEWAY_EXITED", "Java ended before Spark had started: its settings (--conf, JAVA_HOME) may not fit"),
     (r"stopped SparkContext|SparkContext was shut down", "Spark has ended: the master or the session went away"),
 )  # fmt: skip
-"""What is found in the words of Spark, and what it means; the first that fits is told."""
+"""Phrases in Spark's messages and their meaning; the first that matches is reported."""
 
 
 class SparkError(InputError):

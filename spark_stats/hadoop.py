@@ -77,7 +77,7 @@ class HadoopPath:
         return False
 
     def iterdir(self) -> Iterator[HadoopPath]:
-        """What is in the directory."""
+        """The entries of the directory."""
         for status in self._files.listStatus(self._path):
             yield self / status.getPath().getName()
 

@@ -1,4 +1,4 @@
-"""What operators hold at the end of each window, from what each window adds."""
+"""The state of the operators at the end of each window, from the amounts that each window adds."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def mixed_routing(
     for key, node in (exceptions or {}).items():
         if not isinstance(node, int | np.integer) or not 0 <= node < n:
             raise InputError(f"exceptions[{key!r}] = {node!r} is not a node: they are numbered 0 to {n - 1}")
-    theta = guards.real("theta_max", theta_max, optional=False) or 0.0
+    theta = guards.real("theta_max", theta_max, optional=False)
     capacity = np.ones(n) if np.ndim(nodes) == 0 else guards.non_negative("nodes", nodes)
     with keys.held():
         classed, found = _records(keys.homed(n, placement), degree, max_rows)

@@ -240,7 +240,7 @@ class Keys:
     @in_one_sentence()
     def top(self, count: int = 20, *, max_rows: int = DRIVER_ROWS) -> pd.DataFrame:
         """Return the keys with the most load, exactly, heaviest first; ties in the order of the keys."""
-        count = guards.whole("count", count, least=1, optional=False) or 1
+        count = guards.whole("count", count, least=1, optional=False)
         if count > max_rows:
             raise InputError(f"top {count} keys are more than max_rows = {max_rows} rows")
         return self.frame.orderBy(F.desc("load"), "key").limit(count).toPandas()

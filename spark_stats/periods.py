@@ -139,7 +139,7 @@ def transitions(
     InputError
         Fewer than two windows; a utilisation outside (0, 1]; neither a capacity nor `most`.
     """
-    use = guards.real("target_utilisation", target_utilisation, optional=False) or 0.0
+    use = guards.real("target_utilisation", target_utilisation, optional=False)
     if not 0 < use <= 1:
         raise InputError(f"target_utilisation = {use:g} must be above 0 and at most 1")
     guards.whole("least", least, least=1, optional=False)
@@ -149,7 +149,7 @@ def transitions(
         if most is None:
             raise InputError("transitions need node_capacity, the load a node can take in a window, or most")
         node_capacity = float(loads.max()) / most or 1.0
-    capacity = guards.real("node_capacity", node_capacity, optional=False) or 0.0
+    capacity = guards.real("node_capacity", node_capacity, optional=False)
     if capacity <= 0:
         raise InputError(f"node_capacity = {capacity:g} must be above 0")
     needed = np.ceil(loads / (use * capacity) * (1 - 1e-12))

@@ -70,7 +70,9 @@ def local_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise MissingDependencyError("PySpark is not installed: pip install 'keyshift[spark]'") from None
+        raise MissingDependencyError(
+            "PySpark is not installed: pip install '.[spark]' in a checkout of keyshift"
+        ) from None
     active = SparkSession.getActiveSession()
     if active is not None:
         if master is not None and master != active.conf.get("spark.master"):
@@ -135,7 +137,7 @@ def _log_file() -> Iterator[Path]:
 
 
 NEEDED = ("numpy", "pandas", "pyarrow")
-"""What Python on the workers must have: our functions travel with the job, these packages do not."""
+"""Packages that Python on the workers must have: our functions travel with the job, these do not."""
 
 
 @contextmanager

@@ -67,7 +67,7 @@ class Stats:
 
     @cached_property
     def added(self) -> DataFrame:
-        """What each window adds: window, operator, key_group, as numbers; tuples, load, and the state's three sums."""
+        """The amounts each window adds: window, operator, key_group, as numbers; tuples, load, and the state's three sums."""
         parts: list[list[Column]] = [[], [], [], []]
         for o in range(len(self.topology.operators)):
             load = exact_sums.joined([F.col(name) for name in self._facts.sums(o, "cost") or ["tuples"]])
@@ -115,9 +115,9 @@ class Stats:
 
     @cached_property
     @in_one_sentence()
-    def came(self) -> dict[str, NDArray[np.int64]]:
-        """What came, and what was refused of it, window by window, in the driver; see `Facts.came`."""
-        return self._facts.came()
+    def arrivals_and_refusals(self) -> dict[str, NDArray[np.int64]]:
+        """Arrivals and refusals, window by window, in the driver; see `Facts.arrivals_and_refusals`."""
+        return self._facts.arrivals_and_refusals()
 
     @property
     def counted(self) -> list[Row]:
@@ -132,15 +132,21 @@ class Stats:
     @property
     def tuples(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The windows in which a row arrived, in order, and how many arrived."""
-        here = self.came["kind"] == ARRIVED
-        window, tuples = (self.came[name][here] for name in ("window", "tuples"))
+        here = self.arrivals_and_refusals["kind"] == ARRIVED
+        window, tuples = (self.arrivals_and_refusals[name][here] for name in ("window", "tuples"))
         order = np.argsort(window)
         return window[order], tuples[order]
 
     @property
     def refusals(self) -> list[tuple[int | None, int, int]]:
         """Rows refused: (window, number that says why, rows), sorted; window None where the row has none."""
-        rows = zip(*(values[self.came["kind"] == REFUSED].tolist() for values in self.came.values()), strict=True)
+        rows = zip(
+            *(
+                values[self.arrivals_and_refusals["kind"] == REFUSED].tolist()
+                for values in self.arrivals_and_refusals.values()
+            ),
+            strict=True,
+        )
         found = [(None if nowhere else w, whole_code((code, *more)), n) for w, _, code, nowhere, n, *more in rows]
         return sorted(found, key=lambda row: (row[0] is not None, row))
 

@@ -113,7 +113,7 @@ def _joined(matrix: IntArray, rows: tuple[int, ...]) -> NDArray[np.float64]:
 
 
 class _File:
-    """What one task has of a table of one block of windows, while it is written."""
+    """The part of a table that one task holds of one block of windows, while it is written."""
 
     def __init__(self, plan: TablePlan, block: int, name: str) -> None:
         folder = Path(plan.folder) / name / f"{plan.unit}={block}"

@@ -59,7 +59,7 @@ Piece = tuple[int, int, IntArray]
 
 @dataclass(frozen=True)
 class TallyPlan:
-    """What to count: `sums[k]` names the columns added up for kind k (operators, then edges); `packs`, which come together."""
+    """Counts to make: `sums[k]` names the columns added up for kind k (operators, then edges); `packs`, which come together."""
 
     operators: int
     edges: tuple[tuple[int, int], ...]
@@ -192,7 +192,7 @@ def _unpacked(pieces: list[Piece], width: int) -> pa.RecordBatch:
 
 
 def summarise(batches: Iterable[pa.RecordBatch], block: int) -> Iterator[pa.RecordBatch]:
-    """What the packed rows of a task add up to: rows (block, kind, rows, tuples, more), for blocks of so many windows.
+    """Totals of the packed rows of a task: rows (block, kind, rows, tuples, more), for blocks of so many windows.
 
     `more` holds for each sum the total of ``value >> 32`` and that of the rest, which cannot overflow.
     """

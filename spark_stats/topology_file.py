@@ -76,7 +76,7 @@ def described(description: Any) -> dict[str, Any]:
 
 
 def wanted(path: Path) -> tuple[list[str], float | None]:
-    """What a topology's file asks `keyshift stats` for besides: operators whose keys are written, and node counts."""
+    """Further requests of a topology's file to `keyshift stats`: operators whose keys are written, and node counts."""
     description = read_yaml(path)
     described(description)
     return description.get("keys") or [], description.get("transitions")

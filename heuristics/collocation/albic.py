@@ -234,7 +234,7 @@ def units_of(key_groups: int, partitions: list[IntArray], demand: Demand | None)
 def migration_weights(
     problem: CollocatedAllocation, measured: Workload, unit: IntArray, demand: Demand | None
 ) -> tuple[FloatArray, float]:
-    """What moving each unit takes of the migration limits, shape (units,), and how much there is.
+    """The migration limits as a budget: the cost of moving each unit, shape (units,), and the total.
 
     What the demand needs is taken off beforehand, and its unit made too heavy to move. Departure: the program of
     section 4.3.1 has one limit; with a limit on cost and another on number, a unit weighs what it takes of the tighter

@@ -1,4 +1,4 @@
-"""What ALBIC is compared with: balancers that do not know about collocation, answering the collocated problem."""
+"""Baselines for ALBIC: balancers that ignore collocation, applied to the collocated problem."""
 
 from __future__ import annotations
 

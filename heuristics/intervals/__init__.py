@@ -1,1 +1,1 @@
-"""What others do when the number of nodes changes: the baselines of the experiments in [Ding2015], all in baselines.py."""
+"""Baselines of the experiments in [Ding2015] for a changing number of nodes, all in baselines.py."""

@@ -136,7 +136,7 @@ def _split_all(weight: FloatArray, above: BoolArray | None, nodes: int) -> IntAr
 
 
 def _dealt(weight: FloatArray, k: int, inside: IntArray, parts: IntArray, old: int, new: int) -> IntArray:
-    """What leaves the set of k when its key groups are dealt where they share least weight, for each part to come."""
+    """Deal the key groups of k's set to the parts with which they share least weight; returns those that leave."""
     total = int(parts[old])
     share = np.array([(total + 1) // 2, total // 2])
     parts[old], parts[new] = share

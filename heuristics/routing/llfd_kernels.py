@@ -29,7 +29,7 @@ class RoutingRecords(NamedTuple):
 
 
 class RoutingNodes(NamedTuple):
-    """What a node may carry."""
+    """The load limits of the nodes."""
 
     limit: FloatArray
     capacity: FloatArray
@@ -48,7 +48,7 @@ class UnitsPlaced(NamedTuple):
 
 
 class RoutingShares(NamedTuple):
-    """What was decided, entry by entry: so many units of a record go to a node."""
+    """The decisions, one entry each: how many units of a record go to which node."""
 
     record: IntArray
     to: IntArray

@@ -42,7 +42,7 @@ def readj_plan(
     draining node that cannot go back go to the least loaded node first, which is ours as well.
     """
     w = problem.workload
-    threshold = (real("sigma", sigma, optional=False) or 0.0) * metrics.mean_load(w)
+    threshold = real("sigma", sigma, optional=False) * metrics.mean_load(w)
     limit = problem.upper + 0.5 * problem.slack
     at = w.current.copy()
     used = np.bincount(at, weights=w.last_load, minlength=w.nodes)

@@ -24,7 +24,7 @@ SAMPLE = 1_000_000
 
 @dataclass(frozen=True)
 class Option:
-    """What d choices for every key can do.
+    """The balance that d choices for every key can reach.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Advice:
-    """What to do to stay below a target imbalance.
+    """The recommended scheme for staying below a target imbalance.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ def choose_splitting(
     exceed 1/W + target of all messages: at most W - 1 splits more than the keys' sizes demand.
     """
     labels, keys, count = _read(histogram)
-    workers = whole("workers", workers, least=1, optional=False) or 1
+    workers = whole("workers", workers, least=1, optional=False)
     real("target", target, optional=False, above=True)
     total = int(count.sum())
     trial = _trial(keys, count, seed)

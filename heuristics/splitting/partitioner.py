@@ -94,9 +94,9 @@ class Partitioner:
         self.speeds: FloatArray = read_speeds(workers)
         self.workers = self.speeds.size
         self.choices = whole("choices", choices, least=1)
-        self.sources = whole("sources", sources, least=1, optional=False) or 1
+        self.sources = whole("sources", sources, least=1, optional=False)
         self.probe_every = whole("probe_every", probe_every, least=1) or 0
-        self.hash_seed = whole("hash_seed", hash_seed, optional=False) or 0
+        self.hash_seed = whole("hash_seed", hash_seed, optional=False)
         self.messages = 0
         self._over_time: dict[int, float] = {1: 0, 3: 0}  # sums over time of the highest and of the whole load
         self._equal = bool((self.speeds == 1.0).all())
@@ -264,7 +264,7 @@ class Partitioner:
 
     @property
     def head_choices(self) -> IntArray:
-        """What d each source of "d-choices" uses for its head now, shape (S,); 0 before it met a head key."""
+        """The d that each source of "d-choices" uses for its head now, shape (S,); 0 before its first head key."""
         return self._chosen[:, 0].copy()
 
     def _mean(self, load: float) -> float:

@@ -19,7 +19,7 @@ from keyshift.models.workload import IntArray
 
 
 class WorkerBooks(NamedTuple):
-    """What is known of the workers' loads."""
+    """The load estimates of the sources."""
 
     estimates: np.ndarray
     """A row for each source, or - not `apart` - one row, which is the truth and takes the place of `loads`."""

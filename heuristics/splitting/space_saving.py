@@ -112,14 +112,6 @@ def add(wanted, s, key, often, order, place, block, last, spare, table):
 
 
 @njit(cache=True)
-def add_all(keys, s, sketch, out):
-    """Count keys at source s; `out` takes the estimated counts."""
-    key, often, order, place, block, last, spare, table = sketch
-    for i in range(keys.size):
-        out[i] = add(keys[i], s, key, often, order, place, block, last, spare, table)
-
-
-@njit(cache=True)
 def choices_for_head(often, seen, threshold, workers, slack):
     """The d of D-Choices for the counts of a sketch; `workers` when none below will do."""
     head = np.sort(often[often >= threshold * seen])[::-1] / seen

@@ -258,7 +258,7 @@ POLICY = Formulation(
             summary="V[n,i]: value of partition i of class n; Q[n,i,m]: once the next count is m.",
             source="MigrationPolicy, (2), (3); [Ding2015], sec. 5.2",
             integer=False,
-            reader="keyshift.solvers.intervals.policy.statement:read_values",
+            reader="keyshift.solvers.intervals.policy.written_out:read_values",
         ),
         Statement(
             kind="mathopt",
@@ -267,7 +267,7 @@ POLICY = Formulation(
             summary="V[state], Q[state,n]: values as in pyomo, with now as a state, whose value is the objective.",
             source="MigrationPolicy, (2), (3); PolicyMathOpt, (4)",
             integer=False,
-            reader="keyshift.solvers.intervals.policy.statement:read_values",
+            reader="keyshift.solvers.intervals.policy.written_out:read_values",
         ),
         Statement(
             kind="pyomo-occupation",
@@ -302,7 +302,7 @@ POLICY = Formulation(
             source="[Ding2015], Fig. 9, corrected",
             guarantee="the optimum, proven, to a certified interval",
             limits="hundreds of partitions",
-            code="keyshift.solvers.intervals.policy.value_iteration:value_iteration",
+            code="keyshift.solvers.intervals.policy.written_out:value_iteration",
             warm_up="keyshift.solvers.intervals.warm_up:compile_policy",
         ),
         Method(
@@ -311,7 +311,7 @@ POLICY = Formulation(
             source="[Puterman1994], sec. 6.9; HiGHS",
             guarantee="the optimum, proven, by one Bellman step after HiGHS",
             limits="hundreds of partitions",
-            code="keyshift.solvers.intervals.policy.statement:solve_lp",
+            code="keyshift.solvers.intervals.policy.written_out:solve_lp",
             warm_up="keyshift.solvers.intervals.warm_up:compile_policy",
         ),
         Method(

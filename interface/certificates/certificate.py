@@ -15,6 +15,7 @@ from keyshift.certificates.instances import assignment_of, instance_of, text
 from keyshift.certificates.intervals import values_of
 from keyshift.certificates.proving import prove
 from keyshift.models import InputError, Solution
+from keyshift.models.figures import figure
 from keyshift.models.files.writing import write_text
 from keyshift.models.guards import real
 from keyshift.models.priorities import Prioritised
@@ -92,7 +93,7 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
     InputError
         Where there is nothing to certify: no assignment and no proof that there is none.
     """
-    seconds = real("seconds", seconds, optional=False) or 0.0
+    seconds = real("seconds", seconds, optional=False)
     problem = solution.problem
     if solution.assignment is None and solution.status != "infeasible":
         raise InputError(f"there is nothing to certify: {solution!r}")
@@ -136,7 +137,7 @@ def _checked(
     if value is None and found.proof is None:
         word = f"{WORD}: no assignment keeps every rule ({solution.message})"
     elif value is not None and not complete(solution, value, found.bound):
-        word = f"{WORD}: no assignment has less than {solution.bound:.9g}"
+        word = f"{WORD}: no assignment has less than {figure(solution.bound)}"
     record["solvers_word"] = word
     kind = f"certificate ({found.proof['kind']})" if found.proof else ""
     solution.details["proof"] = kind if word is None else f"{kind}; {word}" if found.bound else word

@@ -31,7 +31,7 @@ def certify(
     common.expect_places(out)
     solution = _solution(context, path, problem, last, method, time_limit, seed)
     certificate = made(solution, out, seconds=seconds)
-    common.console().print(f"{certificate}\nwritten to {out}", markup=False, highlight=False, soft_wrap=True)
+    common.console().print(f"{certificate}\nwritten to {out}", soft_wrap=True)
     raise typer.Exit(0 if certificate.complete else 1)
 
 

@@ -10,6 +10,7 @@ import typer
 
 from keyshift.commands import common
 from keyshift.models import InputError
+from keyshift.models.figures import figure
 
 
 def check(
@@ -38,11 +39,11 @@ def check(
         console = common.console()
         console.print("feasible" if report.feasible else "not feasible")
         for violation in report.violations:
-            console.print(f"- {violation}", markup=False)
-        console.print(f"{posed.objective_name}: {report.objective:g}")
+            console.print(f"- {violation}")
+        console.print(f"{posed.objective_name}: {figure(report.objective, posed.scale)}")
         for name, value in report.metrics.items():
             if name.replace("_", " ") != posed.objective_name:
-                console.print(f"{name.replace('_', ' ')}: {value:g}")
+                console.print(f"{name.replace('_', ' ')}: {figure(value)}")
     raise typer.Exit(0 if report.feasible else 1)
 
 

@@ -14,10 +14,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import Progress
+from keyshift.models.figures import figure
 
 PATIENCE = 2.0
 """Seconds after which a running command shows its progress."""
@@ -37,9 +39,13 @@ DEFAULT_PROBLEM = "key-group-allocation"
 
 
 def console() -> Console:
-    """The terminal; into a pipe, lines are wide enough for every column of a comparison."""
+    """The terminal; into a pipe, lines are wide enough for every column of a comparison.
+
+    Names are data and may hold brackets: nothing is read as Rich's markup, and nothing is coloured by guessing.
+    """
     terminal = Console()
-    return terminal if terminal.is_terminal else Console(width=max(120, terminal.width))
+    width = None if terminal.is_terminal else max(120, terminal.width)
+    return Console(width=width, markup=False, highlight=False)
 
 
 def expect_places(*files: Path | None) -> None:
@@ -166,7 +172,7 @@ def has_answer(solution: Solution) -> bool:
 def progress(title: str) -> Iterator[Callable[[Progress], None]]:
     """Show a spinner with the best figures so far on the terminal, once a run takes longer than `PATIENCE`."""
     console = Console(stderr=True)
-    status = console.status(title)
+    status = console.status(escape(title))
     shown = threading.Event()
 
     def show() -> None:
@@ -176,12 +182,12 @@ def progress(title: str) -> Iterator[Callable[[Progress], None]]:
 
     def watch(now: Progress) -> None:
         parts = [
-            f"{name} {value:.6g}"
+            f"{name} {figure(value)}"
             for name, value in (("best", now.objective), ("bound", now.bound))
             if value is not None
         ]
         if shown.is_set():
-            status.update(" ".join([title, now.note, *parts]))
+            status.update(escape(" ".join([title, now.note, *parts])))
 
     timer = threading.Timer(PATIENCE, show)
     timer.daemon = True

@@ -38,5 +38,5 @@ def compare(
         console = common.console()
         console.print(comparison.to_table(console.width, wide=wide or None))
         for note in comparison.notes():
-            console.print(note, markup=False, highlight=False)
+            console.print(note)
     raise typer.Exit(0 if any(map(common.has_answer, comparison)) else 1)

@@ -16,7 +16,7 @@ def demo(
     seed: common.SeedOption = 0,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Rebalance a real stream: New York's flights of 2013, 20 nodes, 13 migrations (needs keyshift[demo] and Java)."""
+    """Rebalance a real stream: New York's flights of 2013 on 20 nodes (needs pip install '.[demo]' and Java)."""
     from keyshift.demo import closing_sentence, run_demo
 
     with common.progress("demo: flights through Spark, then every method") as watch:
@@ -26,7 +26,7 @@ def demo(
         return
     console = common.console()
     console.print(comparison.to_table(console.width))
-    console.print(closing_sentence(comparison), markup=False, highlight=False)
+    console.print(closing_sentence(comparison))
     console.print(
         f"Written to {out}/: comparison.csv, comparison.txt, comparison.png, plan.json, plan.csv, plan.html, "
         "statistics/, workload/",

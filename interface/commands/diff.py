@@ -39,7 +39,7 @@ def diff(
     console = common.console()
     rows = [(name, *values) for name, values in found.figures.items()]
     console.print(showing.plain_table(["", one.name, other.name], rows))
-    console.print(", ".join(f"{count} {kind}" for kind, count in found.counts().items()), highlight=False)
+    console.print(", ".join(f"{count} {kind}" for kind, count in found.counts().items()))
     differ = found.moves[found.moves["change"] != "same"]
     if len(differ) == 0:
         return
@@ -51,8 +51,14 @@ def diff(
     console.print()
     console.print(showing.plain_table(["key", "from", "to", "other to", "load", "state", "change"], table))
     if len(shown) < len(differ):
-        console.print(f"... and {len(differ) - len(shown)} more: --all shows them", highlight=False)
+        console.print(f"... and {len(differ) - len(shown)} more: --all shows them")
 
 
 def _node(value: object) -> str:
-    return "stays" if value is None or value != value else f"{value:g}" if isinstance(value, float) else str(value)
+    return (
+        "stays"
+        if value is None or value != value
+        else showing.figure(value)
+        if isinstance(value, float)
+        else str(value)
+    )

@@ -53,9 +53,9 @@ def explain(
         return
     console = common.console()
     showing.lines(console, showing.solution_lines(answer)[:5])
-    console.print(f"{found.nothing[0].upper()}{found.nothing[1:]}.", markup=False, highlight=False)
+    console.print(f"{found.nothing[0].upper()}{found.nothing[1:]}.")
     for sentence in found.binding:
-        console.print(f"- {sentence}", markup=False, highlight=False)
+        console.print(f"- {sentence}")
     if len(found.moves):
         shown = found.moves if every else found.moves.head(showing.FIRST)
         rows = [
@@ -64,12 +64,10 @@ def explain(
         console.print()
         console.print(showing.plain_table(["key", "from", "to", "load", "state", "worth", "undone alone breaks"], rows))
         if len(shown) < len(found.moves):
-            console.print(f"... and {len(found.moves) - len(shown)} more: --all shows them", highlight=False)
+            console.print(f"... and {len(found.moves) - len(shown)} more: --all shows them")
     if found.marginals:
         worth = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals]
         console.print()
-        console.print(
-            showing.plain_table(["a little more of", "now", "then", f"{posed.objective_name} falls by"], worth)
-        )
+        console.print(showing.plain_table(["a little more of", "now", "then", posed.objective_name], worth))
     if found.thinned is not None:
-        console.print(str(found.thinned), markup=False, highlight=False)
+        console.print(str(found.thinned))

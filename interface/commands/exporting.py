@@ -48,9 +48,9 @@ def export(
     console = common.console()
     said = figures.pop("note")
     if said:
-        console.print(said, markup=False, highlight=False)
+        console.print(said)
     showing.lines(console, [(name.replace("_", " "), _shown(value)) for name, value in figures.items()])
-    console.print(f"{len(files)} files written to {out}; begin with {files[0].name}", markup=False, highlight=False)
+    console.print(f"{len(files)} files written to {out}; begin with {files[0].name}")
 
 
 def _kafka(made: Plan, out: Path, assignment: Path | None, racks: str | None) -> tuple[dict[str, Any], list[Path]]:

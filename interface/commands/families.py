@@ -49,7 +49,7 @@ def _record(family: Family) -> dict[str, object]:
 def _show(family: Family) -> None:
     """A family's parameters with their defaults, and all that is drawn where one is not given."""
     console = common.console()
-    console.print(f"{family.name}: {family.summary} {family.source}", markup=False, highlight=False)
+    console.print(f"{family.name}: {family.summary} {family.source}")
     for name, default in family.parameters.items():
         shown = ", ".join(map(str, family.grid[name])) + " (all)" if name in family.grid else default
-        console.print(f"  --{name.replace('_', '-')} {shown}", markup=False, highlight=False)
+        console.print(f"  --{name.replace('_', '-')} {shown}")

@@ -33,9 +33,9 @@ def generate(
     if as_json:
         common.print_json({"path": str(out), "kind": kind, "parameters": given, **said})
     else:
-        common.console().print(f"{said['workload']} written to {out}", markup=False, highlight=False)
+        common.console().print(f"{said['workload']} written to {out}")
         if "solve" in said:
-            common.console().print(said["solve"], markup=False, highlight=False, soft_wrap=True)
+            common.console().print(said["solve"], soft_wrap=True)
 
 
 def _write_workload(workload: Workload, out: Path) -> dict[str, str]:
@@ -71,17 +71,21 @@ def _line(problem: Problem, out: Path) -> str:
     """The command that solves it: every parameter that is not the default."""
     import dataclasses
 
-    defaults = {f.name: f.default for f in dataclasses.fields(problem)}  # type: ignore[arg-type]
+    defaults = {
+        f.name: f.default if f.default_factory is dataclasses.MISSING else f.default_factory()
+        for f in dataclasses.fields(problem)  # type: ignore[arg-type]
+    }
     words = ["keyshift", "solve", str(out), "-p", problem.name]
     for name, value in list(problem.arguments().items())[1:]:
-        if value is None or (name in defaults and _same(value, defaults[name])):
+        plain, default = _as_option(value), _as_option(defaults.get(name))
+        if plain in (None, {}, []) or plain == default:
             continue
-        if isinstance(value, Fraction):
-            value = str(value)
-        plain = common.plain({k: dict(v) for k, v in value.items()} if hasattr(value, "items") else value)
         words += ["--" + name.replace("_", "-"), plain if isinstance(plain, str) else json.dumps(plain, default=str)]
     return shlex.join(words)
 
 
-def _same(value: Any, default: Any) -> bool:
-    return bool(type(value) is type(default) and value == default)
+def _as_option(value: Any) -> Any:
+    """A parameter's value as JSON, a fraction as its text."""
+    return (
+        str(value) if isinstance(value, Fraction) else common.plain(dict(value) if hasattr(value, "items") else value)
+    )

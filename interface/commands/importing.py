@@ -78,7 +78,7 @@ def cruise_control(
         if not as_json:
             moved = int((theirs != read.current).sum())
             said = f"Cruise Control's proposals change {moved} leaders: {assignment}, for `keyshift check`"
-            common.console().print(said, markup=False, highlight=False)
+            common.console().print(said)
 
 
 @app.command("flink")
@@ -169,8 +169,8 @@ def written(workload: Workload, out: Path, engine: str, said: str, as_json: bool
         return
     console = common.console()
     if said:
-        console.print(said, markup=False, highlight=False)
-    console.print(f"{workload!r} written to {out}", markup=False, highlight=False)
+        console.print(said)
+    console.print(f"{workload!r} written to {out}")
 
 
 def names(workload: Workload) -> list[str | int]:

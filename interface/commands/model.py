@@ -55,7 +55,7 @@ def model(
     console = common.console()
     if shown or every:
         for line in made.algebra(every).splitlines():
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            console.print(line, soft_wrap=True)
     if write is not None:
         made.write(write)
     if solve:
@@ -83,6 +83,6 @@ def _show(answer: Solution, as_json: bool) -> None:
     else:
         showing.lines(common.console(), showing.solution_lines(answer))
         for violation in answer.violations[:3]:
-            common.console().print(f"  breaks: {violation}", markup=False, highlight=False)
+            common.console().print(f"  breaks: {violation}")
     if not common.has_answer(answer):
         raise typer.Exit(1)

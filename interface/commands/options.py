@@ -43,7 +43,7 @@ class ProblemCommand(TyperCommand):
         super().format_help(ctx, formatter)
         name = named_problem(ctx.meta.get("keyshift.line", []))
         if name in FORMULATIONS:
-            show_problem_options(Console(), name)
+            show_problem_options(Console(markup=False, highlight=False), name)
 
 
 def named_problem(line: list[str]) -> str:
@@ -61,13 +61,13 @@ def show_problem_options(console: Console, name: str) -> None:
     """One paragraph for each option: its name, its kind and default, the docstring's words."""
     cls = FORMULATIONS[name].problem_class
     said = documented(cls)
-    console.print(f"Options of {name}\n", style="bold", highlight=False)
+    console.print(f"Options of {name}\n", style="bold")
     own = [f for f in dataclasses.fields(cls) if f.init][1:]  # type: ignore[arg-type]  # every problem is a dataclass
     for item in own:
         kind, words = said.get(item.name, ("", ""))
         console.print(Text("  --" + item.name.replace("_", "-"), style="bold cyan"), Text(f" {kind}"))
         for part in textwrap_lines(words, console.width - 6):
-            console.print(f"      {part}", markup=False, highlight=False)
+            console.print(f"      {part}")
     console.print()
 
 

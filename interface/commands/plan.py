@@ -47,7 +47,7 @@ def plan(
         answer = _answer(posed, solution, method, time_limit, seed, repair)
     if answer.assignment is None:
         showing.lines(common.console(), showing.solution_lines(answer))
-        common.console().print("there is no plan: `keyshift remedies` says what would have to give", highlight=False)
+        common.console().print("there is no plan: `keyshift remedies` says what would have to give")
         raise typer.Exit(1)
     from keyshift.plans.making import plan as make
 
@@ -104,6 +104,6 @@ def _check(path: Path, saved: Path, last: int | None, as_json: bool) -> None:
         common.print_json({"feasible": report.feasible, "objective": report.objective, "metrics": report.metrics})
     else:
         console = common.console()
-        console.print("the plan was made for this workload, and keeps its limits", highlight=False)
+        console.print("the plan was made for this workload, and keeps its limits")
         showing.lines(console, showing.plan_lines(made))
     raise typer.Exit(0 if report.feasible else 1)

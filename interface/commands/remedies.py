@@ -36,10 +36,10 @@ def remedies(
         raise typer.Exit(0 if not found or any(r.value is not None for r in found) else 1)
     console = common.console()
     if not found:
-        console.print("nothing has to give: the problem has an answer as it is", highlight=False)
+        console.print("nothing has to give: the problem has an answer as it is")
         raise typer.Exit(0)
     for conflict in posed.conflicts()[:3]:
-        console.print(f"- {conflict}", markup=False, highlight=False)
+        console.print(f"- {conflict}")
     rows = [
         (
             r.limit,
@@ -53,5 +53,5 @@ def remedies(
     ]
     console.print(showing.plain_table(["limit", "now", "will do", "will not", "proven", posed.objective_name], rows))
     for remedy in found:
-        console.print(str(remedy), markup=False, highlight=False)
+        console.print(str(remedy))
     raise typer.Exit(0 if any(r.value is not None for r in found) else 1)

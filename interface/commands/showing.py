@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from keyshift.models import InputError, Problem, Solution, metrics
+from keyshift.models.figures import NOTHING, figure, percent
 from keyshift.models.workload import Workload
 
 if TYPE_CHECKING:
@@ -21,25 +22,12 @@ FIRST = 20
 """This many moves are shown unless all are asked for."""
 LABEL = 22
 """The name of a figure takes this many columns."""
-NOTHING = 1e-9
-"""Anything smaller than this share of a natural unit is shown as 0."""
-
-
-def figure(value: float | None, scale: float = 0.0, digits: int = 6) -> str:
-    """A figure for people: a dash where there is none, 0 for what is only rounding error."""
-    if value is None:
-        return "-"
-    if abs(value) <= NOTHING * scale or value == 0:
-        return "0"
-    if float(value).is_integer() and abs(value) < 1e15:
-        return f"{value:,.0f}"
-    return f"{value:,.{digits}g}"
 
 
 def lines(console: Console, pairs: Iterable[tuple[str, str]]) -> None:
     """Figures, one a line: name and value."""
     for name, value in pairs:
-        console.print(f"{name:<{LABEL}} {value}", markup=False, highlight=False, soft_wrap=False)
+        console.print(f"{name:<{LABEL}} {value}", soft_wrap=False)
 
 
 def solution_lines(solution: Solution) -> list[tuple[str, str]]:
@@ -47,16 +35,16 @@ def solution_lines(solution: Solution) -> list[tuple[str, str]]:
     problem, s = solution.problem, solution
     scale = problem.scale
     found = [(problem.name, f"{s.method}: {s.status}" + ("" if s.termination == s.status else f" ({s.termination})"))]
-    percent = _percent(problem)
+    of_mean = _percent(problem)
     if s.objective is not None:
-        found.append((problem.objective_name, figure(s.objective, scale) + percent(s.objective)))
+        found.append((problem.objective_name, figure(s.objective, scale) + of_mean(s.objective)))
         before = _before(problem)
         if before is not None:
-            found.append(("  before", figure(before, scale) + percent(before)))
+            found.append(("  before", figure(before, scale) + of_mean(before)))
     if s.bound is not None:
-        found.append(("  proven lower bound", figure(s.bound, scale) + percent(s.bound)))
+        found.append(("  proven lower bound", figure(s.bound, scale) + of_mean(s.bound)))
     if s.gap_abs is not None:
-        share = "" if s.gap is None or s.gap_abs <= NOTHING * scale else f" ({100 * s.gap:.3g} %)"
+        share = "" if s.gap is None or s.gap_abs <= NOTHING * scale else f" ({percent(s.gap)})"
         found.append(("  gap", figure(s.gap_abs, scale) + share))
     found += _priority_lines(solution)
     unit = 0.0 if not isinstance(getattr(problem, "workload", None), Workload) else metrics.mean_load(problem.workload)  # type: ignore[attr-defined]
@@ -141,12 +129,12 @@ def show_bare_moves(console: Console, solution: Solution, every: bool) -> None:
 
 def _show(console: Console, moves: pd.DataFrame, mean: float, head: str, timed: bool | None, every: bool) -> None:
     if len(moves) == 0:
-        console.print("nothing moves", highlight=False)
+        console.print("nothing moves")
         return
     console.print()
     console.print(move_table(moves, mean, head, timed, every))
     if len(moves) > FIRST and not every:
-        console.print(f"... and {len(moves) - FIRST} more moves: --all shows them", highlight=False)
+        console.print(f"... and {len(moves) - FIRST} more moves: --all shows them")
 
 
 def plan_lines(plan: Plan) -> list[tuple[str, str]]:

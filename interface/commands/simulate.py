@@ -55,4 +55,4 @@ def simulate(
     if as_json:
         common.print_json(found.as_record())
     else:
-        common.console().print(str(found), markup=False, highlight=False)
+        common.console().print(str(found))

@@ -117,4 +117,4 @@ def _show(done: Any, better: list[str], as_json: bool) -> None:
     console = common.console()
     console.print(summary_as_table(summary, console.width))
     for sentence in better:
-        console.print(f"better than known: {sentence}", markup=False, highlight=False)
+        console.print(f"better than known: {sentence}")

@@ -23,5 +23,5 @@ def verify(file: Annotated[Path, typer.Argument(help="A certificate.")], as_json
     if as_json:
         print(json.dumps({"proven": proven, "message": said}))  # noqa: T201  # the shell's output
     else:
-        common.console().print(said, markup=False, highlight=False, soft_wrap=True)
+        common.console().print(said, soft_wrap=True)
     raise typer.Exit(0 if proven else 1)

@@ -179,7 +179,7 @@ def max_parallelism_options(parallelism: int, candidates: Sequence[int] | None =
     """
     import pandas as pd
 
-    count = guards.whole("parallelism", parallelism, least=1, optional=False) or 1
+    count = guards.whole("parallelism", parallelism, least=1, optional=False)
     if candidates is None:
         first = default_max_parallelism(count)
         near = [first // count * count, -(-first // count) * count]
@@ -279,7 +279,7 @@ def write_routing(plan: RoutingTable | Solution | str, path: str | Path, **optio
 
 def homes(keys: Sequence[str | int], workers: int, seed: int = 0) -> IntArray:
     """The node that `partitioner`'s hash gives each key: `Workload.home` for a table that it is to follow."""
-    count = guards.whole("workers", workers, least=1, optional=False) or 1
+    count = guards.whole("workers", workers, least=1, optional=False)
     rule = Routing("hash", seed=seed)
     return np.array([rule.candidates(key, count)[0] for key in keys], dtype=np.int64)
 

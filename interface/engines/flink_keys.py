@@ -97,7 +97,7 @@ def loads_of(groups: ArrayLike, weights: ArrayLike | None = None, max_parallelis
 
 def read_max_parallelism(max_parallelism: int) -> int:
     """Between 1 and Flink's own limit."""
-    most = guards.whole("max_parallelism", max_parallelism, least=1, optional=False) or 1
+    most = guards.whole("max_parallelism", max_parallelism, least=1, optional=False)
     if most > MOST_KEY_GROUPS:
         raise InputError(f"max_parallelism = {most}: Flink allows at most {MOST_KEY_GROUPS:,}")
     return most
@@ -105,7 +105,7 @@ def read_max_parallelism(max_parallelism: int) -> int:
 
 def read_parallelism(parallelism: int, max_parallelism: int) -> int:
     """Between 1 and the max parallelism."""
-    count = guards.whole("parallelism", parallelism, least=1, optional=False) or 1
+    count = guards.whole("parallelism", parallelism, least=1, optional=False)
     if count > max_parallelism:
         raise InputError(f"parallelism = {count} is more than the max parallelism, {max_parallelism}")
     return count

@@ -26,7 +26,9 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").split(".")[0] != "pyspark":
         raise
-    raise MissingDependencyError("keyshift.engines.spark needs PySpark: pip install 'keyshift[spark]'") from None
+    raise MissingDependencyError(
+        "keyshift.engines.spark needs PySpark: pip install '.[spark]' in a checkout of keyshift"
+    ) from None
 
 from keyshift.engines.spark_partitioner import assign
 from keyshift.spark_stats.failures import in_one_sentence

@@ -33,7 +33,7 @@ def names() -> list[str]:
 
 
 def task(name: str) -> str:
-    """What an exercise asks for: the signature, the arguments, and what to return."""
+    """The task of an exercise: the signature, the arguments, and the value to return."""
     return _named(name).task
 
 

@@ -1,4 +1,4 @@
-"""What an exercise is, and how a function is tried on it."""
+"""Exercises, and the trial of a submitted function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Instance = dict[str, Any]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of trying a function; true if it passed everywhere.
+    """The result of trying a function; true if it passed every instance.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ def _moves(current: list[int], assignment: Any) -> int:
 
 
 def _read(instance: Instance, returned: Any) -> str:
-    """What is wrong with a returned assignment before it is valued."""
+    """Errors in a returned assignment, found before it is valued."""
     wanted = len(instance["current"])
     if len(returned) != wanted:
         return f"you returned {len(returned)} nodes; there are {wanted} key groups"

@@ -18,9 +18,9 @@ from keyshift.fronts.checkpoint import FrontCheckpoint
 from keyshift.fronts.tracing import TracedPoint, Tracer, as_solution, find_trade
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import Progress
+from keyshift.models.figures import figure, percent
 from keyshift.models.files.fingerprint import problem_fingerprint
 from keyshift.models.guards import real, whole
-from keyshift.models.solution import percent
 from keyshift.solving import MOST_SEED, interruptible, make_ready
 
 if TYPE_CHECKING:
@@ -191,9 +191,9 @@ class Front:
         table.add_column("seconds", justify="right")
         for s in self.solutions:
             figures = [
-                f"{s.metrics[self.trade.metric]:,.6g}",
-                f"{s.objective:,.6g}",
-                f"{s.bound or 0.0:,.6g}",
+                figure(s.metrics[self.trade.metric]),
+                figure(s.objective, self.problem.scale),
+                figure(s.bound or 0.0, self.problem.scale),
                 percent(s.gap),
             ]
             table.add_row(*figures, s.status, f"{s.seconds:.2f}")
@@ -218,7 +218,7 @@ class Front:
     def __str__(self) -> str:
         from rich.console import Console
 
-        console = Console(file=io.StringIO(), width=120, force_jupyter=False)
+        console = Console(file=io.StringIO(), width=120, force_jupyter=False, markup=False)
         console.print(self.to_table())
         return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
 
@@ -278,8 +278,8 @@ def pareto(
         raise InputError(f"{problem.name} has no front to trace; these have: {having}")
     trade = find_trade(trades, against, problem.name)
     points = whole("points", points, least=2, most=MOST_POINTS)
-    workers = whole("workers", workers, least=1, most=1024, optional=False) or 1
-    seed = whole("seed", seed, most=MOST_SEED, optional=False) or 0
+    workers = whole("workers", workers, least=1, most=1024, optional=False)
+    seed = whole("seed", seed, most=MOST_SEED, optional=False)
     limit = real("time_limit", time_limit)
     known = [problem.canonical(s.assignment if isinstance(s, Solution) else s) for s in starts]
     kind = load(f"{trade.code.partition(':')[0]}:FrontPoint") if trade.code else TracedPoint

@@ -168,7 +168,7 @@ class Model(ABC):
         """
         limit = real("time_limit", time_limit)
         budget = Budget(limit)
-        seed = whole("seed", seed, most=MOST_SEED, optional=False) or 0
+        seed = whole("seed", seed, most=MOST_SEED, optional=False)
         with interruptible(budget.interrupt):
             stated = self.as_stated()
             run = self._run(solver, budget, seed)

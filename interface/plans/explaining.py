@@ -10,6 +10,7 @@ import numpy as np
 
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.figures import figure, signed
 from keyshift.models.guards import real, whole
 from keyshift.plans.limits import Limit, limits_of
 from keyshift.plans.targets import bare_moves, read_target
@@ -110,15 +111,16 @@ class Explanation:
         }
 
     def __str__(self) -> str:
-        lines = [f"{self.problem.objective_name} {_figure(self.solution.objective)}, {self.nothing}"]
+        lines = [f"{self.problem.objective_name} {figure(self.solution.objective)}, {self.nothing}"]
         lines += [
-            f"key group {m.key}: node {m.source} -> {m.target}, load {m.load:g}, worth {m.gain:+.4g} {self.measure}"
+            f"key group {m.key}: node {m.source} -> {m.target}, load {figure(m.load)}, "
+            f"worth {signed(m.gain, self.problem.scale)} {self.measure}"
             + (f"; undoing it alone breaks {m.breaks}" if m.breaks else "")
             for m in self._rows()
         ]
         lines += list(self.binding)
         lines += [
-            f"{m.limit} {m.now:g} -> {m.then:g}: {self.problem.objective_name} falls by {describe_marginal(m)}"
+            f"{m.limit} {figure(m.now)} -> {figure(m.then)}: {self.problem.objective_name} {describe_marginal(m)}"
             for m in self.marginals
         ]
         return "\n".join([*lines, *([] if self.thinned is None else [str(self.thinned)])])
@@ -160,14 +162,14 @@ def explain(
     InputError
         For a solution without an assignment, or one that breaks a rule.
     """
-    budget, seed = Budget(real("time_limit", time_limit)), whole("seed", seed, optional=False) or 0
+    budget, seed = Budget(real("time_limit", time_limit)), whole("seed", seed, optional=False)
     with interruptible(budget.interrupt):
         answer = _answer(problem, solution, method, _seconds(budget, 0.4), seed)
         posed = answer.problem
         found = tuple(_marginals(posed, answer, method, budget, seed)) if marginals else ()
     moves, measure = _moves(posed, answer)
     nothing, nothing_objective = _doing_nothing(posed, answer)
-    lean = None if min_gain is None else thin(posed, answer, float(real("min_gain", min_gain, optional=False) or 0.0))
+    lean = None if min_gain is None else thin(posed, answer, real("min_gain", min_gain, optional=False))
     return Explanation(
         posed,
         answer,
@@ -224,11 +226,11 @@ def _doing_nothing(problem: Problem, answer: Solution) -> tuple[str, float | Non
     best = answer.objective if answer.bound is None else answer.bound
     away = report.objective - (best or 0.0)
     if away <= problem.tolerance:
-        return f"doing nothing is as good: {_figure(report.objective)}", report.objective
-    share = f" ({100 * away / abs(report.objective):.3g} % of it)" if report.objective else ""
+        return f"doing nothing is as good: {figure(report.objective)}", report.objective
+    share = f" ({figure(100 * away / abs(report.objective), 100, 3)} % of it)" if report.objective else ""
     most = "exactly" if answer.status == "optimal" else "at most"
-    known = "" if answer.bound is None else f", {most} {_figure(away)} above the best there is{share}"
-    return f"doing nothing leaves {_figure(report.objective)}{known}", report.objective
+    known = "" if answer.bound is None else f", {most} {figure(away)} above the best there is{share}"
+    return f"doing nothing leaves {figure(report.objective)}{known}", report.objective
 
 
 def _binding(problem: Problem, assignment: Any) -> list[str]:
@@ -244,7 +246,7 @@ def _binding(problem: Problem, assignment: Any) -> list[str]:
         needed, value = float(limit.needed(assignment)), float(limit.value)
         spare = needed - value if limit.down else value - needed
         if spare <= NEAR * max(1.0, abs(value)):
-            found.append(f"{limit.name} = {value:g} is used up")
+            found.append(f"{limit.name} = {figure(value)} is used up")
     return found
 
 
@@ -279,18 +281,16 @@ def _marginal(limit: Limit, answer: Solution, method: str | None, seconds: float
 
 
 def describe_marginal(m: Marginal) -> str:
-    """By how much the objective falls, in words: exactly, between two figures, or not known."""
+    """What becomes of the objective, in words: by how much it falls or rises, exactly or between two figures."""
     if m.objective is None:
-        return (
-            "an amount unknown: no answer in time" if m.status != "infeasible" else "nothing: it has no answer at all"
-        )
+        return "unknown: no answer in time" if m.status != "infeasible" else "no answer at all"
     if m.at_most is None or abs(m.at_most - m.at_least) <= 1e-9 * max(1.0, abs(m.at_least)):
-        return _figure(m.at_least)
-    return f"{_figure(m.at_least)} to {_figure(m.at_most)}"
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else "0" if abs(value) < 1e-9 else f"{value:.6g}"
+        return f"falls by {figure(m.at_least)}" if m.at_least >= 0 else f"rises by {figure(-m.at_least)}"
+    if m.at_most <= 0:
+        return f"rises by {figure(-m.at_most)} to {figure(-m.at_least)}"
+    if m.at_least < 0:
+        return f"falls by at most {figure(m.at_most)}, if at all"
+    return f"falls by {figure(m.at_least)} to {figure(m.at_most)}"
 
 
 def _seconds(budget: Budget, share: float) -> float | None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
+from keyshift.models.figures import figure, percent
 from keyshift.models.files.problem import parameters_of
 from keyshift.models.guards import non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
@@ -86,13 +87,13 @@ def plan(
     """
     limit = real("time_limit", time_limit)
     most = whole("phase_moves", phase_moves, least=1)
-    dropped = None if min_gain is None else thin(problem, solution, real("min_gain", min_gain, optional=False) or 0.0)
+    dropped = None if min_gain is None else thin(problem, solution, real("min_gain", min_gain, optional=False))
     reached = read_target(problem, solution if dropped is None else dropped.solution, step, nodes_after)
-    work = _Work.of(reached, bandwidth, whole("parallel", parallel, least=1, optional=False) or 1, max_on_the_way or {})
+    work = _Work.of(reached, bandwidth, whole("parallel", parallel, least=1, optional=False), max_on_the_way or {})
     order = order_of(work.problem, work.way, work.load)
     budget = Budget(limit)
     with interruptible(budget.interrupt):
-        made = _schedule(work, order, most, budget, whole("seed", seed, optional=False) or 0)
+        made = _schedule(work, order, most, budget, whole("seed", seed, optional=False))
     found = _assemble(problem, reached, work, order, made)
     return found if dropped is None else replace(found, notes=(*found.notes, str(dropped)))
 
@@ -135,8 +136,8 @@ class _Work:
 def _already_over(workload: Workload, names: tuple[str, ...], asked: FloatArray, limit: FloatArray) -> tuple[str, ...]:
     made = MadeFor.of(workload)
     return tuple(
-        f"node {made.node(int(i))} has {limit[r, i]:g} of {name} before or after the plan, above its limit "
-        f"{asked[r, i]:g}: it goes no higher on the way"
+        f"node {made.node(int(i))} has {figure(limit[r, i])} of {name} before or after the plan, above its limit "
+        f"{figure(asked[r, i])}: it goes no higher on the way"
         for r, name in enumerate(names)
         for i in np.flatnonzero(limit[r] > asked[r] * (1 + 1e-9))
     )
@@ -241,12 +242,12 @@ def _notes(work: _Work, order: Order, phases: list[Phase], way: Way) -> tuple[st
     said = list(work.notes)
     if order.overload > 0:
         proven = order.overload <= order.bound * (1 + 1e-9)
-        least = "no order does better" if proven else f"no order stays below {100 * order.bound:.3g} %"
-        said.append(f"on the way some node exceeds its limit by {100 * order.overload:.3g} %: {least}")
+        least = "no order does better" if proven else f"no order stays below {percent(order.bound)}"
+        said.append(f"on the way some node exceeds its limit by {percent(order.overload)}: {least}")
     before, after = float(way.distance(way.before)), float(way.distance(way.after))
     if after > before * (1 + 1e-9) and len(phases) > 0:
         said.append(
-            f"the plan itself raises the load distance, from {before:g} to {after:g}: it serves another purpose"
+            f"the plan itself raises the load distance, from {figure(before)} to {figure(after)}: it serves another purpose"
         )
     elif worse := [p.number for p in phases if p.load_distance > before * (1 + 1e-9)]:
         said.append(f"after phase {worse[0]} the load distance is above that of the start")

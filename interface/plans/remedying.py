@@ -10,6 +10,7 @@ import numpy as np
 
 from keyshift.catalogue import find_method
 from keyshift.models import Budget, InputError, Problem, Solution
+from keyshift.models.figures import figure
 from keyshift.models.guards import real, whole
 from keyshift.models.routing import MixedRouting
 from keyshift.plans.limits import Limit, Number, limits_of
@@ -55,16 +56,18 @@ class Remedy:
     solution: Solution | None = None
 
     def __str__(self) -> str:
-        what = f"{self.limit} (now {self.now:g})"
+        what = f"{self.limit} (now {figure(self.now)})"
         if self.value is None:
             if self.proven:
                 return f"{what}: no value of it alone will do"
             if self.limit in COUNTED and self.bound is not None:
-                return f"{what}: none up to {self.bound:g} will do"
-            return f"{what}: undecided" + ("" if self.bound is None else f", {self.bound:g} will not do")
+                return f"{what}: none up to {figure(self.bound)} will do"
+            return f"{what}: undecided" + ("" if self.bound is None else f", {figure(self.bound)} will not do")
         if self.proven:
-            return f"{what}: {self.value:g} will do, nothing nearer"
-        return f"{what}: {self.value:g} will do" + ("" if self.bound is None else f", {self.bound:g} will not")
+            return f"{what}: {figure(self.value)} will do, nothing nearer"
+        return f"{what}: {figure(self.value)} will do" + (
+            "" if self.bound is None else f", {figure(self.bound)} will not"
+        )
 
     def as_record(self) -> dict[str, Any]:
         """The remedy as JSON can hold it."""
@@ -105,9 +108,9 @@ def remedies(
     the value that this answer really needs, so that the least value of a real-valued limit is found exactly; an attempt
     a millionth below then proves it.
     """
-    wanted = np.inf if target is None else float(real("target", target, least=-np.inf, optional=False) or 0.0)
+    wanted = np.inf if target is None else real("target", target, least=-np.inf, optional=False)
     seconds = real("time_limit", time_limit)
-    search = RemedySearch(wanted, method, whole("seed", seed, optional=False) or 0)
+    search = RemedySearch(wanted, method, whole("seed", seed, optional=False))
     find_method(problem, method).make_ready()  # what compiles does so before the clock starts
     budget = Budget(seconds)
     limits = limits_of(problem)

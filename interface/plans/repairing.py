@@ -10,6 +10,7 @@ import numpy as np
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.figures import percent
 from keyshift.models.guards import real, whole
 from keyshift.models.routing import MixedRouting
 from keyshift.models.workload import FloatArray, IntArray
@@ -116,7 +117,7 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
         raise InputError(f"{problem.name} cannot be repaired: its limits do not depend on where key groups run")
     budget = Budget(real("time_limit", time_limit))
     with interruptible(budget.interrupt):
-        return _repaired(problem, method, budget, whole("seed", seed, optional=False) or 0)
+        return _repaired(problem, method, budget, whole("seed", seed, optional=False))
 
 
 def _repaired(
@@ -136,7 +137,7 @@ def _repaired(
     start = remedy.solution.assignment if posed.check(remedy.solution.assignment).feasible else None
     answer = solve(posed, method, time_limit=_left(budget), seed=seed, start=start)
     said = (
-        f"repaired as far as possible: {100 * remedy.value:.3g} % of the worst excess is left"
+        f"repaired as far as possible: {percent(remedy.value)} of the worst excess is left"
         f"{', and nothing leaves less' if remedy.proven else ''}"
     )
     details = {**answer.details, "excess_left": remedy.value, "excess_left_proven": remedy.proven}

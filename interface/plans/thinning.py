@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import InputError, Problem, Solution
+from keyshift.models.figures import figure
 from keyshift.models.guards import frozen
 from keyshift.models.workload import IntArray
 
@@ -37,10 +38,10 @@ class Thinned:
 
     def __str__(self) -> str:
         name = self.solution.problem.objective_name
-        best = "" if self.above_best is None else f", at most {self.above_best:.6g} above the best there is"
+        best = "" if self.above_best is None else f", at most {figure(self.above_best)} above the best there is"
         return (
-            f"{len(self.dropped)} moves dropped: {self.state_saved:g} of state stays where it is, "
-            f"the {name} rises by {self.cost:.6g}{best}"
+            f"{len(self.dropped)} moves dropped: {figure(self.state_saved)} of state stays where it is, "
+            f"the {name} rises by {figure(self.cost)}{best}"
         )
 
     def as_record(self) -> dict[str, Any]:

@@ -130,21 +130,21 @@ def replay(
             )
         keys = KeyStreams(planners, bool(regret), real("time_limit", time_limit), watch)
         return replay_keys(workloads, keys, periods, checkpoint)
-    memory = whole("memory", memory, optional=False) or 0
+    memory = whole("memory", memory, optional=False)
     real("time_limit", time_limit)
     loop = Loop(
         planners,
         load_model or LoadModel(),
         scaling,
-        whole("seed", seed, optional=False) or 0,
+        whole("seed", seed, optional=False),
         time_limit,
         memory,
         None if forecast is None else Forecast.read(forecast),
         bool(regret),
         Patience(
-            real("min_gain", min_gain, optional=False) or 0.0,
-            whole("horizon", horizon, least=1, most=MOST_WINDOWS, optional=False) or 1,
-            real("hysteresis", hysteresis, optional=False) or 0.0,
+            real("min_gain", min_gain, optional=False),
+            whole("horizon", horizon, least=1, most=MOST_WINDOWS, optional=False),
+            real("hysteresis", hysteresis, optional=False),
         ),
         _balanced(resource, capacities, planners),
         watch,

@@ -129,7 +129,7 @@ class NodeCounts:
         given = list(self.counts) if np.ndim(self.counts) == 1 else []
         if not given:
             raise InputError(f"counts = {self.counts!r} must be a sequence of at least one number of nodes")
-        read = tuple(whole(f"counts[{t}]", n, least=1, optional=False) or 1 for t, n in enumerate(given))
+        read = tuple(whole(f"counts[{t}]", n, least=1, optional=False) for t, n in enumerate(given))
         object.__setattr__(self, "counts", read)
         whole("ahead", self.ahead, least=1, optional=False)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from keyshift.models.figures import figure
 from keyshift.models.files.writing import write_text
 
 STYLE = """
@@ -51,11 +52,7 @@ def shown(value: Any) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int | float):
-        if value == 0 or abs(value) < 1e-12:
-            return "0"
-        return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e12 else f"{value:,.5g}"
-    return str(value)
+    return figure(value, digits=5) if isinstance(value, int | float) else str(value)
 
 
 def text(value: Any) -> str:
@@ -64,7 +61,7 @@ def text(value: Any) -> str:
 
 
 class Data:
-    """What a report is about, as JSON: the page carries it, and every figure on the page says where in it it stands."""
+    """The data of a report as JSON: the page carries it, and every figure on the page names its place in it."""
 
     def __init__(self, content: dict[str, Any]) -> None:
         self.content = content

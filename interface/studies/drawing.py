@@ -64,8 +64,8 @@ def family(name: str, *, count: int = 1, seed: int = 0, **parameters: Any) -> Dr
             raise InputError(f"{name} is one instance: it takes no parameters, no count and no seed")
         name, seed, parameters = _said(name)
     drawn = find_family(name)
-    count = whole("count", count, least=1, most=MOST_INSTANCES, optional=False) or 1
-    first = whole("seed", seed, least=0, optional=False) or 0
+    count = whole("count", count, least=1, most=MOST_INSTANCES, optional=False)
+    first = whole("seed", seed, least=0, optional=False)
     return Draw(drawn, _choices(drawn, parameters), range(first, first + count))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from keyshift.comparison_table import number
+from keyshift.models.figures import figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,8 +39,9 @@ def summary_as_table(summary: pd.DataFrame, width: int) -> Table:
         for row in part.to_dict("records"):
             figures = [f"{row[name]:,}" for name in ["solves", *counts]]
             shares = [
-                number(None if row[name] is None or row[name] != row[name] else 100 * row[name], 3) for name in gaps
+                figure(None if row[name] is None or row[name] != row[name] else 100 * row[name], 100.0, 3)
+                for name in gaps
             ]
-            table.add_row(f"  {row['method']}", *figures, *shares, number(row["seconds_median"], 3))
+            table.add_row(f"  {row['method']}", *figures, *shares, figure(row["seconds_median"], digits=3))
         table.add_section()
     return table

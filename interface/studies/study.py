@@ -186,12 +186,10 @@ def study(
         Before anything is run: for unknown methods and options, bad limits, two instances of one name, a folder that
         holds another study.
     """
-    guard = Guard(
-        real("time_limit", time_limit), real("patience", patience, optional=False) or 0.0, real("memory", memory)
-    )
+    guard = Guard(real("time_limit", time_limit), real("patience", patience, optional=False), real("memory", memory))
     chosen = _Methods(methods, options)
-    numbers = [whole("seeds", seed, optional=False) or 0 for seed in seeds]
-    workers = whole("workers", workers, least=1, most=MOST_WORKERS, optional=False) or 1
+    numbers = [whole("seeds", seed, optional=False) for seed in seeds]
+    workers = whole("workers", workers, least=1, most=MOST_WORKERS, optional=False)
     known = BestKnown.read(best_known) if best_known is not None else BestKnown()
     asked = {
         "time_limit": guard.time_limit,

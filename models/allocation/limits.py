@@ -121,37 +121,42 @@ class Limits(OverWindows):
     def _moves_into_draining(self, assignment: np.ndarray) -> list[Violation]:  # (6)
         if self.into_draining:
             return []
-        wrong = self.workload.draining[assignment] & metrics.moved(self.workload, assignment)
+        w = self.workload
+        wrong = w.draining[assignment] & metrics.moved(w, assignment)
         return [
-            Violation("into_draining", f"key group {k} moves to node {assignment[k]}, which is draining", int(k))
+            Violation(
+                "into_draining",
+                f"key group {w.key(k)} moves to node {w.node(assignment[k])}, which is draining",
+                int(k),
+            )
             for k in np.flatnonzero(wrong)
         ]
 
     def _broken_capacities(self, assignment: np.ndarray) -> list[Violation]:  # (7)
-        broken = []
+        w, broken = self.workload, []
         for name, limit in (self.resource_capacity or {}).items():
-            used = np.bincount(assignment, weights=self.usage(name), minlength=self.workload.nodes)
+            used = np.bincount(assignment, weights=self.usage(name), minlength=w.nodes)
             for i in np.flatnonzero(used > np.asarray(limit) * (1 + SLACK)):
                 excess = float(used[i] - np.asarray(limit)[i])
-                said = f"node {i} uses {used[i]:g} of {name}, its capacity is {np.asarray(limit)[i]:g}"
+                said = f"node {w.node(i)} uses {used[i]:g} of {name}, its capacity is {np.asarray(limit)[i]:g}"
                 broken.append(Violation("resource_capacity", said, int(i), excess))
         return broken
 
     def conflicts(self) -> list[str]:
         """Capacities that no assignment can meet: in total, for one key group, or with nothing allowed to move."""
-        found = []
+        w, found = self.workload, []
         for name, limit in (self.resource_capacity or {}).items():
             limit, use = np.asarray(limit), self.usage(name)
             if use.sum() > limit.sum() * (1 + SLACK):
                 found.append(f"all key groups use {use.sum():g} of {name}, all nodes together offer {limit.sum():g}")
             roomiest = np.where(self.allowed, limit, -np.inf).max(axis=1)
             found += [
-                f"key group {k} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}"
+                f"key group {w.key(k)} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}"
                 for k in np.flatnonzero(use > roomiest * (1 + SLACK))
             ]
         if not found and self.resource_capacity:  # without capacities a key group may stay
             found = [
-                f"key group {k} has no node: it may not stay where it is, nor can it move within the limits"
+                f"key group {w.key(k)} has no node: it may not stay where it is, nor can it move within the limits"
                 for k in np.flatnonzero(~self.open_pairs.any(axis=1))
             ]
         if self.max_migrations == 0 or (self.max_migration_cost == 0 and (self.migration_cost > 0).all()):

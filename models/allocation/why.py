@@ -8,6 +8,7 @@ import numpy as np
 
 from keyshift.models import metrics
 from keyshift.models.allocation.problem import KeyGroupAllocation
+from keyshift.models.figures import figure, signed
 
 NEAR = 1e-9
 """A limit is binding when it is met within this share of itself."""
@@ -26,7 +27,7 @@ class Move:
 
     def __str__(self) -> str:
         where = f"key group {self.key_group}: node {self.source} -> {self.target}"
-        return f"{where}, load {self.load:g}, worth {self.gain:+.4g}"
+        return f"{where}, load {figure(self.load)}, worth {signed(self.gain)}"
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class AllocationExplanation:
     binding: tuple[str, ...]
 
     def __str__(self) -> str:
-        return "\n".join([f"load distance {self.load_distance:g}", *map(str, self.moves), *self.binding])
+        return "\n".join([f"load distance {figure(self.load_distance)}", *map(str, self.moves), *self.binding])
 
 
 def explain(problem: KeyGroupAllocation, assignment: object) -> AllocationExplanation:
@@ -87,13 +88,13 @@ def _binding(problem: KeyGroupAllocation, chosen: np.ndarray) -> list[str]:
         spare = problem.max_migration_cost - figures["migration_cost"]
         unmoved = problem.migration_cost[~metrics.moved(w, chosen)]
         if unmoved.size and spare < unmoved.min() - NEAR * max(1.0, problem.max_migration_cost):
-            found.append(f"(2) the migration cost left, {spare:g}, moves no further key group")
+            found.append(f"(2) the migration cost left, {figure(spare)}, moves no further key group")
     if distance <= near:
         return found + _full(problem, chosen)
     above, below = deviation >= distance - near, w.kept & (deviation <= near - distance)
     for number, nodes, side in ((3, above, "above"), (4, below, "below")):
         found += [
-            f"({number}) node {i} lies {abs(deviation[i]):g} {side} the mean, the whole load distance"
+            f"({number}) node {w.node(i)} lies {figure(abs(deviation[i]))} {side} the mean, the whole load distance"
             for i in np.flatnonzero(nodes)
         ]
     return found + _full(problem, chosen)
@@ -107,6 +108,7 @@ def _full(problem: KeyGroupAllocation, chosen: np.ndarray) -> list[str]:
         used = problem.usage(name)[problem.usage(name) > 0]
         tight = room < (used.min() if used.size else 0.0) * (1 - NEAR)
         found += [
-            f"(7) node {i} has {room[i]:g} of {name} left, too little for any key group" for i in np.flatnonzero(tight)
+            f"(7) node {w.node(i)} has {figure(room[i])} of {name} left, too little for any key group"
+            for i in np.flatnonzero(tight)
         ]
     return found

@@ -324,7 +324,10 @@ class CollocatedAllocation(OverWindows):
         i = int(np.argmax(excess))
         if excess[i] <= SLACK * mean:
             return []
-        said = f"node {i} deviates from the mean load {mean:g} by {abs(deviation[i]):g}, the limit is {high - mean:g}"
+        name = self.workload.node(i)
+        said = (
+            f"node {name} deviates from the mean load {mean:g} by {abs(deviation[i]):g}, the limit is {high - mean:g}"
+        )
         return [Violation("max_load_distance", said, i, float(excess[i]))]
 
     def conflicts(self) -> list[str]:
@@ -342,7 +345,9 @@ class CollocatedAllocation(OverWindows):
         k = int(np.argmax(w.last_load))
         if w.last_load[k] > roomiest * self.limits(mean)[1] + SLACK * mean * roomiest:
             high = self.limits(mean)[1]
-            found.append(f"key group {k} alone loads a node with {w.last_load[k]:g}, the limit is {roomiest * high:g}")
+            found.append(
+                f"key group {w.key(k)} alone loads a node with {w.last_load[k]:g}, the limit is {roomiest * high:g}"
+            )
         if self.max_migrations == 0:
             found += [f"{v.message}, and nothing may move" for v in self.broken_load_distance(w.current)]
         return found

@@ -58,15 +58,19 @@ class StepFour:
         return [*self.allocation.violations(assignment), *self._torn_sets(assignment), *self._missed_demand(assignment)]
 
     def _torn_sets(self, assignment: IntArray) -> list[Violation]:  # (12)
+        w = self.allocation.workload
         return [
-            Violation("sets", f"key groups {k} and {other} of one set are on two nodes", k)
+            Violation("sets", f"key groups {w.key(k)} and {w.key(other)} of one set are on two nodes", k)
             for k, other in self.neighbours()
             if assignment[k] != assignment[other]
         ]
 
     def _missed_demand(self, assignment: IntArray) -> list[Violation]:  # (13)
+        w, there = self.allocation.workload, self.allocation.workload.node(self.node)
         return [
-            Violation("pair", f"key group {k} is on node {assignment[k]}, it should be on node {self.node}", k)
+            Violation(
+                "pair", f"key group {w.key(k)} is on node {w.node(assignment[k])}, it should be on node {there}", k
+            )
             for k in self.members.tolist()
             if assignment[k] != self.node
         ]

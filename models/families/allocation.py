@@ -53,9 +53,9 @@ def synthetic_workload(
     Source: [Madsen2016], section 5.1. The paper says "a randomly selected set of key groups on a node";
     here that set is half of them.
     """
-    nodes = whole("nodes", nodes, least=1, most=MOST_NODES, optional=False) or 1
-    key_groups = whole("key_groups", key_groups, least=1, most=MOST_KEY_GROUPS, optional=False) or 1
-    seed, drain = whole("seed", seed, optional=False) or 0, whole("drain", drain, optional=False) or 0
+    nodes = whole("nodes", nodes, least=1, most=MOST_NODES, optional=False)
+    key_groups = whole("key_groups", key_groups, least=1, most=MOST_KEY_GROUPS, optional=False)
+    seed, drain = whole("seed", seed, optional=False), whole("drain", drain, optional=False)
     if key_groups < nodes:
         raise InputError(f"nodes = {nodes}, key_groups = {key_groups}: every node needs at least one key group")
     if not 0 <= varies < 2 or not 0 <= changed <= 1 or not 0 <= noise < 1:
@@ -111,7 +111,7 @@ def madsen_windows(
         Half-width of the fluctuation, as a share of the load: what the paper gives loads once.
     """
     w = synthetic_workload(nodes, key_groups, varies=varies, seed=seed)
-    windows = whole("windows", windows, least=1, optional=False) or 1
+    windows = whole("windows", windows, least=1, optional=False)
     rng = np.random.default_rng([seed, windows])
     loads = w.last_load * (1 + rng.uniform(-fluctuation, fluctuation, (windows, key_groups)))
     return KeyGroupAllocation(w.replace(load=loads), max_migrations=max_migrations, windows=windows, over=over)

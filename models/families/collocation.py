@@ -39,8 +39,8 @@ def synthetic_cluster(
     spread : bool, default True
         Neighbours in the chain start on different nodes.
     """
-    nodes = guards.whole("nodes", nodes, least=1, optional=False) or 1
-    operators = guards.whole("operators", operators, least=1, optional=False) or 1
+    nodes = guards.whole("nodes", nodes, least=1, optional=False)
+    operators = guards.whole("operators", operators, least=1, optional=False)
     g, per_node = key_groups // operators, key_groups // nodes
     if g < 1 or per_node < 1 or g * operators != key_groups:
         raise InputError(
@@ -70,7 +70,7 @@ def synthetic_cluster(
 
 
 def _chain(load: np.ndarray, single: np.ndarray, partner: np.ndarray, g: int, operators: int) -> sp.csr_array:
-    """What each key group sends to the next operator: all of it to its partner, or an even part to everyone."""
+    """The traffic from each key group to the next operator: all of it to one partner, or an equal part to each."""
     rows, columns, tuples = [], [], []
     for k in range((operators - 1) * g):
         after = (k // g + 1) * g
@@ -116,7 +116,7 @@ def madsen_collocation_windows(
         Half-width of the fluctuation, as a share of the load, and five times as much of the traffic; ours.
     """
     w = next(synthetic_cluster(nodes, key_groups, 2, one_to_one, 1, seed))
-    windows = guards.whole("windows", windows, least=1, optional=False) or 1
+    windows = guards.whole("windows", windows, least=1, optional=False)
     rng = np.random.default_rng([seed, windows])
     loads = w.last_load * (1 + rng.uniform(-fluctuation, fluctuation, (windows, key_groups)))
     traffic = []

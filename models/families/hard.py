@@ -49,8 +49,8 @@ def hard_workload(kind: Kind, nodes: int, key_groups: int, seed: int = 0) -> Wor
 
     With "draining" all nodes but two drain.
     """
-    nodes = guards.whole("nodes", nodes, least=2, optional=False) or 2
-    size = guards.whole("key_groups", key_groups, least=nodes, optional=False) or nodes
+    nodes = guards.whole("nodes", nodes, least=2, optional=False)
+    size = guards.whole("key_groups", key_groups, least=nodes, optional=False)
     rng = np.random.default_rng(seed)
     load, state = hard_loads(kind, size, nodes, rng)
     first = rng.random(size) < 2 / 3

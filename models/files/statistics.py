@@ -171,7 +171,7 @@ def assemble(
 def _nodes(nodes: int | ArrayLike) -> int:
     """How many nodes there are; `Workload` checks their capacities."""
     if np.ndim(nodes) == 0:
-        return guards.whole("nodes", nodes, least=1, most=MOST_NODES, optional=False) or 1
+        return guards.whole("nodes", nodes, least=1, most=MOST_NODES, optional=False)
     return int(np.size(nodes))
 
 

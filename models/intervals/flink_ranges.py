@@ -88,9 +88,3 @@ def ranges_of(assignment: Iterable[int]) -> pd.DataFrame:
     if np.unique(labels).size != labels.size:
         raise InputError("some subtask has more than one range")
     return pd.DataFrame({"subtask": labels, "start": cuts[:-1], "end": cuts[1:] - 1})
-
-
-def renumbered(table: pd.DataFrame) -> pd.DataFrame:
-    """The same ranges with subtasks 0, 1, 2, ... in the order of their starts, as a restarted job numbers them."""
-    ordered = table.sort_values("start", ignore_index=True)
-    return ordered.assign(subtask=np.arange(len(ordered)))

@@ -61,20 +61,21 @@ def broken_rules(
     broken = []
     if torn := torn_node(assignment):  # (2)
         node, task = torn
-        broken.append(Violation("intervals", f"{step}node {node} begins a second interval at task {task}", node))
+        said = f"{step}node {workload.node(node)} begins a second interval at task {workload.key(task)}"
+        broken.append(Violation("intervals", said, node))
     loads: dict[int, int] = {}
     for node, a, b in zip(labels.tolist(), cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
         loads[node] = loads.get(node, 0) + int(prefix.sums[b]) - int(prefix.sums[a])
     for node, load in loads.items():  # (3)
         if load > limit:
-            said = f"{step}node {node} carries {prefix.in_units(load):g}, the limit is {prefix.in_units(limit):g}"
+            said = f"{step}node {workload.node(node)} carries {prefix.in_units(load):g}, the limit is {prefix.in_units(limit):g}"
             broken.append(Violation("load", said, node, prefix.in_units(load - limit)))
     if len(loads) > nodes_after:  # (4)
         said = f"{step}{len(loads)} nodes carry tasks, the limit is {nodes_after}"
         broken.append(Violation("nodes_after", said, amount=len(loads) - nodes_after))
     drained = sorted(n for n in loads if n < workload.nodes and workload.draining[n])  # (5)
     said = "carries tasks, but it is draining"
-    return broken + [Violation("draining", f"{step}node {node} {said}", node) for node in drained]
+    return broken + [Violation("draining", f"{step}node {workload.node(node)} {said}", node) for node in drained]
 
 
 def interval_metrics(workload: Workload, before: np.ndarray, after: np.ndarray, nodes_after: int) -> dict[str, float]:

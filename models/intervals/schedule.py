@@ -122,7 +122,7 @@ class MigrationSchedule:
         return use
 
     def violations(self) -> list[Violation]:
-        """What breaks a limit, moves twice or never, or is on a node where it must not be."""
+        """Broken limits, tasks that move twice or never, and tasks on a node where they must not be."""
         broken = []
         for i, phase in enumerate(self.phases):
             state = float(self.workload.state[phase].sum())

@@ -135,8 +135,9 @@ class MCLB(Problem):
         return [Violation("max_state_moved", said, amount=moved - self.max_state_moved)]
 
     def _left_on_draining(self, assignment: np.ndarray) -> list[Violation]:  # (4)
+        w = self.workload
         return [
-            Violation("draining", f"key group {k} is on node {assignment[k]}, which is draining", int(k))
+            Violation("draining", f"key group {w.key(k)} is on node {w.node(assignment[k])}, which is draining", int(k))
             for k in np.flatnonzero(self.workload.draining[assignment])
         ]
 

@@ -139,7 +139,7 @@ class MovementWithinLimits(MovesState):
         slack = SLACK * max(self.upper, 1e-300)
         broken = []
         for t, i in np.argwhere((loads > self.upper + slack) | (used & (loads < self.lower - slack))):
-            said = f"node {i} has load {loads[t, i]:g}, outside {self.lower:g} to {self.upper:g}"
+            said = f"node {self.workload.node(i)} has load {loads[t, i]:g}, outside {self.lower:g} to {self.upper:g}"
             broken.append(
                 Violation("limits", said, int(i), float(max(loads[t, i] - self.upper, self.lower - loads[t, i])))
             )
@@ -153,8 +153,9 @@ class MovementWithinLimits(MovesState):
         return [Violation("nodes_after", said, amount=abs(count - self.nodes_after))]
 
     def _left_on_draining(self, assignment: np.ndarray) -> list[Violation]:  # (5)
+        w = self.workload
         return [
-            Violation("draining", f"key group {k} is on node {assignment[k]}, which is draining", int(k))
+            Violation("draining", f"key group {w.key(k)} is on node {w.node(assignment[k])}, which is draining", int(k))
             for k in np.flatnonzero(~self.open_nodes[assignment])
         ]
 
@@ -169,7 +170,9 @@ class MovementWithinLimits(MovesState):
             found.append(f"{count} nodes of at least {self.lower:g} need more than the total load of {least:g}")
         k = int(np.argmax(self.load.max(axis=0)))
         if (largest := float(self.load[:, k].max())) > self.upper * (1 + SLACK):
-            found.append(f"key group {k} has load {largest:g}, no node may have more than {self.upper:g}")
+            found.append(
+                f"key group {self.workload.key(k)} has load {largest:g}, no node may have more than {self.upper:g}"
+            )
         return found
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keyshift.models.errors import ChangedWorkloadError, InputError
+from keyshift.models.figures import figure
 from keyshift.models.files.problem import FORMULATIONS, pose
 from keyshift.models.plans.way import Way
 from keyshift.models.problem import CheckReport
@@ -45,7 +46,7 @@ def worth_on(plan: Plan, workload: Workload) -> str:
     way = Way.of(workload, workload.current, plan.assignment, gives_up)
     before, after = float(way.distance(way.before)), float(way.distance(way.after))
     moves = int((workload.current != plan.assignment).sum())
-    said = f"On this one its target would take {moves} moves and bring the load distance from {before:g} to {after:g}"
+    said = f"On this one its target would take {moves} moves and bring the load distance from {figure(before)} to {figure(after)}"
     if plan.problem not in ONE_STEP or plan.status == "undo":
         return f"{said}."
     try:
@@ -53,5 +54,5 @@ def worth_on(plan: Plan, workload: Workload) -> str:
     except InputError as error:
         return f"{said}; {plan.problem} cannot be asked about it: {error}."
     if np.isfinite(report.objective) and plan.objective is not None:
-        said += f" (objective {report.objective:g}, planned {plan.objective:g})"
+        said += f" (objective {figure(report.objective)}, planned {figure(plan.objective)})"
     return f"{said}; {f'it breaks a rule: {report.violations[0]}' if report.violations else 'no rule is broken'}."

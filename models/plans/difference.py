@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.figures import figure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +39,7 @@ class PlanDifference:
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
-        lines = [f"{name}: {here:g} here, {there:g} there" for name, (here, there) in self.figures.items()]
+        lines = [f"{name}: {figure(here)} here, {figure(there)} there" for name, (here, there) in self.figures.items()]
         return "\n".join([f"moves: {kinds}", *lines])
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from keyshift.models.figures import figure
 from keyshift.models.files.writing import write_text
 from keyshift.models.guards import frozen
 from keyshift.models.plans.checking import check_plan
@@ -219,8 +220,8 @@ class Plan:
     def __repr__(self) -> str:
         before, after = self.load_distance
         return (
-            f"Plan({len(self)} moves in {len(self.phases)} phases, {self.state_moved:g} of state, {self.seconds:g} s, "
-            f"load distance {before:.6g} -> {after:.6g})"
+            f"Plan({len(self)} moves in {len(self.phases)} phases, {figure(self.state_moved)} of state, "
+            f"{figure(self.seconds)} s, load distance {figure(before, self.mean)} -> {figure(after, self.mean)})"
         )
 
     def _repr_html_(self) -> str:

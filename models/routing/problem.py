@@ -216,19 +216,27 @@ class MixedRouting(OverWindows):
         ]
 
     def _overloaded(self, assignment: np.ndarray) -> list[Violation]:  # (2)
-        loads, limit = metrics.last_node_loads(self.workload, assignment), self.upper
+        w, limit = self.workload, self.upper
+        loads = metrics.last_node_loads(w, assignment)
         return [
             Violation(
-                "theta_max", f"node {i} carries {loads[i]:g}, the limit is {limit[i]:g}", int(i), loads[i] - limit[i]
+                "theta_max",
+                f"node {w.node(i)} carries {loads[i]:g}, the limit is {limit[i]:g}",
+                int(i),
+                loads[i] - limit[i],
             )
-            for i in np.flatnonzero(self.workload.kept & (loads > limit + self.slack))
+            for i in np.flatnonzero(w.kept & (loads > limit + self.slack))
         ]
 
     def _underloaded(self, assignment: np.ndarray) -> list[Violation]:  # (3)
-        loads, least = metrics.last_node_loads(self.workload, assignment), self.lower
+        w, least = self.workload, self.lower
+        loads = metrics.last_node_loads(w, assignment)
         return [
             Violation(
-                "theta_max", f"node {i} carries {loads[i]:g}, the least is {least[i]:g}", int(i), least[i] - loads[i]
+                "theta_max",
+                f"node {w.node(i)} carries {loads[i]:g}, the least is {least[i]:g}",
+                int(i),
+                least[i] - loads[i],
             )
             for i in np.flatnonzero(loads < least - self.slack)
         ]
@@ -244,7 +252,7 @@ class MixedRouting(OverWindows):
         w = self.workload
         left = np.bincount(assignment, minlength=w.nodes)
         return [
-            Violation("draining", f"{left[i]} keys are on node {i}, which is draining", int(i), float(left[i]))
+            Violation("draining", f"{left[i]} keys are on node {w.node(i)}, which is draining", int(i), float(left[i]))
             for i in np.flatnonzero(w.draining & (left > 0))
         ]
 
@@ -254,7 +262,7 @@ class MixedRouting(OverWindows):
             return next((found for window in self.by_window if (found := window.conflicts())), [])
         w, load, highest = self.workload, self.workload.last_load, self.upper.max()
         found = [
-            f"key {k} alone has load {load[k]:g}, the highest limit of a node is {highest:g}"
+            f"key {w.key(k)} alone has load {load[k]:g}, the highest limit of a node is {highest:g}"
             for k in np.flatnonzero(load > highest + self.slack)[:3]
         ]
         homeless = int(w.draining[self.home].sum())

@@ -150,7 +150,7 @@ def pass_through(flow, rates, stands, out):
 
 
 def serve_fluid(flow: Inflow, rates: FloatArray, stands: Standstills) -> Served:
-    """What leaves, and when: at most one cut where each piece's queue runs empty, and two for each standstill."""
+    """The departures over time: at most one cut where each piece's queue runs empty, and two for each standstill."""
     most = 2 * flow.node.size + 2 * stands.start.size + 1
     out = Served(np.empty(most, np.int64), np.empty(most), np.empty((most, 2)), np.empty((most, 2)))
     made = pass_through(flow, rates, stands, out)

@@ -1,4 +1,4 @@
-"""What a simulation comes to."""
+"""The result of a simulation."""
 
 from __future__ import annotations
 

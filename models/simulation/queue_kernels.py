@@ -12,7 +12,7 @@ from keyshift.models.workload import FloatArray, IntArray
 
 
 class Queues(NamedTuple):
-    """What the nodes are like, and how far they are; shapes (n,) but for `ring`."""
+    """The nodes and their present state; shapes (n,) but for `ring`."""
 
     service: FloatArray
     """Seconds that a tuple of work 1 takes."""
@@ -54,7 +54,7 @@ class Counters(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is kept: the latency of each tuple, and sums by bins of time."""
+    """The records: the latency of each tuple, and sums by bins of time."""
 
     latency: FloatArray
     width: float

@@ -60,7 +60,7 @@ NEVER = Aggregation(1e300)
 
 
 class Setting(NamedTuple):
-    """What both kinds of run are told."""
+    """The settings of both kinds of run."""
 
     rates: FloatArray
     placement: IntArray | None
@@ -159,7 +159,7 @@ def simulate(
         if value not in known:
             raise InputError(f"{name} = {value!r} must be one of {', '.join(map(repr, known))}")
     bound = whole("queue", queue, least=1) or 0
-    count = whole("spans", spans, least=1, optional=False) or 1
+    count = whole("spans", spans, least=1, optional=False)
     read = read_stream(stream, real("window_seconds", window_seconds, optional=False, above=True) or 1.0)
     workload = stream if isinstance(stream, Workload) else None
     chance = service == "exponential"
@@ -250,7 +250,7 @@ def _change(name: str, given: Any, workload: Workload | None) -> tuple[float, An
     """A moment, and a plan or assignments, shape (phases, p)."""
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise InputError(f"{name} must be a pair (seconds, assignment or plan)")
-    when, what = real(f"{name}[0]", given[0], optional=False) or 0.0, given[1]
+    when, what = real(f"{name}[0]", given[0], optional=False), given[1]
     if isinstance(what, Plan):
         return when, what
     try:

@@ -149,7 +149,7 @@ class Items(Groups):
 
     @classmethod
     def of(cls, problem: KeySplitting) -> Items:
-        """What is placed: messages, or whole keys where keys must stay in one place."""
+        """The items to place: messages, or whole keys where a key must stay in one place."""
         return cls.of_keys(problem) if problem.one_place else cls.of_messages(problem)
 
     @classmethod

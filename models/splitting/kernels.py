@@ -1,4 +1,4 @@
-"""What must be counted message by message, in compiled code. Loads are counts or sums of weights, per unit of speed."""
+"""Counts made message by message, in compiled code. Loads are counts or sums of weights, per unit of speed."""
 
 from __future__ import annotations
 

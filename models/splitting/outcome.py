@@ -1,4 +1,4 @@
-"""What an assignment of messages is worth, as [Nasir2015] measures it; compiled code, so loaded on first use."""
+"""The value of an assignment of messages, as [Nasir2015] measures it; compiled code, so loaded on first use."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from keyshift.models.workload import FloatArray
 def read_speeds(workers: int | ArrayLike) -> FloatArray:
     """Speeds from a number of workers (all 1) or from an array of speeds (all > 0)."""
     if np.ndim(workers) == 0:
-        number = guards.whole("workers", workers, least=1, optional=False) or 1
+        number = guards.whole("workers", workers, least=1, optional=False)
         return guards.frozen(np.ones(number))
     speeds = guards.non_negative("workers", workers)
     if (speeds == 0).any():

@@ -44,7 +44,7 @@ def policy_bound(problem: MigrationPolicy) -> float:
     number = {state: i for i, state in enumerate(states)}
 
     def step(row: Mapping[int, float], r: float) -> tuple[float, FloatArray]:
-        """What the next step adds at least, and the probabilities of where it leads."""
+        """The least that the next step adds, and the probabilities of the states it leads to."""
         added, towards = 0.0, np.zeros(len(states))
         for n, chance in row.items():
             added += chance * (1 - gamma) * max(r, least[n])

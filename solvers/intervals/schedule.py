@@ -51,7 +51,7 @@ def schedule(
     """
     most = whole("max_tasks", max_tasks, least=1)
     limit = real("max_state", max_state)
-    link = whole("per_link", per_link, least=1, optional=False) or 1
+    link = whole("per_link", per_link, least=1, optional=False)
     target = InTransit(workload, target).target
     tasks = np.flatnonzero(workload.current != target)
     if tasks.size == 0:

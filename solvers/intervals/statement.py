@@ -12,7 +12,7 @@ from keyshift.models.intervals import IntervalMigration, MigrationSequence
 from keyshift.models.ranges import NonNegative
 from keyshift.models.workload import FloatArray
 from keyshift.solvers import cpsat, highs
-from keyshift.solvers.intervals.fine_units import in_fine_units
+from keyshift.solvers.intervals.units import in_fine_units
 
 NO_ASSIGNMENT = "no assignment meets all rules"
 LARGEST_STATEMENT = 200_000

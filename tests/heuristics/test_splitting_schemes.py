@@ -182,8 +182,7 @@ def test_space_saving_never_underestimates(counters):
     sketch, true = space_saving.empty_sketch(1, counters), collections.Counter()
     for t, key in enumerate(keys.tolist(), start=1):
         true[key] += 1
-        space_saving.add_all(np.array([key]), 0, sketch, out := np.zeros(1, dtype=np.int64))
-        estimate = out[0]
+        estimate = space_saving.add(key, 0, *sketch)
         assert true[key] <= estimate <= true[key] + t / counters
         assert held(sketch, 0)[key] == estimate
         assert (np.diff(sketch.often[0][sketch.order[0]]) >= 0).all()
@@ -196,8 +195,8 @@ def test_space_saving_never_underestimates(counters):
 
 def test_each_source_has_a_sketch_of_its_own():
     sketch = space_saving.empty_sketch(2, 8)
-    space_saving.add_all(np.array([5, 5, 6, 5, 7, 6]), 1, sketch, counts := np.zeros(6, dtype=np.int64))
-    assert counts.tolist() == [1, 2, 1, 3, 1, 2]
+    counts = [space_saving.add(key, 1, *sketch) for key in (5, 5, 6, 5, 7, 6)]
+    assert counts == [1, 2, 1, 3, 1, 2]
     assert held(sketch, 1) == {5: 3, 6: 2, 7: 1}
     assert held(sketch, 0) == {}
 

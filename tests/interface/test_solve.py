@@ -14,8 +14,8 @@ import pytest
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS, find_method, formulation_of
 from keyshift.comparison import Comparison
-from keyshift.comparison_table import number
 from keyshift.models import Answer, Budget, Solution, Workload
+from keyshift.models.figures import figure
 from keyshift.solving import best_start
 
 
@@ -226,7 +226,7 @@ def test_compare_without_any_assignment_still_draws():
 
 
 def test_numbers_are_short():
-    assert [number(v) for v in (None, 3.0, 1234567.0, 0.123456789)] == ["-", "3", "1,234,567", "0.123457"]
+    assert [figure(v) for v in (None, 3.0, 1234567.0, 0.123456789)] == ["-", "3", "1,234,567", "0.123457"]
 
 
 def test_the_gap_means_the_same_everywhere():

@@ -10,7 +10,7 @@ from ortools.math_opt.python import mathopt
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.models.intervals.paths import step_network
+from keyshift.models.intervals.paths import network as step_network
 from keyshift.models.intervals.paths.mathopt_model import PathMathOpt
 from keyshift.models.intervals.paths.pyomo_model import PathPyomo
 from keyshift.models.intervals.policy.chain import PolicyChain

@@ -11,10 +11,9 @@ import pytest
 from instances.intervals import random_problem
 
 import keyshift as ks
-from keyshift.models.intervals.flink_ranges import default_ranges, ranges_of, read_ranges, renumbered
+from keyshift.models.intervals.flink_ranges import default_ranges, ranges_of, read_ranges
 from keyshift.models.intervals.schedule import InTransit, MigrationSchedule
 from keyshift.solvers.intervals.schedule import schedule
-from keyshift.solvers.intervals.step.parallelism import parallelism_options
 
 
 def fewest_phases(before, after, max_tasks=None, max_state=None, state=None, per_link=1):
@@ -159,14 +158,9 @@ def test_ranges_are_read_rescaled_and_written_back():
     current = read_ranges(table)
     load = np.array([1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 1, 1, 1, 1.0])
     w = ks.Workload(load=load, state=load, current=current, nodes=2)
-    options = parallelism_options(w, [2, 3, 4], 0.2, node_load=8.0)
-    best = options.iloc[0]
-    assert best["large_enough"]
-    assert best["max_load"] <= 8.0
-    assert not options[options["nodes"] == 2]["large_enough"].item()
-    written = ranges_of(best["assignment"])
-    assert read_ranges(written).tolist() == best["assignment"].tolist()
-    assert renumbered(written)["subtask"].tolist() == list(range(len(written)))
+    found = ks.solve(ks.IntervalMigration(w, 3, 0.2)).assignment
+    written = ranges_of(found)
+    assert read_ranges(written).tolist() == found.tolist()
     assert written["start"].tolist()[1:] == (written["end"] + 1).tolist()[:-1]
 
 
@@ -191,10 +185,3 @@ def test_bad_ranges_are_refused(rows, groups, sentence):
 def test_an_assignment_without_intervals_has_no_ranges():
     with pytest.raises(ks.InputError, match="more than one range"):
         ranges_of([0, 1, 0])
-
-
-def test_an_infeasible_parallelism_is_listed_with_its_smallest_tau():
-    w = ks.Workload(load=[9, 1, 1], state=[1, 1, 1], current=[0, 0, 0], nodes=1)
-    options = parallelism_options(w, [1, 2], 0.1)
-    assert options["feasible"].tolist() == [True, False]
-    assert options["smallest_tau"].iloc[1] == pytest.approx(7 / 11, abs=1e-6)

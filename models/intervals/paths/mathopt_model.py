@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from ortools.math_opt.python import mathopt
 
-from keyshift.models.intervals.paths.drawing import drawn
-from keyshift.models.intervals.paths.network import named
+from keyshift.models.intervals.paths.network import drawn, named
 from keyshift.models.intervals.sequence.problem import MigrationSequence
 from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.workload import IntArray

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyomo.environ as pyo
 
-from keyshift.models.intervals.paths.drawing import drawn
-from keyshift.models.intervals.paths.network import named
+from keyshift.models.intervals.paths.network import drawn, named
 from keyshift.models.intervals.sequence.problem import MigrationSequence
 from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.workload import IntArray

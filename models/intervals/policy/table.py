@@ -116,7 +116,7 @@ class PolicyTable:
         }
 
     def violations(self) -> list[Violation]:
-        """What breaks a rule, decision by decision, and whether the table is closed."""
+        """The rules that single decisions break, and whether the table is closed."""
         return [*self.broken, *self._bad_decisions()]
 
     def _bad_decisions(self) -> list[Violation]:

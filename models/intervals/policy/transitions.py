@@ -51,7 +51,7 @@ def _count(name: str, value: Any) -> int:
         isinstance(number, str) and number.strip().isdecimal() and len(number) < 20
     ):  # JSON and CSV headers know only text
         number = int(number)
-    return guards.whole(name, number, least=1, optional=False) or 0
+    return guards.whole(name, number, least=1, optional=False)
 
 
 def _row(n: int, row: Mapping[Any, Any]) -> Mapping[int, float]:
@@ -143,7 +143,7 @@ def transition_matrix(
     if given.ndim != 1 or given.size < 2:
         raise InputError(f"counts has shape {given.shape}: transitions need at least two windows in a row")
     series = [_count(f"counts[{t}]", n) for t, n in enumerate(given.tolist())]
-    smoothing = guards.real("smoothing", smoothing, optional=False) or 0.0
+    smoothing = guards.real("smoothing", smoothing, optional=False)
     known = sorted(set(series))
     seen = {n: {after: smoothing * (not changes_only or after != n) for after in known} for n in known}
     for before, after in pairwise(series):

@@ -11,7 +11,7 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.matching_kernels import match
 from keyshift.solvers.intervals.partitions.best_partner_kernels import frame_need, sweep
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass
-from keyshift.solvers.intervals.state_sizes import weights
+from keyshift.solvers.intervals.units import weights
 
 PACKED_BITS = 58
 

@@ -12,7 +12,7 @@ from keyshift.models.intervals.partition import spread
 from keyshift.models.intervals.policy import closing
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.owners import Owners
-from keyshift.solvers.intervals.state_sizes import weights
+from keyshift.solvers.intervals.units import weights
 
 
 def close(

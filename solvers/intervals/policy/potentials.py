@@ -97,7 +97,7 @@ def better(problem: MigrationPolicy, one: Answer, other: Answer) -> Answer:
 
 
 def led_to(problem: MigrationPolicy, certified: Certified, most: int, budget: Budget) -> Chosen:
-    """What decisions lead to that are best for the values of `certified`: the most probable, and soonest, first."""
+    """States reached by decisions that are best for the values of `certified`: the most probable, and soonest, first."""
     gamma, tasks = problem.discount, problem.workload.key_groups
     ahead = {n: gamma * np.where(np.isinf(table), 0.0, table) for n, table in certified.tables.items()}
     starts = {n: problem.starts(n) for n in problem.reachable}

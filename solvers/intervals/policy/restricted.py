@@ -17,9 +17,9 @@ from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.partitions.best_partners import matches
 from keyshift.solvers.intervals.partitions.enumeration import table_of
 from keyshift.solvers.intervals.policy.closed_table import close
-from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
 from keyshift.solvers.intervals.step.ssm import keepable
+from keyshift.solvers.intervals.units import weights
 
 
 class _SingleStep:

@@ -1,16 +1,27 @@
-"""Small migration policies, all costs written out: what the linear program and value iteration share."""
+"""Small migration policies, all costs written out: the linear program, run by HiGHS, and value iteration."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.policy import macqueen
-from keyshift.models.intervals.policy.dense import DensePolicyModel
+from keyshift.models.intervals.policy.dense import DensePolicyModel, evaluated
+from keyshift.models.ranges import Positive, Whole
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers import highs
+from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.policy.closed_table import close
-from keyshift.solvers.intervals.policy.policy_iteration import census
+from keyshift.solvers.intervals.policy.policy_iteration import census, proven
+
+if TYPE_CHECKING:
+    from keyshift.models.intervals.policy.mathopt_model import PolicyMathOpt
+    from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
+
 
 MOST_PAIRS = 60_000
 """Pairs of partitions whose costs are written out."""
@@ -44,3 +55,74 @@ def answer_from_values(data: DensePolicyModel, value: dict[int, FloatArray], bud
 
     assignment = close(problem, lambda after: cuts(after, data.first[after]), decide, Budget(None), data.states + 1)
     return Answer(assignment, max(0.0, bound - rounding), "completed", details={"partitions": data.states})
+
+
+def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answer:
+    """The linear program (2), (3) by HiGHS: an oracle for small instances.
+
+    Notes
+    -----
+    Source: Puterman, *Markov Decision Processes*, section 6.9. Neither values nor bound trust HiGHS: of its values only
+    the greedy policy is taken, whose own values come from a linear system; one more application of the Bellman
+    operator gives an interval that holds for any values.
+    """
+    from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
+
+    if refused := too_large(problem):
+        return refused
+    try:
+        with highs.written_in_time():
+            data = DensePolicyModel(problem, budget.tick)
+            statement = PolicyPyomo(data, budget.tick)
+    except LimitReached:
+        return Answer(
+            None, policy_bound(problem), budget.why, "the time limit was reached while the model was written down"
+        )
+    result = highs.minimise_model(statement.model, budget, seed=seed, relax=True)
+    if result.values is None:
+        return Answer(None, None, budget.why)
+    return read_values(statement, budget, result.termination == "optimal")
+
+
+def read_values(statement: PolicyPyomo | PolicyMathOpt, budget: Budget, solved: bool = True) -> Answer:
+    """The policy that is greedy for a statement's values, made its own, with a bound that trusts no solver."""
+    data = statement.data
+    answer = answer_from_values(data, evaluated(data, statement.values()), budget)
+    answer.termination = proven(data.problem, answer) if solved else budget.why
+    return answer
+
+
+def value_iteration(
+    problem: MigrationPolicy, *, budget: Budget, seed: int = 0, tolerance: Positive = 1e-9, rounds: Whole = 100_000
+) -> Answer:
+    """Apply (1) to all pairs of partitions until the values are certain within `tolerance` of all the state.
+
+    Notes
+    -----
+    Source: [Ding2015], Figure 9 (PMC), with its line 7 corrected from a sum over P' to the least.
+    """
+    if refused := too_large(problem):
+        return refused
+    try:
+        data = DensePolicyModel(problem, budget.tick)
+    except LimitReached:
+        return Answer(
+            None, policy_bound(problem), budget.why, "the time limit was reached while costs were written out"
+        )
+    value = {n: np.zeros(len(p)) for n, p in data.partitions.items()}
+    done = 0
+    while done < rounds:
+        done += 1
+        better = data.bellman(value)
+        low, high = macqueen.interval((better[n] - value[n] for n in value), problem.discount)
+        value = better
+        if high - low <= tolerance * problem.scale:
+            break
+        if budget.expired:
+            answer = answer_from_values(data, value, budget)
+            answer.termination = budget.why
+            return answer
+    answer = answer_from_values(data, value, budget)
+    answer.termination = proven(problem, answer)
+    answer.details["rounds"] = done
+    return answer

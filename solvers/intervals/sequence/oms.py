@@ -14,19 +14,19 @@ from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.ranges import Whole
 from keyshift.models.workload import FloatArray
-from keyshift.solvers.intervals.fine_units import in_fine_units
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
 from keyshift.solvers.intervals.sequence.restricted import restricted_sequence
 from keyshift.solvers.intervals.sequence.step_by_step import realise
 from keyshift.solvers.intervals.statement import refusal, solve_milp
+from keyshift.solvers.intervals.units import in_fine_units
 from keyshift.solvers.threads import until_limit
 
 
 @dataclass(frozen=True)
 class SequenceSettings:
-    """What "oms" takes on.
+    """The largest instances that "oms" accepts.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ def _swept(
 
 @dataclass
 class _Step:
-    """What the way back needs: the class reached, and for each of its partitions the one before (None: the same)."""
+    """For tracing back: the class reached, and the predecessor of each of its partitions (None: the same)."""
 
     reached: PartitionClass
     before: np.ndarray | None

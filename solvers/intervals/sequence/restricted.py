@@ -16,8 +16,8 @@ from keyshift.solvers.intervals.partitions.best_partners import Ruler
 from keyshift.solvers.intervals.partitions.enumeration import some_of_class
 from keyshift.solvers.intervals.potentials.one_step_kernels import best_next
 from keyshift.solvers.intervals.sequence.step_by_step import realise
-from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
+from keyshift.solvers.intervals.units import weights
 
 
 def restricted_sequence(

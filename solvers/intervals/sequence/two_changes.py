@@ -8,12 +8,11 @@ from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.intervals.fine_units import in_fine_units
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions.enumeration import fewest_after
 from keyshift.solvers.intervals.sequence.step_by_step import realise
 from keyshift.solvers.intervals.sequence.two_changes_kernels import two_steps
-from keyshift.solvers.intervals.state_sizes import weights
+from keyshift.solvers.intervals.units import in_fine_units, weights
 from keyshift.solvers.threads import until_limit
 
 MOST_BYTES = 1_500_000_000

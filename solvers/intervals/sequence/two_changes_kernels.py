@@ -12,7 +12,6 @@ from numba import njit
 
 NEVER = -(1 << 60)
 MATCHED = 4
-PAIR_STATES = 5
 
 
 @njit(cache=True, nogil=True, inline="always")

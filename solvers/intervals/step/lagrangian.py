@@ -7,9 +7,9 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.workload import IntArray
-from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.band_kernels import BandLayer, TaskLine, WindowScratch, cells, penalised
 from keyshift.solvers.intervals.step.ssm import answer_from_cuts, moved_at_least
+from keyshift.solvers.intervals.units import weights
 
 VALUE_BITS = 60
 

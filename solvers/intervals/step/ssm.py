@@ -10,10 +10,9 @@ from keyshift.models import Answer, Budget
 from keyshift.models.integers import Scaled
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.intervals.fine_units import in_fine_units
 from keyshift.solvers.intervals.owners import Owners
-from keyshift.solvers.intervals.state_sizes import weights
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
+from keyshift.solvers.intervals.units import in_fine_units, weights
 
 
 def owners_now(problem: IntervalMigration) -> Owners:

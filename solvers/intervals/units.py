@@ -1,4 +1,4 @@
-"""Whole units fine enough for any answer: ask again while rounding shows, with the sizes of what surely stays capped."""
+"""State sizes as whole numbers: ask again in finer units, with the sizes of what surely stays capped, while rounding shows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,22 @@ from collections.abc import Callable
 import numpy as np
 
 from keyshift.models import Answer
-from keyshift.models.integers import capped
+from keyshift.models.integers import Scaled, capped, scaled
 from keyshift.models.intervals import IntervalMigration, MigrationSequence
 from keyshift.models.workload import FloatArray
+
+BITS = 52
+"""All the state together stays below 2**BITS whole units: exact as a float, with room for sums in an int64."""
+
+
+def weights(values: FloatArray, bits: int = BITS) -> Scaled:
+    """Turn state sizes into whole numbers; a unit is a power of two.
+
+    Nothing is rounded where `bits` bits suffice. Otherwise everything is rounded down, so that the least whole state
+    moved is a lower bound as it stands.
+    """
+    return scaled(values, bits, rounding="down", decimals=False)
+
 
 WORTH_WHILE = 0.75
 """Another round pays when capping leaves at most so much of all the state: units shrink with it."""

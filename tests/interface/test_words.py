@@ -1,0 +1,135 @@
+"""What people read: figures without the noise of floats, names instead of numbers, brackets as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import keyshift as ks
+from keyshift.cli import COMMANDS, main
+from keyshift.models.figures import figure, percent, signed
+from keyshift.plans.explaining import Marginal, describe_marginal
+
+
+@pytest.mark.parametrize(
+    ("value", "scale", "said"),
+    [
+        (1.9999999999999996, 0.0, "2"),
+        (9.98e-13, 0.0, "0"),
+        (3e-9, 0.0, "3e-09"),  # what somebody's unit may well be
+        (3e-9, 10.0, "0"),
+        (-1e-15, 1.0, "0"),
+        (1234567.8, 0.0, "1,234,568"),
+        (3e17, 0.0, "3e+17"),
+        (float("inf"), 0.0, "inf"),
+        (None, 1.0, "-"),
+    ],
+)
+def test_a_figure_reads_well(value, scale, said):
+    assert figure(value, scale) == said
+
+
+def test_signs_and_shares():
+    assert [signed(v, 1.0) for v in (0.25, -0.25, 1e-13)] == ["+0.25", "-0.25", "0"]
+    assert [percent(v) for v in (None, 2.2e-16, 0.031, 0.25)] == ["-", "0 %", "3.1 %", "25.0 %"]
+
+
+def test_a_solution_shows_no_noise():
+    w = ks.Workload(load=[0.1, 0.2, 0.3], state=[1, 1, 1], current=[0, 0, 0], nodes=2)
+    shown = repr(ks.solve(ks.KeyGroupAllocation(w)))
+    assert "e-1" not in shown, shown
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "said"),
+    [
+        (-34.5833, 18.25, "falls by at most 18.25, if at all"),
+        (-3.0, -2.0, "rises by 2 to 3"),
+        (-2.0, -2.0, "rises by 2"),
+        (1.0, 1.0, "falls by 1"),
+        (0.5, 1.0, "falls by 0.5 to 1"),
+    ],
+)
+def test_a_marginal_never_falls_by_less_than_nothing(least, most, said):
+    assert describe_marginal(Marginal("nodes", 2, 3, 1.0, 0.0, "feasible", least, most)) == said
+
+
+def named(**more):
+    given = {"load": [6.0, 3, 2, 1], "state": [9.0, 2, 2, 1], "current": [0, 0, 0, 1], "nodes": 2, "home": [0, 0, 1, 1]}
+    return ks.Workload(**{**given, "keys": ["ka", "kb", "kc", "kd"], "node_names": ["broker-x", "broker-y"], **more})
+
+
+DRAINING = {"draining": [False, True]}
+BROKEN = [
+    (ks.KeyGroupAllocation(named(), resource_capacity={"load": [5, 5]}), [0, 0, 0, 0]),
+    (ks.KeyGroupAllocation(named(**DRAINING)), [0, 0, 1, 1]),
+    (ks.CollocatedAllocation(named(traffic=np.ones((4, 4))), max_load_distance=0.01), [0, 0, 0, 0]),
+    (ks.MCLB(named(**DRAINING)), [0, 0, 1, 1]),
+    (ks.MovementWithinLimits(named(), 1, 7), [0, 0, 0, 0]),
+    (ks.MixedRouting(named(), theta_max=0.01), [0, 0, 0, 0]),
+    (ks.MixedRouting(named(**DRAINING), theta_max=9), [0, 0, 1, 1]),
+    (ks.IntervalMigration(named(), 2, 0.1), [0, 0, 0, 0]),
+    (ks.IntervalMigration(named(**DRAINING), 1, 9.0), [1, 1, 1, 1]),
+]
+
+
+@pytest.mark.parametrize(("problem", "assignment"), BROKEN, ids=lambda v: getattr(v, "name", ""))
+def test_what_an_assignment_breaks_is_said_in_names(problem, assignment):
+    found = problem.violations(problem.canonical(assignment))
+    assert found
+    for violation in found:
+        assert "broker-" in violation.message or "nodes_after" in violation.rule, violation
+        assert "node 0" not in violation.message
+        assert "node 1" not in violation.message
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        ks.KeyGroupAllocation(named(), resource_capacity={"load": [7, 7]}, max_migrations=0),
+        ks.MovementWithinLimits(named(), 1, 5),
+        ks.MixedRouting(named(), theta_max=0.0, max_table_size=0),
+        ks.CollocatedAllocation(named(traffic=np.ones((4, 4))), max_load_distance=0.0, max_migrations=0),
+    ],
+    ids=lambda p: p.name,
+)
+def test_conflicts_are_said_in_names(problem):
+    found = problem.conflicts()
+    assert found
+    assert any("ka" in said or "broker-" in said for said in found), found
+
+
+def test_explain_speaks_in_names():
+    explanation = ks.explain(ks.KeyGroupAllocation(named(), max_migrations=1), marginals=False)
+    assert "key group ka: node broker-x -> broker-y" in str(explanation) or "broker-x" in str(explanation)
+    assert all("node 0" not in said and "node 1" not in said for said in explanation.binding)
+    assert any("broker-" in said for said in explanation.binding)
+
+
+def test_brackets_are_text(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["--help"]) == 0
+    assert "pip install '.[demo]'" in capsys.readouterr().out
+    w = named(keys=["[red]a", "[/]b", "[bold]c", "d[0]"], node_names=["[x]", "[/y]"])
+    ks.write_workload(w, tmp_path / "w")
+    assert main(["solve", str(tmp_path / "w"), "--max-migrations", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "[x]" in shown
+    assert "[/y]" in shown
+    assert main(["explain", str(tmp_path / "w"), "--max-migrations", "2", "--no-marginals"]) == 0
+    assert "[/y]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_each_command_says(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    assert main([name, "--help"]) == 0
+    assert COMMANDS[name].summary in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("family", ["hard-allocation", "madsen-collocation"])
+def test_the_line_that_solves_has_no_empty_option(family, capsys, tmp_path):
+    assert main(["generate", family, str(tmp_path / "w")]) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line.startswith("keyshift solve")
+    assert "{}" not in line
