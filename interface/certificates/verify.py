@@ -19,10 +19,12 @@ from collections import Counter, deque
 from fractions import Fraction
 from itertools import combinations, product
 from math import ceil, comb, floor, gcd
-from os import stat
+from pathlib import Path
 from stat import S_ISREG
 
-MOST = 10**7  # nodes: beside this number, nothing that is stored is larger than what the file holds, or than the limits below
+MOST = (
+    10**7
+)  # nodes: beside this number, nothing that is stored is larger than what the file holds, or than the limits below
 MOST_BYTES = 2**28
 MOST_DIGITS = 1_000
 MOST_LISTED = 300_000  # assignments, or sets of key groups, that are tried one by one
@@ -947,8 +949,8 @@ def each_once(pairs):
 def check_file(path):
     """Whether a certificate's file is proven, and one sentence."""
     try:
-        need(S_ISREG(stat(path).st_mode), "it is no file")
-        with open(path, "rb") as file:
+        need(S_ISREG(Path(path).stat().st_mode), "it is no file")
+        with Path(path).open("rb") as file:
             text = file.read(MOST_BYTES + 1)
         need(len(text) <= MOST_BYTES, f"the file has more than {MOST_BYTES} bytes")
         read = {"parse_float": refused_number, "parse_constant": refused_number, "parse_int": short_number}

@@ -88,7 +88,9 @@ class Placed:
         """Whether an assignment keeps every rule."""
         given, used = self.given, set(a)
         differ = [sum(i != q for i, q in zip(a, b, strict=True)) for b in (self.now, self.home)]
-        if any(given[m] is not None and x > given[m] for x, m in zip(differ, ("max_moves", "max_entries"), strict=True)):
+        if any(
+            given[m] is not None and x > given[m] for x, m in zip(differ, ("max_moves", "max_entries"), strict=True)
+        ):
             return False
         if given["max_state"] is not None and self.moved(a) > Fraction(given["max_state"]):
             return False
@@ -187,7 +189,9 @@ class Intervals(Placed):
     def __init__(self, problem: str, given: Record) -> None:
         super().__init__(problem, given)
         limits = [given[name] for name in ("home", "max_moves", "max_entries", "max_state", "in_use")]
-        sensible(limits == [None] * 5 and given["empty"] and [*self.rows[0][1:]] == [None, None] and len(self.rows) == 1)
+        sensible(
+            limits == [None] * 5 and given["empty"] and [*self.rows[0][1:]] == [None, None] and len(self.rows) == 1
+        )
         self.load, self.share, self.gamma = self.rows[0][0], 1 + Fraction(given["tau"]), Fraction(given["discount"])
         sensible(self.share >= 1 and self.gamma >= 0)
         self.modes = [(n, [(m, Fraction(c)) for m, c in row]) for n, row in given["modes"]]
@@ -381,7 +385,9 @@ def _change(made: Record, path: tuple[Any, ...], rng: random.Random) -> None:
         parent[path[-1]] = not old
     elif type(old) is int or (type(old) is str and set(old) <= set("-/0123456789")):
         near = [Fraction(old) + rng.choice([-2, -1, 1, 1, 2, 7]) for _ in range(4)]
-        new = rng.choice([*near, Fraction(old) * rng.choice([2, 3, Fraction(1, 2)]), -Fraction(old), Fraction(0), Fraction(10**6)])
+        new = rng.choice(
+            [*near, Fraction(old) * rng.choice([2, 3, Fraction(1, 2)]), -Fraction(old), Fraction(0), Fraction(10**6)]
+        )
         parent[path[-1]] = int(new) if new.denominator == 1 else str(new)
     elif old is None:
         parent[path[-1]] = rng.choice([0, 1, 2, True, []])
