@@ -82,6 +82,8 @@ class MovePrices:
 
     def run(self) -> dict[str, Any] | None:
         """The proof; None where time or branches run out."""
+        if self.budget.expired:
+            return None
         self.bound = PriceBound(Instance(self.problem))
         if not self.bound.affordable:
             return None
