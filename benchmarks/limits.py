@@ -21,7 +21,6 @@ from page import Page, run
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS, find_method
-from keyshift.solving import make_ready
 
 HEARD, UNTIL_SIGNAL, GIVEN_UP = 2.0, 1.0, 180.0
 """Seconds within which Ctrl-C brings the best answer so far, before it is sent, and after which a method counts as hung."""
@@ -52,7 +51,7 @@ def drawn(name: str, size: int) -> ks.Problem:
 def solved(name: str, size: int, method: str, limit: float | None) -> dict[str, Any]:
     """One run: until its limit, or until a Ctrl-C where it has none."""
     problem = drawn(name, size)
-    make_ready(problem, find_method(problem, method), None)
+    find_method(problem, method).compile_ahead()
     return timed(lambda: ks.solve(problem, method, time_limit=limit), limit)
 
 
@@ -60,7 +59,7 @@ def traced(name: str, size: int, method: str, limit: float | None) -> dict[str, 
     """One front."""
     problem = drawn(name, size)
     for known in FORMULATIONS[name].methods:
-        known.make_ready()
+        known.compile_ahead()
     return timed(lambda: ks.pareto(problem, int(method.split()[1]), time_limit=limit), limit)
 
 

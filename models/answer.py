@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from keyshift.models.compiling import COMPILING
+
 if TYPE_CHECKING:
     from keyshift.models.priorities import StageBound
     from keyshift.models.problem import Problem
@@ -77,6 +79,7 @@ class Budget:
     """How long a method may run: until a time limit, or until somebody interrupts it.
 
     A method asks `expired` in its loops and then returns the best answer it has; a limit is not a failure.
+    The clock stands still while kernels are compiled or loaded.
 
     Parameters
     ----------
@@ -87,7 +90,7 @@ class Budget:
     """
 
     def __init__(self, time_limit: float | None = None, watch: Callable[[Progress], None] | None = None) -> None:
-        self.started = time.monotonic()
+        self._began = time.monotonic() - COMPILING.seconds
         self.time_limit = math.inf if time_limit is None else float(time_limit)
         self.interrupted = False
         self.progress = Progress()
@@ -95,8 +98,8 @@ class Budget:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.started
+        """Seconds since the start, less what compiling took."""
+        return time.monotonic() - COMPILING.seconds - self._began
 
     @property
     def remaining(self) -> float:

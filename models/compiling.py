@@ -1,7 +1,383 @@
-"""How the innermost kernels are compiled."""
+"""Kernels: innermost loops in plain Python, compiled by Numba once they turn out to be long.
+
+A newcomer's first instance is small, and a compiler takes seconds for every loop. So a kernel that is called for the first time
+runs as the Python it is written in, up to a number of loop iterations; where that does not suffice, its arguments are put back as
+they were and it is compiled (or loaded from the cache that Numba keeps on disk), now and for the rest of the process. Small
+instances never import Numba. Both ways compute the same numbers; tests hold it.
+
+What compiling and loading takes is counted, for `Budget` to leave it out of its clock.
+"""
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import dis
+import functools
+import hashlib
+import inspect
+import logging
+import os
+import stat
+import tempfile
+import textwrap
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
 LEAF = {"cache": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
-"""For `numba.njit`, of kernels that allocate nothing: without reference counts on the arrays that they are handed, and
+"""For `njit`, of kernels that allocate nothing: without reference counts on the arrays that they are handed, and
 merged into what calls them, searches take a half to a tenth of the time."""
+
+EACH = 100_000
+"""Iterations that a kernel may run uncompiled, over all its calls in a process: some 0.1 s."""
+ALL = 1_000_000
+"""The same of all kernels together."""
+LARGE = 200_000
+"""A kernel that is handed arrays of more numbers than this is compiled at once."""
+
+_LOG = logging.getLogger("keyshift")
+_LEFT = bytearray()
+"""A byte for each iteration left to the uncompiled kernel that runs: Python counts no quicker than by taking the last one."""
+
+
+class Compiling:
+    """When kernels are compiled in this process, and how long it took so far.
+
+    Attributes
+    ----------
+    interpreted : bool
+        Whether kernels may run uncompiled at first. KEYSHIFT_KERNELS=compiled in the environment says no.
+    iterations : int
+        How many iterations all kernels together may still run uncompiled.
+    anew : float
+        Seconds that went into compiling what no cache held.
+    watch : callable, optional
+        Called with `anew` whenever a kernel begins or ends to be compiled.
+    pause, resume : callable, optional
+        Called when clocks should stand still, and run again.
+    """
+
+    def __init__(self) -> None:
+        self.interpreted = os.environ.get("KEYSHIFT_KERNELS") != "compiled"
+        self.iterations = ALL
+        self.anew = 0.0
+        self.watch: Callable[[float], None] | None = None
+        self.pause: Callable[[], None] | None = None
+        self.resume: Callable[[], None] | None = None
+        self._seconds = 0.0
+        self._began: dict[str, float] = {}
+        self._deep: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that kernels took to be compiled, or loaded from the cache: on no clock."""
+        with self._lock:
+            return self._seconds + (time.monotonic() - self._began["all"] if self._deep["all"] else 0.0)
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Nothing that is called within runs uncompiled."""
+        before, self.interpreted = self.interpreted, False
+        try:
+            yield
+        finally:
+            self.interpreted = before
+
+    def begin(self, what: str) -> None:
+        """Note that "all" begins - importing, loading or compiling - or the part of it that is "anew"."""
+        with self._lock:
+            self._deep[what] += 1
+            if self._deep[what] > 1:
+                return
+            self._began[what] = time.monotonic()
+        if what == "all" and self.pause is not None:
+            self.pause()
+        if what == "anew":
+            if self.anew == 0.0:
+                _LOG.info("compiling, once for this machine")
+            if self.watch is not None:
+                self.watch(self.anew)
+
+    def end(self, what: str) -> None:
+        """Note that it has ended."""
+        with self._lock:
+            self._deep[what] -= 1
+            if self._deep[what]:
+                return
+            took = time.monotonic() - self._began[what]
+            if what == "all":
+                self._seconds += took
+            else:
+                self.anew += took
+        if what == "all" and self.resume is not None:
+            self.resume()
+        if what == "anew" and self.watch is not None:
+            self.watch(self.anew)
+
+
+COMPILING = Compiling()
+
+
+class Kernel:
+    """A function that runs as Python while that is quick, and compiled from then on.
+
+    Attributes
+    ----------
+    py_func : function
+        As it is written.
+    """
+
+    def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self._options = options
+        self._left = EACH
+        self._compiled: Callable[..., Any] | None = None
+
+    def __call__(self, *given: Any) -> Any:
+        if self._compiled is not None:
+            return self._compiled(*given)
+        if COMPILING.interpreted and self._left > 0 and COMPILING.iterations > 0:
+            before = _kept(given)
+            if before is not None:
+                most = min(self._left, COMPILING.iterations)
+                _LEFT[:] = bytes(most)
+                try:
+                    with np.errstate(all="ignore"):
+                        return _plain(self.plain(*given))
+                except (
+                    Exception
+                ):  # iterations used up, or what Python refuses and compiled code does not, such as 1 / 0
+                    _restore(before)
+                    self._left = 0
+                finally:
+                    used = most - len(_LEFT)
+                    self._left -= used
+                    COMPILING.iterations -= used
+        COMPILING.begin("all")
+        try:
+            self._compiled = self.dispatcher
+        finally:
+            COMPILING.end("all")
+        return self._compiled(*given)
+
+    @functools.cached_property
+    def plain(self) -> Callable[..., Any]:
+        """The function as Python that counts its iterations and calls other kernels likewise."""
+        tree = ast.parse(textwrap.dedent(inspect.getsource(self.py_func)))
+        (written,) = tree.body
+        assert isinstance(written, ast.FunctionDef)
+        written.decorator_list, written.returns, written.args.defaults = [], None, []
+        for argument in (*written.args.args, *written.args.kwonlyargs):
+            argument.annotation = None
+        ast.fix_missing_locations(_Counted().visit(tree))
+        ast.increment_lineno(tree, self.py_func.__code__.co_firstlineno - 1)
+        known = {**self._globals(lambda kernel: kernel.plain), "keyshift_counts": _LEFT.pop}
+        exec(compile(tree, self.py_func.__code__.co_filename, "exec"), known)
+        made = known[self.py_func.__name__]
+        made.__defaults__ = self.py_func.__defaults__
+        return made
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """What Numba makes of the function, calling other kernels likewise."""
+        from numba import njit as numba_njit
+
+        _listen()
+        known = self._globals(lambda kernel: kernel.dispatcher)
+        own = self.py_func
+        function = FunctionType(own.__code__, known, own.__name__, own.__defaults__, own.__closure__)
+        functools.update_wrapper(function, own)
+        del function.__wrapped__
+        options = dict(self._options)
+        cached = options.pop("cache", False)
+        made = numba_njit(**options)(function)
+        if cached:
+            _keep(made, self.codes)
+        return made
+
+    @functools.cached_property
+    def codes(self) -> list[bytes]:
+        """The code of the function and of all kernels it calls: a change in any of them makes what is cached stale."""
+        code = self.py_func.__code__
+        found = [code.co_code, repr([c for c in code.co_consts if not inspect.iscode(c)]).encode()]
+        for name, value in sorted(self._globals(lambda kernel: kernel).items()):
+            if isinstance(value, Kernel):
+                found += value.codes
+            elif isinstance(value, (int, float)):
+                found.append(f"{name}={value!r}".encode())
+        return found
+
+    def _globals(self, form: Callable[[Kernel], Any]) -> dict[str, Any]:
+        """The names that the function finds in its module, other kernels in this form."""
+        names, codes = {"__builtins__", "__name__", "__file__"}, [self.py_func.__code__]
+        while codes:
+            code = codes.pop()
+            names |= {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
+            codes += [inner for inner in code.co_consts if inspect.iscode(inner)]
+        found = {name: value for name, value in self.py_func.__globals__.items() if name in names}
+        return {name: form(value) if isinstance(value, Kernel) else value for name, value in found.items()}
+
+
+def njit(function: FunctionType | None = None, **options: Any) -> Any:
+    """A function as a `Kernel`; the options are `numba.njit`'s."""
+    if function is None:
+        return functools.partial(Kernel, options=options)
+    return Kernel(function, options)
+
+
+class _Counted(ast.NodeTransformer):
+    """Every loop counts its iterations."""
+
+    def _loop(self, node: ast.For | ast.While) -> ast.AST:
+        self.generic_visit(node)
+        node.body.insert(
+            0, ast.copy_location(ast.Expr(ast.Call(ast.Name("keyshift_counts", ast.Load()), [], [])), node)
+        )
+        return node
+
+    visit_For = visit_While = _loop  # noqa: N815 - the names that NodeTransformer asks for
+
+
+# Arguments: kept before an uncompiled run, to be put back where it does not end --------------------------------------
+
+
+def _kept(given: tuple[Any, ...]) -> list[tuple[Any, Any]] | None:
+    """Each array, and random generator, with a copy of what it holds; None where only compiled code is fit for them."""
+    kept: list[tuple[Any, Any]] = []
+    size, waiting = 0, list(given)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, np.ndarray):
+            size += value.size
+            if size > LARGE or value.dtype.hasobject:
+                return None
+            if value.flags.writeable:
+                kept.append((value, value.copy()))
+        elif isinstance(value, tuple):
+            waiting += value
+        elif isinstance(value, np.random.Generator):
+            kept.append((value, value.bit_generator.state))
+        elif not (value is None or isinstance(value, (int, float, np.generic))):
+            return None
+    return kept
+
+
+def _restore(kept: list[tuple[Any, Any]]) -> None:
+    for value, before in kept:
+        if isinstance(value, np.ndarray):
+            value[...] = before
+        else:
+            value.bit_generator.state = before
+
+
+def _plain(result: Any) -> Any:
+    """What compiled code would hand back: Python's own numbers."""
+    if isinstance(result, np.generic):
+        return result.item()
+    if isinstance(result, tuple):
+        values = [_plain(value) for value in result]
+        return result._make(values) if hasattr(result, "_make") else tuple(values)
+    return result
+
+
+# Compiled: on no clock, and kept for the next process ----------------------------------------------------------------
+
+
+@functools.cache
+def _listen() -> None:
+    """Have Numba tell when it loads or compiles something."""
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        def __init__(self, what: str) -> None:
+            self.what = what
+
+        def on_start(self, event: Any) -> None:
+            COMPILING.begin(self.what)
+
+        def on_end(self, event: Any) -> None:
+            COMPILING.end(self.what)
+
+    event.register("numba:compiler_lock", Listener("all"))
+    event.register("numba:compile", Listener("anew"))
+
+
+def _keep(dispatcher: Any, codes: list[bytes]) -> None:
+    """Keep what is compiled where Numba finds a place for it, else among the user's temporary files, else not at all."""
+    layered = _layered()
+    try:
+        dispatcher._cache = layered(dispatcher.py_func, codes)
+    except RuntimeError:  # Numba's "no locator available": neither the package's folder nor a home can be written
+        if (folder := _temporary()) is None:
+            return
+        from numba import config
+
+        config.CACHE_DIR = folder
+        with contextlib.suppress(RuntimeError):
+            dispatcher._cache = layered(dispatcher.py_func, codes)
+
+
+@functools.cache
+def _layered() -> Any:
+    """Numba's cache on disk, which also reads where it may not write: an image's cache, made by root, serves every user."""
+    from numba import config
+    from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+    class Layered(FunctionCache):  # type: ignore[misc]
+        def __init__(self, function: FunctionType, codes: list[bytes]) -> None:
+            self._codes = hashlib.sha256(b"".join(codes)).hexdigest()
+            super().__init__(function)
+            written = Path(function.__code__.co_filename)
+            places = [written.parent / "__pycache__"]
+            if config.CACHE_DIR:
+                places.insert(0, Path(config.CACHE_DIR) / self._impl.locator.get_suitable_cache_subpath(str(written)))
+            stamp, base = self._impl.locator.get_source_stamp(), self._impl.filename_base
+            self._others = [
+                IndexDataCacheFile(cache_path=str(place), filename_base=base, source_stamp=stamp)
+                for place in places
+                if str(place) != self.cache_path and (place / f"{base}.nbi").exists()
+            ]
+
+        def _load_overload(self, sig: Any, target_context: Any) -> Any:
+            found = super()._load_overload(sig, target_context)
+            own = self._cache_file
+            for other in self._others if found is None else ():
+                self._cache_file = other
+                with contextlib.suppress(OSError):
+                    found = found or super()._load_overload(sig, target_context)
+            self._cache_file = own
+            return found
+
+        def _index_key(self, sig: Any, codegen: Any) -> Any:
+            return (*super()._index_key(sig, codegen), self._codes)
+
+    return Layered
+
+
+@functools.cache
+def _temporary() -> str | None:
+    """A folder that only this user can write, so that nobody else's code is ever loaded from it."""
+    if not hasattr(os, "getuid"):
+        return None
+    folder = Path(tempfile.gettempdir()) / f"keyshift-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        safe = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    except OSError:
+        safe = False
+    where = f"kept in {folder}" if safe else "not kept"
+    _LOG.warning(
+        "neither keyshift's folder nor a home can be written: what is compiled is %s; NUMBA_CACHE_DIR names a better place",
+        where,
+    )
+    return str(folder) if safe else None

@@ -1,26 +1,78 @@
-"""Workloads as tables: named nodes and keys in, one row for each key group; and back."""
+"""Tables in and out: any data frame with a row for each key group becomes a workload; workloads and answers become tables."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.guards import shortened
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from keyshift.models.solution import Solution
     from keyshift.models.workload import Workload
 
 
+class Table:
+    """Any data frame that narwhals reads, in memory; an index of pandas that says something is columns like the others."""
+
+    def __init__(self, frame: Any) -> None:
+        import narwhals as nw
+
+        self.index: list[Hashable] = []
+        levels = getattr(getattr(frame, "index", None), "names", None)
+        if levels and (list(levels) != [None] or frame.index.dtype.kind not in "iu"):
+            self.index = [f"index_{place}" if name is None else name for place, name in enumerate(levels)]
+            frame = frame.reset_index(names=self.index)
+        try:
+            table = nw.from_native(frame)
+        except TypeError:
+            raise InputError(
+                f"the table must be a data frame (pandas, Polars, Arrow, DuckDB), not a {type(frame).__name__}"
+            ) from None
+        self.data = table.collect() if isinstance(table, nw.LazyFrame) else table
+
+    def column(self, name: Hashable) -> Any:
+        """A column without gaps."""
+        if name not in self.data.columns:
+            raise InputError(f"the table has no column {name!r}; it has {', '.join(map(repr, self.data.columns))}")
+        values = self.data.get_column(name)
+        if (missing := values.is_null()).any():
+            raise InputError(f"column {name!r} has no value in row {missing.arg_true()[0]}")
+        return values
+
+    def labels(self, name: Hashable) -> list[str | int]:
+        """A column as names: texts and whole numbers as they are, of anything else its text."""
+        return [v if isinstance(v, str | int) else str(v) for v in self.column(name).to_list()]
+
+    def keys(self, key: Any) -> list[str | int] | None:
+        """The names of the key groups: of one column, of several joined by hyphens, or of the index."""
+        names = self.index if key is None else list(key) if isinstance(key, list | tuple) else [key]
+        if len(names) <= 1:
+            return self.labels(names[0]) if names else None
+        return ["-".join(map(str, row)) for row in zip(*map(self.labels, names), strict=True)]
+
+    def numbered(self, name: Hashable, number: Mapping[str | int, int]) -> np.ndarray:
+        """A column of node names as node numbers."""
+        found = self.labels(name)
+        for row, label in enumerate(found):
+            if label not in number:
+                raise InputError(
+                    f"column {name!r}, row {row}: there is no node {label!r}; the nodes are {shortened(list(number))}"
+                )
+        return np.array([number[label] for label in found], dtype=np.int64)
+
+
 def arguments_from_frame(
-    frame: pd.DataFrame,
+    frame: Any,
     load: Hashable | Sequence[Hashable],
     state: Hashable,
     node: Hashable,
-    key: Hashable | None,
+    key: Any,
     nodes: Any,
     columns: dict[str, Hashable | None],
     resources: Sequence[Hashable],
@@ -32,49 +84,34 @@ def arguments_from_frame(
     InputError
         For a column that is not there, a node that is not listed, a value that is missing.
     """
+    table, home = Table(frame), columns.get("home")
     series = list(load) if isinstance(load, list | tuple) else [load]
-    names, capacities = _nodes_of(frame, node, columns.get("home"), nodes)
+    names, capacities = _nodes_of(table, [node] if home is None else [node, home], nodes)
     number = {name: i for i, name in enumerate(names)}
     made: dict[str, Any] = {
-        "load": np.array([_column(frame, name) for name in series], dtype=object),
-        "state": _column(frame, state),
-        "current": _numbered(frame, node, number),
+        "load": np.array([table.column(name).to_numpy() for name in series], dtype=object),
+        "state": table.column(state).to_numpy(),
+        "current": table.numbered(node, number),
         "nodes": capacities,
-        "resources": {str(name): _column(frame, name) for name in resources},
+        "resources": {str(name): table.column(name).to_numpy() for name in resources},
+        # A workload whose nodes are already numbered 0..n-1 needs no names.
+        "node_names": None if names == list(range(len(names))) else names,
+        "keys": table.keys(key),
     }
-    # A workload whose nodes are already numbered 0..n-1 needs no names.
-    if names != list(range(len(names))):
-        made["node_names"] = names
-    if key is not None:
-        made["keys"] = _labels(frame, key)
-    if (home := columns.get("home")) is not None:
-        made["home"] = _numbered(frame, home, number)
+    if home is not None:
+        made["home"] = table.numbered(home, number)
     if (operator := columns.get("operator")) is not None:
-        made["operator"] = np.unique(np.asarray(_labels(frame, operator)), return_inverse=True)[1]
+        made["operator"] = np.unique(np.asarray(table.labels(operator)), return_inverse=True)[1]
     return made
 
 
-def _column(frame: pd.DataFrame, name: Hashable) -> np.ndarray:
-    if name not in frame.columns:
-        raise InputError(f"the table has no column {name!r}; it has {', '.join(map(repr, frame.columns))}")
-    values = frame[name]
-    if values.isna().any():
-        raise InputError(f"column {name!r} has no value in row {int(np.argmax(values.isna().to_numpy()))}")
-    return values.to_numpy()
-
-
-def _labels(frame: pd.DataFrame, name: Hashable) -> list[str | int]:
-    values = [v.item() if isinstance(v, np.generic) else v for v in _column(frame, name)]
-    return [v if isinstance(v, str | int) else str(v) for v in values]
-
-
-def _nodes_of(frame: pd.DataFrame, node: Hashable, home: Hashable | None, nodes: Any) -> tuple[list[str | int], Any]:
+def _nodes_of(table: Table, columns: Sequence[Hashable], nodes: Any) -> tuple[list[str | int], Any]:
     """The names of all nodes, in order, and their capacities."""
-    met = {*_labels(frame, node), *(_labels(frame, home) if home is not None else [])}
     if nodes is None:
+        met = {name for column in columns for name in table.labels(column)}
         found = sorted(met, key=lambda name: (isinstance(name, str), name))
         return found, len(found)
-    if isinstance(nodes, dict):
+    if isinstance(nodes, Mapping):
         return [n if isinstance(n, str | int) else str(n) for n in nodes], list(nodes.values())
     if isinstance(nodes, int | np.integer) and not isinstance(nodes, bool):
         return list(range(int(nodes))), int(nodes)
@@ -82,29 +119,36 @@ def _nodes_of(frame: pd.DataFrame, node: Hashable, home: Hashable | None, nodes:
     return listed, len(listed)
 
 
-def _numbered(frame: pd.DataFrame, name: Hashable, number: dict[str | int, int]) -> np.ndarray:
-    found = _labels(frame, name)
-    for row, label in enumerate(found):
-        if label not in number:
-            raise InputError(f"column {name!r}, row {row}: there is no node {label!r}")
-    return np.array([number[label] for label in found], dtype=np.int64)
-
-
 def to_frame(workload: Workload) -> pd.DataFrame:
     """One row for each key group: key, node, load (or one column for each window), state, and what else there is."""
     import pandas as pd
 
     w = workload
-    names: Sequence[Any] = range(w.nodes) if w.node_names is None else w.node_names
-    columns: dict[str, Any] = {"key": list(range(w.key_groups) if w.keys is None else w.keys)}
-    columns["node"] = [names[i] for i in w.current]
+    columns: dict[str, Any] = {"key": [w.key(k) for k in range(w.key_groups)], "node": [w.node(i) for i in w.current]}
     if w.windows == 1:
         columns["load"] = w.last_load
     else:
         columns |= {f"load_{t}": row for t, row in enumerate(w.load)}
     columns["state"] = w.state
     if w.home is not None:
-        columns["home"] = [names[i] for i in w.home]
+        columns["home"] = [w.node(i) for i in w.home]
     if w.operator is not None:
         columns["operator"] = w.operator
     return pd.DataFrame({**columns, **dict(w.resources)})
+
+
+def answer_frame(solution: Solution) -> pd.DataFrame:
+    """Where everything goes: the workload's table with `target` and `moved`; without a workload, `target` alone."""
+    import pandas as pd
+
+    given, workload = solution.assignment, getattr(solution.problem, "workload", None)
+    if given is None:
+        raise InputError(f"the solution holds no assignment: {solution!r}")
+    if workload is None:
+        return pd.DataFrame({"target": given})
+    frame = to_frame(workload)
+    if given.ndim == 1:
+        target = [workload.node(int(i)) for i in given]
+        return frame.assign(target=target, moved=np.asarray(given) != workload.current)
+    rows = {f"target_{row}": [workload.node(int(i)) for i in values] for row, values in enumerate(given)}
+    return frame.assign(**rows)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
+_FRACTION = re.compile(
+    r"[+-]?(([0-9]{1,400}(\.[0-9]{0,400})?|\.[0-9]{1,400})([eE][+-]?[0-9]{1,3})?|[0-9]{1,4000}/[0-9]{1,4000})"
+)
+_HALF = re.compile("[\ud800-\udfff]")
 LARGEST = 2**53
 """Whole numbers up to here are exact as floats, in which they are checked."""
 
@@ -40,6 +46,9 @@ def non_negative(
     _expect_length(name, array.shape[-1], length, of)
     _refuse(name, array, ~np.isfinite(array), "must be finite")
     _refuse(name, array, array < 0, "must not be negative")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(array.sum()):
+            raise InputError(f"{name} sums to more than a float can hold: the largest number is {array.max():g}")
     return frozen(np.ascontiguousarray(array))
 
 
@@ -128,9 +137,44 @@ def labels(name: str, values: Sequence[str | int], *, length: int, of: str = "ke
     _expect_length(name, len(made), length, of)
     seen: dict[str | int, int] = {}
     for position, label in enumerate(made):
+        if isinstance(label, str) and not label.isascii() and _HALF.search(label):
+            raise InputError(f"{name}[{position}] = {label!r:.60} holds half of a character")
         if seen.setdefault(label, position) != position:
             raise InputError(f"{name}[{position}] = {label!r} is a duplicate of {name}[{seen[label]}]")
     return made
+
+
+def fraction(name: str, text: str) -> Fraction:
+    """A number as a text, exactly: 1.25, 1e-9, 5/4; none whose digits would fill the memory."""
+    if not _FRACTION.fullmatch(text):
+        raise InputError(f"{name} = {text!r:.60} must be a finite number, such as 1.25 or 5/4")
+    try:
+        return Fraction(text)
+    except ZeroDivisionError:
+        raise InputError(f"{name} = {text!r:.60} must be a finite number: it divides by 0") from None
+
+
+def by_name(
+    name: str, values: Mapping[Any, Any], names: Sequence[str | int] | None, length: int, rest: Any
+) -> NDArray[Any]:
+    """A value a node from a mapping of node names; of numbers where nodes have no names. The others have `rest`.
+
+    On the shell and in JSON every name is a text: "3" is found where the node is called 3.
+    """
+    known = {label: i for i, label in enumerate(range(length) if names is None else names)}
+    known = {**{str(label): i for label, i in known.items()}, **known}
+    full = np.full(length, rest, dtype=object)
+    for label, value in values.items():
+        if label not in known:
+            raise InputError(f"{name} names node {label!r:.60}; the nodes are {shortened(list(known))}")
+        full[known[label]] = value
+    return full
+
+
+def shortened(labels: Sequence[object], most: int = 5) -> str:
+    """The first few of many labels, for a message."""
+    said = ", ".join(f"{label!r:.40}" for label in labels[:most])
+    return said if len(labels) <= most else f"{said} ... ({len(labels)} in all)"
 
 
 @overload

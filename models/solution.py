@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from keyshift.models.figures import figure, percent
 from keyshift.models.guards import frozen
 from keyshift.models.priorities import Priority, Stage, StageBound
 from keyshift.models.problem import Problem, Violation
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROUNDING = 1e-9
 """A bound above an objective by less than this share of the problem's scale is so by the rounding of floats."""
@@ -81,8 +84,9 @@ class Solution:
                 frozen(array)
 
     planner: ClassVar[Callable[..., Any] | None] = None
+    mover: ClassVar[Callable[..., Any] | None] = None
     writer: ClassVar[Callable[..., None] | None] = None
-    """How `plan` makes a plan and `save` writes a file; the front door says so when it opens."""
+    """How `plan` makes a plan, `moves` a table and `save` a file; the front door says so when it opens."""
 
     def plan(self, **options: Any) -> Any:
         """What an operator carries out: `keyshift.plan` of this solution, with its options.
@@ -93,6 +97,27 @@ class Solution:
         """
         assert self.planner is not None, "import keyshift first"
         return self.planner(**options)
+
+    @property
+    def moves(self) -> pd.DataFrame:
+        """Which key groups move, the most valuable first: key_group, key, source, target, load, state, gain.
+
+        Raises
+        ------
+        InputError
+            Where there is no assignment, or one of messages, which have no state to move.
+        """
+        assert self.mover is not None, "import keyshift first"
+        return self.mover()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Where everything goes, a row for each key group: as `Workload.to_frame`, with `target` and whether it `moved`.
+
+        A sequence or a policy has a target for each of its rows; where there is no workload, `target` is all.
+        """
+        from keyshift.models.frames import answer_frame
+
+        return answer_frame(self)
 
     def save(self, path: str | Path) -> None:
         """Write the solution, its problem included, as one JSON file that `keyshift.read_solution` reads.

@@ -42,10 +42,10 @@ class Workload:
         State size of each key group, >= 0: what a migration has to move (tuples, bytes).
     current : array_like of int, shape (p,)
         Node on which each key group runs now, 0..n-1.
-    nodes : int or array_like, shape (n,)
+    nodes : int, array_like of shape (n,), or mapping of names to capacities
         Number of nodes, or their capacities (> 0). Equal nodes have capacity 1. Afterwards `nodes` is the
         number and `capacity` the array.
-    draining : array_like of bool, shape (n,), optional
+    draining : array_like of bool, shape (n,), or names of nodes, optional
         Nodes marked for removal. At least one node must be kept.
     traffic : sparse array or array_like, shape (p, p), or a sequence of m of them, optional
         Tuples sent from key group to key group, >= 0: one matrix, or one for each window, the oldest first. Afterwards
@@ -95,8 +95,8 @@ class Workload:
         load: ArrayLike,
         state: ArrayLike,
         current: ArrayLike,
-        nodes: int | ArrayLike,
-        draining: ArrayLike | None = None,
+        nodes: int | ArrayLike | Mapping[str | int, float],
+        draining: ArrayLike | Sequence[str] | None = None,
         traffic: Any = None,
         operator: ArrayLike | None = None,
         home: ArrayLike | None = None,
@@ -109,12 +109,16 @@ class Workload:
 
         put("load", guards.non_negative("load", load, ndim=(1, 2)))
         p = self.load.shape[1]
+        if isinstance(nodes, Mapping):
+            node_names, nodes = list(nodes) if node_names is None else node_names, list(nodes.values())
         put("capacity", _capacities(nodes))
         n = self.capacity.size
         put("nodes", n)
         put("state", guards.non_negative("state", state, length=p, of="key groups"))
         put("current", guards.indices("current", current, length=p, upper=n, what="node"))
-        put("draining", guards.flags("draining", draining, length=n))
+        names = None if node_names is None else guards.labels("node_names", node_names, length=n, of="nodes")
+        put("node_names", names)
+        put("draining", _draining(draining, names, n))
         if self.draining.all():
             raise InputError(f"draining marks all {n} nodes: at least one node must be kept")
         given = () if traffic is None else guards.traffic_of_windows("traffic", traffic, p, self.windows)
@@ -124,8 +128,6 @@ class Workload:
         put("home", None if home is None else guards.indices("home", home, length=p, upper=n, what="node"))
         put("resources", guards.named("resources", resources or {}, length=p))
         put("keys", None if keys is None else guards.labels("keys", keys, length=p))
-        names = None if node_names is None else guards.labels("node_names", node_names, length=n, of="nodes")
-        put("node_names", names)
 
     @property
     def key_groups(self) -> int:
@@ -178,12 +180,12 @@ class Workload:
     @classmethod
     def from_frame(
         cls,
-        frame: pd.DataFrame,
+        frame: Any,
         *,
         load: Hashable | Sequence[Hashable] = "load",
         state: Hashable = "state",
         node: Hashable = "node",
-        key: Hashable | None = None,
+        key: Hashable | Sequence[Hashable] | None = None,
         nodes: int | Sequence[str | int] | Mapping[str | int, float] | None = None,
         home: Hashable | None = None,
         operator: Hashable | None = None,
@@ -196,12 +198,14 @@ class Workload:
         Parameters
         ----------
         frame : DataFrame
+            Of pandas, Polars, Arrow, DuckDB or whatever else narwhals reads.
         load : label or list of labels, default "load"
             The column of loads; of several, one for each window, the oldest first.
         state, node : label
             The columns of state and of the node that runs the key group now: names, or numbers.
-        key : label, optional
-            The column of the key groups' names.
+        key : label or list of labels, optional
+            The column of the key groups' names; of several, as in ``["topic", "partition"]``, the names are joined by
+            hyphens. None takes the index of a pandas frame, where it has a name or holds names.
         nodes : int, list of names, or mapping of names to capacities, optional
             All nodes, in order: those without key groups have to be named. None takes the ones that are met, sorted.
         home, operator : label, optional
@@ -221,12 +225,7 @@ class Workload:
 
         columns = {"home": home, "operator": operator}
         made = arguments_from_frame(frame, load, state, node, key, nodes, columns, resources)
-        workload = cls(**made, traffic=traffic)
-        names = list(range(workload.nodes)) if workload.node_names is None else list(workload.node_names)
-        for name in draining:
-            if name not in names:
-                raise InputError(f"draining names {name!r}: there is no such node")
-        return workload.replace(draining=[name in draining for name in names])
+        return cls(**made, draining=dict.fromkeys(draining, True), traffic=traffic)
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each key group: key, node, load, state, and home, operator and resources where there are any.
@@ -263,6 +262,17 @@ class Workload:
 
 def _rebuilt(values: dict[str, Any]) -> Workload:
     return Workload(**values)
+
+
+def _draining(given: Any, names: Sequence[str | int] | None, n: int) -> BoolArray:
+    """Flags as they are; names of nodes in a list, a set, or a mapping of names to flags."""
+    if isinstance(given, set | frozenset) or (
+        isinstance(given, list | tuple) and given and all(isinstance(name, str) for name in given)
+    ):
+        given = dict.fromkeys(sorted(given, key=str), True)
+    if isinstance(given, Mapping):
+        given = guards.by_name("draining", given, names, n, False).tolist()
+    return guards.flags("draining", given, length=n)
 
 
 def _capacities(nodes: int | ArrayLike) -> FloatArray:

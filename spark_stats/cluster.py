@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.files.reading import read_text, shown
 from keyshift.models.placement import placement as place
 
 LARGEST = 64 * 2**20
@@ -67,25 +69,22 @@ def _places(file: Path, operators: Sequence[str], key_groups: int, nodes: int, p
     made = place(placement, key_groups, nodes).tolist() * len(operators)
     seen: set[int] = set()
     try:
-        if file.stat().st_size > LARGEST:
-            raise InputError(f"{file} has more than {LARGEST} bytes")
-        with file.open(encoding="utf-8", newline="") as stream:
-            rows = csv.DictReader(stream)
-            if set(rows.fieldnames or ()) != {"operator", "key_group", "node"}:
-                raise InputError(f"{file} needs a header line with the columns operator, key_group, node")
-            for row in rows:
-                where = f"{file}, line {rows.line_num}"
-                if row["operator"] not in operators:
-                    raise InputError(f"{where}: there is no operator {row['operator']!r}")
-                index = operators.index(row["operator"]) * key_groups + _whole(
-                    f"{where}: key_group", row["key_group"], key_groups
-                )
-                if index in seen:
-                    raise InputError(f"{where}: the key group is named twice")
-                seen.add(index)
-                made[index] = _whole(f"{where}: node", row["node"], nodes)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{file} cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        rows = csv.DictReader(io.StringIO(read_text(file, LARGEST), newline=""))
+        if set(rows.fieldnames or ()) != {"operator", "key_group", "node"}:
+            raise InputError(f"{file} needs a header line with the columns operator, key_group, node")
+        for row in rows:
+            where = f"{file}, line {rows.line_num}"
+            if row["operator"] not in operators:
+                raise InputError(f"{where}: there is no operator {shown(row['operator'])}")
+            index = operators.index(row["operator"]) * key_groups + _whole(
+                f"{where}: key_group", row["key_group"], key_groups
+            )
+            if index in seen:
+                raise InputError(f"{where}: the key group is named twice")
+            seen.add(index)
+            made[index] = _whole(f"{where}: node", row["node"], nodes)
+    except csv.Error as error:
+        raise InputError(f"{file} cannot be read ({error})") from None
     return made
 
 

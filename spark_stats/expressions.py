@@ -12,6 +12,7 @@ one, cannot slip through.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -100,6 +101,18 @@ _BEFORE_PARENTHESIS = frozenset(
 LONGEST = 10_000
 """Characters in one expression."""
 
+DEEPEST = 100
+"""Parentheses in parentheses."""
+
+COLUMN, MOST_MADE = 100, 2**24
+"""A text of a column has about so many letters; an expression that could make so many of it is refused."""
+
+_GROWTH = {"hex": 2, "base64": 2, "quote": 2, "url_encode": 3, "encode": 4, "to_json": 6, "bin": 64, "conv": 64}
+"""How many letters some functions make of one."""
+
+_LENGTH = frozenset(("lpad", "rpad", "format_number"))
+"""Functions that make as many letters as their second argument says."""
+
 # Spark's own lexer splits the same way. Comments, hints and dollar quotes it knows too; here they are signs, refused.
 _TOKEN = re.compile(
     r"""(?P<blank>\s+)
@@ -129,6 +142,8 @@ def check_text(what: str, text: str) -> None:
         if token == "(":
             _check_call(said, before, *last)
             opened.append(_name(*last))
+            if len(opened) > DEEPEST:
+                raise InputError(f"{said} is refused: it is nested more than {DEEPEST} deep")
         elif token == ")" and opened:
             opened.pop()
         elif kind == "word" and last[1] != ".":
@@ -200,6 +215,7 @@ _QUERY = (
 _REFUSED = (
     *_QUERY, "CallMethodViaReflection", "TryReflect", "ScalaUDF", "PythonUDF", "PythonUDAF", "HiveSimpleUDF",
     "HiveGenericUDF", "WindowExpression", "AggregateExpression", "InputFileName", "LocalTimestamp", "Now",
+    "VariableReference",
 )  # fmt: skip
 
 
@@ -213,7 +229,8 @@ def check_parsed(what: str, text: str, parser: Any) -> None:
     parser : JavaObject
         The session's `ParserInterface`.
     """
-    for node in _nodes([parser.parseExpression(text)]):
+    whole = parser.parseExpression(text)
+    for node in _nodes([whole]):
         kind = node.getClass().getSimpleName()
         if kind == "UnresolvedFunction":
             parts = node.nameParts()
@@ -223,6 +240,36 @@ def check_parsed(what: str, text: str, parser: Any) -> None:
                 raise InputError(f"{what} = {_short(text)} is refused: {name}: {said}")
         elif kind in _REFUSED or "UnresolvedIdentifier" in kind:
             raise InputError(f"{what} = {_short(text)} is refused: {kind} is not of one row alone")
+    if (made := _letters(whole)) > MOST_MADE:
+        raise InputError(f"{what} = {_short(text)} is refused: a few letters of it fill the memory (up to {made:.2g})")
+
+
+def _letters(whole: Any) -> float:
+    """How many letters an expression may make of a column's `COLUMN`."""
+    nodes, above = [whole], [0]
+    for at, node in enumerate(nodes):  # which grows
+        children = node.children()
+        nodes += [children.apply(i) for i in range(children.size())]
+        above += [at] * int(children.size())
+    parts: list[list[tuple[Any, float]]] = [[] for _ in nodes]
+    for at in range(len(nodes) - 1, 0, -1):
+        parts[above[at]].insert(0, (nodes[at], _made(nodes[at], parts[at])))
+    return _made(whole, parts[0])
+
+
+def _made(node: Any, parts: list[tuple[Any, float]]) -> float:
+    """How many letters one node makes of those of its children."""
+    kind = node.getClass().getSimpleName()
+    if kind in ("Literal", "UnresolvedAttribute"):
+        return float(COLUMN) if kind == "UnresolvedAttribute" else max(1.0, float(len(str(node.toString()))))
+    name = str(node.nameParts().mkString(".")).lower() if kind == "UnresolvedFunction" else ""
+    if name in _LENGTH and len(parts) > 1:
+        said = str(parts[1][0].toString())
+        return parts[0][1] + (float(said) if re.fullmatch(r"[0-9]{1,12}", said) else math.inf)
+    if name in ("replace", "regexp_replace") and len(parts) > 2:
+        literal = name == "replace" and parts[1][0].getClass().getSimpleName() == "Literal"
+        return parts[0][1] * max(1.0, parts[2][1] / (parts[1][1] if literal else 1.0))
+    return max(1.0, sum(size for _, size in parts)) * _GROWTH.get(name, 1)
 
 
 def check_analysed(what: str, text: str, plan: Any) -> None:

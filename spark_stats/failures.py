@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -15,6 +17,8 @@ from keyshift.models.errors import InputError
 _KNOWN = (
     (r"keyshift\.models\.errors\.\w+: ([^\n]+)", "{0}"),
     (r"No space left on device", "the disk is full: free some room, or set spark.local.dir and --out to other disks"),
+    (r"in java\.library\.path|UnsatisfiedLinkError", "{room}"),
+    (r"File too large", "{room}"),
     (r"No module named '(\w+)'", "the Python on Spark's workers has no {0}: set PYSPARK_PYTHON to one that has"),
     (r"Cannot run program \"([^\"]+)\"", "Spark's workers cannot run {0}: set PYSPARK_PYTHON to a Python they have"),
     (r"PYTHON_VERSION_MISMATCH", "the Python on Spark's workers has another version: set PYSPARK_PYTHON to this one"),
@@ -32,6 +36,10 @@ _KNOWN = (
     (r"stopped SparkContext|SparkContext was shut down", "Spark has ended: the master or the session went away"),
 )  # fmt: skip
 """Phrases in Spark's messages and their meaning; the first that matches is reported."""
+
+
+SMALL = 2**24
+"""Bytes: with fewer free, a temporary folder is full for Spark."""
 
 
 class SparkError(InputError):
@@ -72,8 +80,27 @@ def sentence(error: Exception) -> str:
     words = str(error)
     for pattern, told in _KNOWN:
         if found := re.search(pattern, words):
-            return told.format(*found.groups()) + _fragment(words)
+            return told.format(*found.groups(), room=_room() if told == "{room}" else "") + _fragment(words)
     return "Spark failed: " + first_line(error)
+
+
+def _room() -> str:
+    """Why Java could not unpack its libraries, or write at all: what is known of the place, in a sentence."""
+    import resource
+    import shutil
+
+    places = {tempfile.gettempdir(), "/tmp"}
+    full = next(
+        (place for place in sorted(places) if Path(place).exists() and shutil.disk_usage(place).free < SMALL), None
+    )
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    if full is not None:
+        return (
+            f"the disk is full: {full} has no room for Spark's temporary files (TMPDIR, spark.local.dir: other places)"
+        )
+    if limit != resource.RLIM_INFINITY:
+        return f"no file may be larger than {limit:,} bytes here (ulimit -f), which Spark's temporary files are"
+    return "Java could not unpack a library of Spark's: the temporary folder is full, or mounted noexec"
 
 
 def first_line(error: Exception) -> str:

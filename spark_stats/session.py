@@ -96,7 +96,7 @@ def local_session(
         builder = SparkSession.builder.master(master).appName(name)
         for key, value in settings.items():
             builder = builder.config(key, value)
-        with in_one_sentence(), _errors_to(file):
+        with in_one_sentence(), _words_to(file), _no_java_left():
             session = builder.getOrCreate()
         try:
             yield session
@@ -105,16 +105,52 @@ def local_session(
 
 
 @contextmanager
-def _errors_to(file: Path) -> Iterator[None]:
-    """Let processes that start within the block write their errors to a file: Java warns before it has a log."""
-    before = os.dup(2)
+def _words_to(file: Path) -> Iterator[None]:
+    """Let processes that start within the block write to a file: Java warns before it has a log, and may outlive us."""
+    sys.stdout.flush()
+    before = [os.dup(number) for number in (1, 2)]
     try:
         with file.open("ab") as log:
-            os.dup2(log.fileno(), 2)
+            for number in (1, 2):
+                os.dup2(log.fileno(), number)
         yield
     finally:
-        os.dup2(before, 2)
-        os.close(before)
+        for number, kept in zip((1, 2), before, strict=True):
+            os.dup2(kept, number)
+            os.close(kept)
+
+
+@contextmanager
+def _no_java_left() -> Iterator[None]:
+    """End the Java that starts within the block, if the block is left by Ctrl-C: it hears none, and nobody would end it."""
+    from pyspark import java_gateway
+
+    started: list[subprocess.Popen[bytes]] = []
+    before = java_gateway.Popen
+
+    class Noted(subprocess.Popen):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            started.append(self)
+            super().__init__(*arguments, **options)
+
+    java_gateway.Popen = Noted
+    try:
+        yield
+    except KeyboardInterrupt:
+        for process in started:
+            process.kill()  # asked to end while Spark starts, it may wait for itself
+            process.wait()
+        _forget_gateway()
+        raise
+    finally:
+        java_gateway.Popen = before
+
+
+def _forget_gateway() -> None:
+    """Let PySpark start another Java, should anyone ask for a session again."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
 
 
 @contextmanager

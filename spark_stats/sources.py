@@ -19,6 +19,7 @@ from pyspark.sql import types as T
 from pyspark.sql.streaming import DataStreamReader
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.reading import expect_regular, size_of
 from keyshift.spark_stats.acceptance import CORRUPT
 from keyshift.spark_stats.expressions import check_schema
 from keyshift.spark_stats.failures import first_line, sentence
@@ -98,6 +99,8 @@ def check_log(path: str, format: str | None, *, here: bool) -> None:
     """Refuse, before Spark starts, a format that is not known and, if files are `here`, a path that is not there."""
     if here and ":" not in path and not any(sign in path for sign in "*?[{,") and not Path(path).exists():
         raise InputError(f"cannot read {path}: there is no such file or folder")
+    for place in glob(path.removeprefix("file:")) if here else []:  # noqa: PTH207 - of any folder
+        expect_regular(Path(place))
     if here or format is not None:
         _format(path, format)
 
@@ -166,6 +169,7 @@ def _nanoseconds(path: str) -> dict[str, bool] | None:
     file = place if place.is_file() else next(_data_files(place), None)
     if file is None:
         return None
+    size_of(file)
     fields = pq.read_schema(file)
     return {f.name: f.type.tz is not None for f in fields if pa.types.is_timestamp(f.type) and f.type.unit == "ns"}
 

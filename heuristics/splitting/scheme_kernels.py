@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint64
+from numpy import uint64
 
-from keyshift.heuristics.splitting import space_saving
-from keyshift.models.compiling import LEAF
+from keyshift.heuristics.splitting.space_saving import add, choices_for_head
+from keyshift.models.compiling import LEAF, njit
 from keyshift.models.splitting.hashing import hash_word, worker_of
 from keyshift.models.workload import IntArray
 
@@ -217,12 +217,12 @@ def head_and_tail(keys, weights, source, books, speeds, hashed, probes, sketch, 
             _probe(estimates, loads, probes, i)
             row = s
         seen[s] += 1
-        count = space_saving.add(keys[i], s, key, often, order, place, block, last, spare, table)
+        count = add(keys[i], s, key, often, order, place, block, last, spare, table)
         if count < threshold * seen[s]:
             w = _choose(keys[i], estimates, row, weights[i], speeds, hashed, 2)
         else:
             if not all_workers and (seen[s] >= 2 * chosen[s, 1] or seen[s] - chosen[s, 1] >= refresh):
-                chosen[s, 0] = space_saving.choices_for_head(often[s], seen[s], threshold, workers, slack)
+                chosen[s, 0] = choices_for_head(often[s], seen[s], threshold, workers, slack)
                 chosen[s, 1] = seen[s]
             if all_workers or chosen[s, 0] >= workers:
                 w = _least(estimates, row, weights[i], speeds)

@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, uint64
+from numpy import uint64
+
+from keyshift.models.compiling import njit
 
 
 class Sketch(NamedTuple):

@@ -23,6 +23,7 @@ from keyshift.catalogue import (
 )
 from keyshift.catalogue.method import Formulation, Method
 from keyshift.models import InputError, Problem
+from keyshift.models.files.reading import shown
 
 _ALL = (
     allocation.FORMULATION,
@@ -106,6 +107,6 @@ def find_method(problem: Problem, name: str | None) -> Method:
     if name is None:
         return known[0]
     for method in known:
-        if method.name == name:
+        if isinstance(name, str) and method.name == name:
             return method
-    raise InputError(f"no method {name!r} for {problem.name}; choose one of {', '.join(m.name for m in known)}")
+    raise InputError(f"no method {shown(name)} for {problem.name}; choose one of {', '.join(m.name for m in known)}")

@@ -14,6 +14,7 @@ from keyshift.catalogue.parameters import GIVEN_BY_SOLVE, parameters_of
 from keyshift.catalogue.statement import Statement
 from keyshift.catalogue.trade import Trade
 from keyshift.models import Answer, InputError, Problem
+from keyshift.models.compiling import COMPILING
 
 Kind = Literal["exact", "relaxation", "heuristic"]
 _READY: set[tuple[str, str]] = set()
@@ -43,7 +44,7 @@ class Method:
     rescue : tuple of str
         Heuristics that it tries after these as long as no start keeps the problem's rules.
     warm_up : str, optional
-        ``"module:function"`` that, called with the method's own function, compiles what that needs; see `make_ready`.
+        ``"module:function"`` that, called with the method's own function, compiles what that needs; see `compile_ahead`.
     lesson : str
         The page of the docs that shows it, where it is not the formulation's.
     later : str, optional
@@ -63,11 +64,11 @@ class Method:
     lesson: str = ""
     later: str | None = None
 
-    def make_ready(self) -> None:
-        """Import the method's code and compile its kernels, once in a process, before any time limit runs."""
-        function = self.function
+    def compile_ahead(self) -> None:
+        """Compile what the method may call, once in a process; without it kernels compile when they are needed."""
         if self.warm_up is not None and (self.warm_up, self.code) not in _READY:
-            load(self.warm_up)(function)
+            with COMPILING.at_once():
+                load(self.warm_up)(self.function)
             _READY.add((self.warm_up, self.code))
 
     @property

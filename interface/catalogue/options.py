@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.guards import fraction
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -76,6 +78,8 @@ def check_value(annotation: Any, name: str, value: Any) -> Any:
 
     adapter = _adapter(annotation)
     plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, str) and Fraction in get_args(annotation):
+        plain = fraction(name, plain)
     try:
         return _validated(adapter, plain)
     except ValidationError as error:

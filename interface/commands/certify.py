@@ -52,7 +52,7 @@ def _solution(
     time_limit: float | None,
     seed: int,
 ) -> Solution:
-    from keyshift.models.files.schema import read_json
+    from keyshift.models.files.reading import read_json
     from keyshift.models.files.solution import SolutionFile, read_solution
     from keyshift.solving import solve
 

@@ -48,7 +48,7 @@ def check(
 
 
 def _read(path: Path) -> Any:
-    from keyshift.models.files.schema import read_json, shown
+    from keyshift.models.files.reading import read_json, shown
 
     content = read_json(path)
     if isinstance(content, dict):

@@ -20,6 +20,7 @@ from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import Progress
 from keyshift.models.figures import figure
+from keyshift.terminal import Terminal
 
 PATIENCE = 2.0
 """Seconds after which a running command shows its progress."""
@@ -43,9 +44,9 @@ def console() -> Console:
 
     Names are data and may hold brackets: nothing is read as Rich's markup, and nothing is coloured by guessing.
     """
-    terminal = Console()
+    terminal = Terminal()
     width = None if terminal.is_terminal else max(120, terminal.width)
-    return Console(width=width, markup=False, highlight=False)
+    return Terminal(width=width, markup=False, highlight=False)
 
 
 def expect_places(*files: Path | None) -> None:
@@ -85,7 +86,7 @@ def parse_options(extra: list[str], of: Callable[..., Any], title: str, given: i
         This many leading parameters are not options.
     """
     from keyshift.catalogue.options import read_option, refuse_missing
-    from keyshift.models.files.scenarios import read_scenarios
+    from keyshift.models.files.reading import read_scenarios
 
     known = list(inspect.signature(of).parameters)[given:]
     parameters: dict[str, Any] = {}
@@ -171,7 +172,7 @@ def has_answer(solution: Solution) -> bool:
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[Progress], None]]:
     """Show a spinner with the best figures so far on the terminal, once a run takes longer than `PATIENCE`."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     status = console.status(escape(title))
     shown = threading.Event()
 

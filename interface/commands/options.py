@@ -15,6 +15,7 @@ from typer.core import TyperCommand
 
 from keyshift.catalogue import FORMULATIONS
 from keyshift.commands.common import DEFAULT_PROBLEM
+from keyshift.terminal import Terminal
 
 BandwidthOption = Annotated[
     float | None, typer.Option(help="Units of state a second that one transfer moves; none: a unit takes a second.")
@@ -43,7 +44,7 @@ class ProblemCommand(TyperCommand):
         super().format_help(ctx, formatter)
         name = named_problem(ctx.meta.get("keyshift.line", []))
         if name in FORMULATIONS:
-            show_problem_options(Console(markup=False, highlight=False), name)
+            show_problem_options(Terminal(markup=False, highlight=False), name)
 
 
 def named_problem(line: list[str]) -> str:

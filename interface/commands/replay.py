@@ -13,6 +13,7 @@ from rich.table import Table
 from keyshift.commands import common
 from keyshift.models import InputError
 from keyshift.models.answer import Progress
+from keyshift.terminal import Terminal
 
 SHOWN = ("collocation_factor", "load_distance_percent", "load_index", "migrations", "oscillations")
 
@@ -181,10 +182,9 @@ def summary(frame: Any) -> Table:
 @contextmanager
 def bar(total: int) -> Iterator[Callable[[Progress], None]]:
     """Show a progress bar on the terminal, one step for each plan."""
-    from rich.console import Console
     from rich.progress import Progress as Bar
 
-    terminal = Console(stderr=True)
+    terminal = Terminal(stderr=True)
     with Bar(console=terminal, transient=True, disable=not terminal.is_terminal) as shown:
         task = shown.add_task("replaying", total=total)
         yield lambda now: shown.update(task, advance=1, description=now.note)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.placement import placement as place
+from keyshift.terminal import Terminal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -218,7 +218,7 @@ def _progress(spark: SparkSession) -> Iterator[Callable[[str], None]]:
         return
     tracker, done = spark.sparkContext.statusTracker(), threading.Event()
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} tasks"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, TimeElapsedColumn(), console=Terminal(stderr=True), transient=True) as bar:
         task = bar.add_task("starting Spark", total=None)
 
         def watch() -> None:

@@ -17,7 +17,7 @@ from keyshift.engines.kafka import made_of, partition_of
 from keyshift.engines.kafka_files import TOPIC, Partition
 from keyshift.models import CheckReport, Problem
 from keyshift.models.errors import InputError
-from keyshift.models.files.schema import parse_json, read_text, shown
+from keyshift.models.files.reading import parse_json, read_text, shown
 from keyshift.models.workload import IntArray, Workload
 
 MOST = 128 * 2**20

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.files.schema import shown
+from keyshift.models.files.reading import shown
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.spark_stats.hashing import flink_murmur, java_hash_code
 

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import math
 import re
+import threading
+import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
+from queue import Empty, Queue
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
 from keyshift.engines.formats import Amount, Id, Number, OpenModel, model_of
 from keyshift.models.errors import InputError
-from keyshift.models.files.schema import parse_json, read_text, shown
+from keyshift.models.files.reading import parse_json, read_text, shown
 from keyshift.models.files.writing import make_folder, reason, write_text
 
 MOST = 64 * 2**20
 """An answer has at most this many bytes."""
 SECONDS = 10
+"""A server is silent for so long at most."""
+WHOLE = 60
+"""Seconds for all answers together."""
 _HEX = r"[0-9a-f]{32}"
 
 Hex = Annotated[str, Field(pattern=rf"^{_HEX}$")]
@@ -137,9 +145,10 @@ def read_rest(url: str, job: str, vertex: str | None = None, keep: str | Path | 
     if not re.fullmatch(_HEX, job):
         raise InputError(f"{shown(job)} is not a job id: 32 digits from 0 to f")
     answers: dict[str, Any] = {}
+    until = time.monotonic() + WHOLE
 
     def ask(name: str, path: str) -> Any:
-        answers[name] = _fetched(url.rstrip("/") + path)
+        answers[name] = _fetched(url.rstrip("/") + path, until)
         return answers[name]
 
     base = f"/jobs/{job}"
@@ -224,18 +233,44 @@ def _all_subtasks(of: str, numbers: list[int], parallelism: int) -> None:
         raise InputError(f"{of} are not 0 to {parallelism - 1}, each once")
 
 
-def _fetched(address: str) -> Any:
+class _OneOrigin(urllib.request.HTTPRedirectHandler):
+    """Follows a redirect to the same scheme, host and port, and no other: a server must not send us elsewhere."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        there, here = urllib.parse.urlsplit(newurl), urllib.parse.urlsplit(req.full_url)
+        if there[:2] != here[:2]:
+            raise InputError(
+                f"{req.full_url} sends us to {there.scheme}://{there.netloc}, where we were not told to go"
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _fetched(address: str, until: float) -> Any:
+    """An answer, whole before that time: a server that drips holds a thread of ours, and not the caller."""
+    came: Queue[Any] = Queue()
+
+    def fetch() -> None:
+        try:
+            request = urllib.request.Request(address, headers={"Accept": "application/json"})
+            with urllib.request.build_opener(_OneOrigin).open(request, timeout=SECONDS) as answer:
+                came.put(answer.read(MOST + 1))
+        except Exception as error:  # told by the caller's thread
+            came.put(error)
+
+    threading.Thread(target=fetch, daemon=True).start()
     try:
-        request = urllib.request.Request(address, headers={"Accept": "application/json"})
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-            content = answer.read(MOST + 1)
-    except urllib.error.HTTPError as error:
-        raise InputError(f"{address} answers {error.code}: is the job id right, and does it still run?") from None
-    except (OSError, ValueError) as error:
-        said = getattr(error, "reason", None)
-        raise InputError(
-            f"{address} does not answer ({reason(said if isinstance(said, OSError) else error)})"
-        ) from None
+        content = came.get(timeout=max(0.0, until - time.monotonic()))
+    except Empty:
+        raise InputError(f"{address} has not answered within {WHOLE} s") from None
+    if isinstance(content, urllib.error.HTTPError):
+        raise InputError(f"{address} answers {content.code}: is the job id right, and does it still run?")
+    if isinstance(content, OSError | ValueError) and not isinstance(content, InputError):
+        said = getattr(content, "reason", None)
+        raise InputError(f"{address} does not answer ({reason(said if isinstance(said, OSError) else content)})")
+    if isinstance(content, http.client.HTTPException):
+        raise InputError(f"{address} does not answer in HTTP ({type(content).__name__}: {shown(str(content))})")
+    if isinstance(content, Exception):
+        raise content
     if len(content) > MOST:
         raise InputError(f"{address} answers more than {MOST:,} bytes")
     try:

@@ -12,7 +12,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.schema import LARGEST, MOST_JSON, parse_json, read_text, sentence, shown
+from keyshift.models.files.reading import MOST_JSON, parse_json, read_text, shown
+from keyshift.models.files.schema import LARGEST, sentence
 from keyshift.models.files.writing import make_folder, reason
 
 

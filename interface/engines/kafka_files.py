@@ -15,7 +15,7 @@ from pydantic import Field
 
 from keyshift.engines.formats import EngineModel, Id, Number, One, model_of
 from keyshift.models.errors import InputError
-from keyshift.models.files.schema import MOST_JSON, parse_json, read_text, shown
+from keyshift.models.files.reading import MOST_JSON, parse_json, read_text, shown
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 HEADS = ("Querying brokers for log directories information", "Received log directory information from brokers ")

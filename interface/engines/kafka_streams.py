@@ -16,7 +16,8 @@ from pydantic import Field
 
 from keyshift.engines.formats import as_json, write_folder
 from keyshift.models.errors import InputError
-from keyshift.models.files.schema import FileFormat, FileModel, read_file, shown
+from keyshift.models.files.reading import shown
+from keyshift.models.files.schema import FileFormat, FileModel, read_file
 from keyshift.models.plans.plan import Plan
 from keyshift.models.workload import Workload
 

@@ -16,7 +16,8 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from keyshift.engines.formats import as_json, write_folder
 from keyshift.models.errors import InputError
-from keyshift.models.files.schema import FileFormat, FileModel, Whole, read_file, shown, validated
+from keyshift.models.files.reading import shown
+from keyshift.models.files.schema import FileFormat, FileModel, Whole, read_file, validated
 from keyshift.models.files.writing import write_text
 from keyshift.models.plans.plan import Plan
 from keyshift.models.routing import RoutingTable

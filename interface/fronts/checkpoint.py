@@ -17,17 +17,8 @@ from pydantic import Field
 from keyshift.catalogue.trade import Trade
 from keyshift.models import Answer, InputError, Problem
 from keyshift.models.files.fingerprint import problem_fingerprint
-from keyshift.models.files.schema import (
-    Count,
-    FileFormat,
-    FileModel,
-    Whole,
-    Wholes,
-    digest,
-    read_json,
-    shown,
-    validated,
-)
+from keyshift.models.files.reading import digest, read_json, shown
+from keyshift.models.files.schema import Count, FileFormat, FileModel, Whole, Wholes, validated
 from keyshift.models.files.writing import only_writer, write_text
 from keyshift.replays.checkpoint import fingerprint
 

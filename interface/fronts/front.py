@@ -22,6 +22,7 @@ from keyshift.models.figures import figure, percent
 from keyshift.models.files.fingerprint import problem_fingerprint
 from keyshift.models.guards import real, whole
 from keyshift.solving import MOST_SEED, interruptible, make_ready
+from keyshift.terminal import Terminal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -216,9 +217,8 @@ class Front:
         return front_figure(self, path, others)
 
     def __str__(self) -> str:
-        from rich.console import Console
 
-        console = Console(file=io.StringIO(), width=120, force_jupyter=False, markup=False)
+        console = Terminal(file=io.StringIO(), width=120, force_jupyter=False, markup=False)
         console.print(self.to_table())
         return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
 

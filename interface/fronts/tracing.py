@@ -90,7 +90,7 @@ class Tracer:
 
     def _grid(self, top: TracedPoint, points: int, known: Sequence[np.ndarray]) -> list[float]:
         """Limits from the least to just below the top one, evenly spaced, and those that known answers keep."""
-        most = second(top, self.trade) - self.trade.offset
+        most = max(0.0, second(top, self.trade) - self.trade.offset)  # without load, the largest is below the mean
         limits = {0.0, *np.linspace(0, most, points)[:-1].tolist()}
         given = [self.problem.metrics(a)[self.trade.metric] - self.trade.offset for a in known]
         limits |= {value for value in given if 0 <= value < most}

@@ -8,6 +8,7 @@ from pathlib import Path
 from keyshift.modelling.opening import model
 from keyshift.modelling.writing import parenthesised
 from keyshift.models import Answer, InputError, Problem, Solution
+from keyshift.models.files.reading import MOST_JSON, read_text
 
 NAMES_SHOWN = 3
 
@@ -36,12 +37,7 @@ def read_answer(problem: Problem, path: str | Path, kind: str = "pyomo") -> Solu
         For a file that is not a solution, or one of another model.
     """
     source = Path(path)
-    try:
-        text = source.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"{source}: is not a solution file: it is not text") from None
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read: {error.strerror or error}") from None
+    text = read_text(source, MOST_JSON)
     solver, values = parse_solution(text, source)
     door = model(problem, kind)
     if not door.suffixes or ".mps" not in door.suffixes:

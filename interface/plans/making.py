@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from keyshift.models import Budget, InputError, Problem, Solution, Workload
 from keyshift.models.figures import figure, percent
 from keyshift.models.files.problem import parameters_of
-from keyshift.models.guards import non_negative, real, whole
+from keyshift.models.guards import by_name, non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.plan import Plan
@@ -39,7 +39,7 @@ def plan(
     parallel: int = 1,
     *,
     phase_moves: int | None = 100,
-    max_on_the_way: Mapping[str, float | ArrayLike] | None = None,
+    max_on_the_way: Mapping[str, float | ArrayLike | Mapping[str | int, float]] | None = None,
     step: int = 0,
     nodes_after: int | None = None,
     min_gain: float | None = None,
@@ -62,7 +62,7 @@ def plan(
     phase_moves : int or None, default 100
         Moves in a phase, at most. Plans with more are cut into phases, after each of which the load distance is no
         worse than before the plan; where no such cut is in reach, a phase is longer. None: one phase.
-    max_on_the_way : mapping of str to float or array_like of shape (n,), optional
+    max_on_the_way : mapping of str to float, array_like of shape (n,) or mapping of node names to float, optional
         The most that a node may hold of "load", or of a resource of the workload, at any time: a key group counts at
         both ends while it moves. Where no order meets the limits, all are raised by the least share that one meets, and
         the plan says so (`Plan.overload`).
@@ -122,7 +122,7 @@ class _Work:
         use = [_use(w, name) for name in names]
         held = _table([np.bincount(w.current, weights=u, minlength=way.nodes) for u in use], way.nodes)
         after = _table([np.bincount(reached.target, weights=u, minlength=way.nodes) for u in use], way.nodes)
-        asked = _table([_limit(name, limits[name], way.nodes) for name in names], way.nodes)
+        asked = _table([_limit(name, limits[name], w, way.nodes) for name in names], way.nodes)
         # A node above its limit before or after the plan, whatever the order, must at least go no higher.
         limit = np.maximum(asked, np.maximum(held, after))
         problem = TransferScheduling(
@@ -164,8 +164,13 @@ def _use(workload: Workload, name: str) -> FloatArray:
     return known[name]
 
 
-def _limit(name: str, given: Any, nodes: int) -> FloatArray:
-    full = np.full(nodes, float(given)) if np.ndim(given) == 0 else given
+def _limit(name: str, given: Any, workload: Workload, nodes: int) -> FloatArray:
+    full = given
+    if isinstance(given, Mapping):  # while it moves, a key group counts twice
+        room = 2 * float(_use(workload, name).sum())
+        full = by_name(f"max_on_the_way[{name!r}]", given, workload.node_names, nodes, room)
+    elif np.ndim(given) == 0:
+        full = np.full(nodes, float(given))
     limit = non_negative(f"max_on_the_way[{name!r}]", full, length=nodes, of="nodes")
     if (limit == 0).any():
         raise InputError(f"max_on_the_way[{name!r}][{int(np.argmin(limit))}] = 0 must be above 0")

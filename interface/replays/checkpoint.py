@@ -15,17 +15,8 @@ import numpy as np
 from pydantic import Field
 
 from keyshift.models import InputError, Workload
-from keyshift.models.files.schema import (
-    FileFormat,
-    FileModel,
-    Whole,
-    Wholes,
-    digest,
-    read_file,
-    read_json,
-    shown,
-    validated,
-)
+from keyshift.models.files.reading import digest, read_json, shown
+from keyshift.models.files.schema import FileFormat, FileModel, Whole, Wholes, read_file, validated
 from keyshift.models.files.writing import make_folder, only_writer, reason, write_file, write_text
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import Any
 
 from keyshift.models.figures import figure
 from keyshift.models.files.writing import write_text
+from keyshift.terminal import visible
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2330; --soft: #5b6675; --line: #d5dae1; --page: #ffffff; --card: #f6f7f9;
@@ -57,7 +58,7 @@ def shown(value: Any) -> str:
 
 def text(value: Any) -> str:
     """Any text, safe to stand in a page."""
-    return html.escape(str(value))
+    return html.escape(visible(str(value)))
 
 
 class Data:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +14,7 @@ import numpy as np
 
 from keyshift.models import InputError
 from keyshift.models.files.fingerprint import problem_fingerprint
-from keyshift.models.files.schema import read_json
+from keyshift.models.files.reading import MOST_JSON, read_json, read_text, shown
 from keyshift.models.files.writing import write_text
 from keyshift.models.solution import ROUNDING
 from keyshift.studies.drawing import family
@@ -106,8 +108,9 @@ class BestKnown:
         if not Path(path).exists():
             return cls()
         try:
-            frame = pd.read_csv(path, keep_default_na=False, na_values={"objective": [""], "bound": [""]})
-        except (ValueError, OSError) as error:
+            text = read_text(path, MOST_JSON)
+            frame = pd.read_csv(io.StringIO(text), keep_default_na=False, na_values={"objective": [""], "bound": [""]})
+        except (ValueError, OverflowError) as error:
             raise InputError(f"{path} is no readable CSV ({str(error)[:100]})") from None
         if tuple(frame.columns) != HEADINGS:
             raise InputError(f"{path} must have the columns {', '.join(HEADINGS)}")
@@ -118,8 +121,9 @@ class BestKnown:
         made = {}
         for record in frame.to_dict("records"):
             for name in ("objective", "bound"):
-                if not isinstance(record[name], float | int):
-                    raise InputError(f"{path}: {name} of {record['instance']} is {record[name]!r}, which is no number")
+                if not isinstance(record[name], float | int) or math.isinf(record[name]):
+                    of = shown(record["instance"])
+                    raise InputError(f"{path}: {name} of {of} is {shown(record[name])}, which is no finite number")
                 record[name] = None if pd.isna(record[name]) else float(record[name])
             answer = answers.get(record["fingerprint"])
             made[record["fingerprint"]] = Entry(**{str(k): v for k, v in record.items()}, answer=answer)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
 from dataclasses import dataclass
 
+from keyshift.models.compiling import COMPILING
 from keyshift.studies.tasks import Row, SolveTask
 
 RENEWED = 200
@@ -119,8 +120,19 @@ def _run(task: SolveTask, seconds: float | None) -> Row:
     if seconds is None or not hasattr(signal, "setitimer"):  # Windows: the pool's own, longer limit is left
         return task.run()
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    left = seconds
+
+    def pause() -> None:
+        nonlocal left
+        left = signal.setitimer(signal.ITIMER_REAL, 0)[0]
+
+    def resume() -> None:
+        signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
+
+    COMPILING.pause, COMPILING.resume = pause, resume
+    resume()
     try:
         return task.run()
     finally:
+        COMPILING.pause = COMPILING.resume = None
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -6,15 +6,57 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from keyshift.models import InputError
+from keyshift.models.files.reading import digest, read_json, shown
+from keyshift.models.files.schema import FileModel, Whole, validated
 from keyshift.models.files.writing import make_folder, only_writer, write_text
 from keyshift.studies.tasks import Row
 
 ASKED, RESULTS, VERSION = "study.json", "results", 1
 MOST_BYTES = 64 * 2**20
 """The file of one result has at most so many bytes."""
+
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class StudyFile(FileModel):
+    """What was asked of a study."""
+
+    version: Annotated[int, Field(ge=1, le=VERSION)]
+    time_limit: Finite | None
+    memory: Finite | None
+    options: dict[str, str]
+
+
+class ResultFile(FileModel):
+    """A row: what came of one solve. Its file has a name that tells the task, and no version: what is of another is made anew."""
+
+    instance: str
+    family: str
+    problem: str
+    fingerprint: str
+    method: str
+    kind: str
+    seed: Whole
+    status: str
+    termination: str
+    objective: Finite | None
+    bound: Finite | None
+    tolerance: Finite
+    offered: Finite | None
+    violations: Whole
+    worst_violation: str | None
+    same_problem: bool
+    seconds: Finite
+    wall: Finite
+    message: str
+    metrics: dict[str, Finite | None]
+    assignment: list[Any] | None
 
 
 class ResultFolder:
@@ -36,8 +78,10 @@ class ResultFolder:
         known = folder / ASKED
         if not known.exists():
             write_text(known, json.dumps(self.asked, sort_keys=True) + "\n")
-        elif (found := _read(known)) != json.loads(json.dumps(self.asked)):
-            differ = [name for name in self.asked if found.get(name) != json.loads(json.dumps(self.asked[name]))]
+            return
+        found = _read(known, StudyFile)
+        differ = [name for name in self.asked if digest(found.get(name)) != digest(self.asked[name])]
+        if differ or len(found) != len(self.asked):
             raise InputError(
                 f"{folder} holds a study with other settings ({', '.join(differ) or 'version'}): choose another folder"
             )
@@ -56,7 +100,7 @@ class ResultFolder:
         if key not in self.rows and self.folder is not None:
             file = self._file(key)
             if file.is_file():
-                self.rows[key] = _read(file)
+                self.rows[key] = _read(file, ResultFile)
         return key in self.rows
 
     def put(self, key: str, row: Row) -> None:
@@ -70,13 +114,12 @@ class ResultFolder:
         return self.folder / RESULTS / f"{key}.json"
 
 
-def _read(file: Path) -> dict[str, Any]:
-    if file.stat().st_size > MOST_BYTES:
-        raise InputError(f"{file} has more than {MOST_BYTES:,} bytes: it is no result of a study")
+def _read(file: Path, schema: type[FileModel]) -> dict[str, Any]:
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
-        raise InputError(f"{file} is not readable JSON: remove it, and the study makes it anew") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{file} is no result of a study")
+        content = read_json(file, MOST_BYTES)
+        if not isinstance(content, dict):
+            raise InputError(f"{file} must hold one JSON object, not {shown(content)}")
+        validated(schema, content, str(file))
+    except InputError as error:
+        raise InputError(f"{error}: remove it, and the study makes it anew") from None
     return content

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,13 +30,18 @@ class Limits(OverWindows):
     into_draining: bool
     resource_capacity: Mapping[str, ArrayLike] | None
 
-    def _read_capacities(self, given: Mapping[str, ArrayLike]) -> Mapping[str, FloatArray]:
+    def _read_capacities(self, given: Mapping[str, Any]) -> Mapping[str, FloatArray]:
         known = {**self.workload.resources, "load": self.workload.last_load}
         limits = {}
         for name, limit in given.items():
             if name not in known:
                 raise InputError(f"resource_capacity names {name!r}; the workload has {', '.join(sorted(known))}")
-            full = np.full(self.workload.nodes, limit) if np.ndim(limit) == 0 else limit
+            full: Any = limit
+            if isinstance(limit, Mapping):  # a node that is not named has room for everything
+                w, everything = self.workload, float(known[name].sum())
+                full = guards.by_name(f"resource_capacity[{name!r}]", limit, w.node_names, w.nodes, everything)
+            elif np.ndim(limit) == 0:
+                full = np.full(self.workload.nodes, limit)
             limits[name] = guards.non_negative(
                 f"resource_capacity[{name!r}]", full, length=self.workload.nodes, of="nodes"
             )

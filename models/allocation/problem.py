@@ -75,8 +75,9 @@ class KeyGroupAllocation(Limits):
         Allow a key group to move to a draining node; see the notes.
     distance_floor : bool, default False
         Keep (5) as printed. It makes an instance infeasible whose best load distance exceeds the mean.
-    resource_capacity : mapping of str to float or array_like of shape (n,), optional
-        Limits R of (7) for resources of the workload; the name "load" limits the load itself.
+    resource_capacity : mapping of str to float, array_like of shape (n,) or mapping of node names to float, optional
+        Limits R of (7) for resources of the workload; the name "load" limits the load itself. Of nodes by name, as in
+        ``{"load": {"b1": 80}}``, those that are not named have room for everything.
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "load_distance", "deviation_sum", "draining_load" (load left on draining nodes), "migrations", "state_moved".
@@ -121,7 +122,7 @@ class KeyGroupAllocation(Limits):
     mean: Literal["exact", "ceiling"] = "exact"
     into_draining: bool = False
     distance_floor: bool = False
-    resource_capacity: Mapping[str, ArrayLike] | None = None
+    resource_capacity: Mapping[str, ArrayLike | Mapping[str | int, float]] | None = None
     priorities: str | tuple[str, ...] = ()
     windows: int = 1
     over: Over = "max"

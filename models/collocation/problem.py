@@ -129,7 +129,7 @@ class CollocatedAllocation(OverWindows):
     deserialisation: float = 0.0
     distance_unit: Literal["percent", "load"] = "percent"
     into_draining: bool = False
-    resource_capacity: Mapping[str, ArrayLike] | None = None
+    resource_capacity: Mapping[str, ArrayLike | Mapping[str | int, float]] | None = None
     priorities: str | tuple[str, ...] = ()
     windows: int = 1
     scenarios: ArrayLike | None = None

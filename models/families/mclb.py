@@ -9,6 +9,7 @@ import numpy as np
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
+from keyshift.models.files.reading import MOST_JSON, read_text, shown
 from keyshift.models.mclb import MCLB, MovementWithinLimits
 from keyshift.models.workload import FloatArray, Workload
 
@@ -134,13 +135,12 @@ def word_stream(
 def read_counts(path: str | Path) -> tuple[list[str], FloatArray]:
     """Words and their counts from a tab-separated file; `InputError` with the line that is wrong."""
     words, counts = [], []
-    with Path(path).open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            word, tab, count = line.rstrip("\n").partition("\t")
-            if not tab or not count.strip().isdigit():
-                raise InputError(f"{path}, line {number}: expected a word, a tab and a count, found {line.rstrip()!r}")
-            words.append(word)
-            counts.append(int(count))
+    for number, line in enumerate(read_text(path, MOST_JSON).splitlines(), start=1):
+        word, tab, count = line.partition("\t")
+        if not tab or not count.strip().isdigit() or len(count) > 20:
+            raise InputError(f"{path}, line {number}: expected a word, a tab and a count, found {shown(line.rstrip())}")
+        words.append(word)
+        counts.append(int(count))
     if not words:
         raise InputError(f"{path} holds no words")
     return words, np.array(counts, dtype=np.float64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import warnings
 import zlib
@@ -19,6 +18,7 @@ from keyshift.models.errors import InputError, MissingDependencyError
 from keyshift.models.families.mclb import read_counts, word_stream
 from keyshift.models.families.routing import consistent_hash
 from keyshift.models.families.splitting import draw_keys
+from keyshift.models.files.reading import opened, parse_json
 from keyshift.models.mclb import MCLB
 from keyshift.models.routing import MixedRouting
 from keyshift.models.splitting import KeyPlacement, KeySplitting
@@ -144,8 +144,9 @@ def edits_splitting(
     """Wikipedia's edits of a day in their order, by page or by user; the seed is that of the hash."""
     if field not in ("page", "user"):
         raise InputError(f"field = {field!r} must be 'page' or 'user'")
-    with gzip.open(data_file("wikiticker-2015-09-12-sampled.json.gz"), "rt", encoding="utf-8") as lines:
-        stream = np.array([json.loads(line)[field] for line in lines], dtype=object)
+    file = data_file("wikiticker-2015-09-12-sampled.json.gz")
+    with gzip.GzipFile(fileobj=opened(file)) as lines:
+        stream = np.array([parse_json(line.decode(), str(file))[field] for line in lines], dtype=object)
     return KeySplitting(stream, workers=workers, choices=choices, sources=sources, hash_seed=seed % 2**31)
 
 

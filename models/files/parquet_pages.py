@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from keyshift.models.files.reading import opened
+
 DEEPEST = 32
 """Structures in structures: Parquet's own go a few deep."""
 LONGEST_HEADER = 2**20
@@ -32,7 +34,7 @@ def unpacked_bytes(file: Path) -> list[int]:
 
 
 def _pages(file: Path) -> list[int]:
-    with file.open("rb") as source:
+    with opened(file) as source:
         end = source.seek(0, os.SEEK_END)
         source.seek(max(0, end - 8))
         length = int.from_bytes(source.read(4), "little")

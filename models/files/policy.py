@@ -25,8 +25,8 @@ import numpy as np
 from pydantic import Field
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.archive import read_archive, write_archive
-from keyshift.models.files.schema import Count, FileFormat, Whole, parse_json, shown, validated
+from keyshift.models.files.reading import parse_json, read_archive, shown, write_archive
+from keyshift.models.files.schema import Count, FileFormat, Whole, validated
 
 _CHOICE = re.compile(r"choice_([0-9]{1,9})_([0-9]{1,9})")
 

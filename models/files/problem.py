@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.guards import fraction
 from keyshift.models.problem import Problem
 from keyshift.models.splitting.stream import Stream
 from keyshift.models.workload import Workload
@@ -31,6 +32,10 @@ FORMULATIONS = {
     "migration-policy": ("intervals", "MigrationPolicy"),
 }
 """Where the class of each problem is, by the problem's name: the only classes a file can ask for."""
+
+
+MOST_SIDE = 2**24
+"""Rows of the largest sparse matrix that is read: it takes memory for each, however few numbers it holds."""
 
 
 def parameters_of(problem: Problem) -> dict[str, Any]:
@@ -130,6 +135,8 @@ def _sparse(content: Any) -> sp.csr_array:
     import scipy.sparse as sp
 
     shape, row, col, data = content
+    if max(shape) > MOST_SIDE:
+        raise InputError(f"a matrix of {shape[0]:,} by {shape[1]:,} is more than {MOST_SIDE:,}")
     return sp.csr_array(
         (np.array(data, dtype=float), (np.array(row, dtype=int), np.array(col, dtype=int))), shape=shape
     )
@@ -137,7 +144,7 @@ def _sparse(content: Any) -> sp.csr_array:
 
 _DECODERS: dict[str, Callable[[Any], Any]] = {
     "float": float,
-    "fraction": Fraction,
+    "fraction": lambda content: fraction("a fraction", str(content)),
     "array": lambda content: np.array(decode(content)),
     "mapping": lambda content: {decode(k): decode(v) for k, v in content},
     "sparse": _sparse,

@@ -6,10 +6,7 @@ finite - the class that is read checks itself, as for data that come from Python
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -17,10 +14,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.writing import reason
-
-MOST_JSON = 128 * 2**20
-"""Bytes of the largest JSON file that is read; larger data belong into Parquet tables."""
+from keyshift.models.files.reading import MOST_JSON, read_json, shown
 
 LARGEST = 2**53 - 1
 """The largest whole number in a file: beyond it floats, and most readers of JSON, cannot tell neighbours apart."""
@@ -116,73 +110,6 @@ def validated(schema: type[Format], content: Mapping[str, Any], of: str) -> Form
         raise InputError(f"{of} is nested too deeply") from None
 
 
-def read_json(file: Path, most: int = MOST_JSON) -> Any:
-    """Any JSON value of a file of bounded size; a field that is named twice is refused."""
-    return parse_json(read_text(file, most), str(file))
-
-
-def parse_json(text: str, of: str) -> Any:
-    """Any JSON value of a text."""
-    try:
-        return json.loads(text, object_pairs_hook=_once)
-    except RecursionError:
-        raise InputError(f"{of} is not readable JSON: it is nested too deeply") from None
-    except InputError as error:
-        raise InputError(f"{of} {error}") from None
-    except ValueError as error:
-        raise InputError(f"{of} is not JSON ({reason(error)})") from None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for position, name in enumerate(names) if name in names[:position])
-        raise InputError(f"names the field {shown(twice)} twice in one object")
-    return made
-
-
-def digest(content: Any) -> str:
-    """SHA-256 of a JSON value, whatever the order of its fields: what a file that nobody edits is verified by."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def read_text(file: Path, most: int) -> str:
-    """A UTF-8 text file of bounded size."""
-    try:
-        return read_bytes(file, most).decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} is not text: byte {error.start} is not UTF-8") from None
-
-
-def read_bytes(file: Path, most: int) -> bytes:
-    """A regular file of bounded size: no device, no pipe that would never end."""
-    size = size_of(file)
-    if size > most:
-        raise InputError(f"{file} has {size:,} bytes; at most {most:,} are read")
-    try:
-        with file.open("rb") as stream:
-            found = stream.read(most + 1)
-    except OSError as error:
-        raise InputError(f"{file} cannot be read ({reason(error)})") from None
-    if len(found) > most:  # it grows while it is read
-        raise InputError(f"{file} has more than {most:,} bytes")
-    return found
-
-
-def size_of(file: Path) -> int:
-    """Bytes of a regular file; `InputError` for anything else."""
-    try:
-        about = file.stat()
-    except FileNotFoundError:
-        raise InputError(f"{file} does not exist") from None
-    except (OSError, ValueError) as error:  # ValueError: a null character in the name
-        raise InputError(f"{file} cannot be read ({reason(error)})") from None
-    if not stat.S_ISREG(about.st_mode):
-        raise InputError(f"{file} is not a regular file")
-    return about.st_size
-
-
 # One sentence for what pydantic found ---------------------------------------------------------------------------
 
 _TYPE_NAME = re.compile(
@@ -267,21 +194,3 @@ def where(location: Any) -> str:
     for part in location:
         made += f"[{part}]" if isinstance(part, int) else f".{part}" if made else str(part)
     return made[:200]
-
-
-def shown(value: Any) -> str:
-    """A value for a message: short, whatever it is."""
-    if isinstance(value, dict):
-        return "an object" if len(value) > 3 else _cut(repr(value))
-    if isinstance(value, list):
-        return f"a list of {len(value)}" if len(value) > 6 else _cut(repr(value))
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**40:
-        return f"a whole number of {int(value.bit_length() * 0.30103) + 1} digits"
-    try:
-        return _cut(repr(value))
-    except (RecursionError, ValueError):
-        return f"a {type(value).__name__}"
-
-
-def _cut(text: str, most: int = 60) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."

@@ -10,16 +10,8 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.schema import (
-    LARGEST,
-    Count,
-    FileFormat,
-    FileModel,
-    FileName,
-    read_json,
-    shown,
-    validated,
-)
+from keyshift.models.files.reading import read_json, shown
+from keyshift.models.files.schema import LARGEST, Count, FileFormat, FileModel, FileName, validated
 from keyshift.models.files.tables import Columns, read_table
 from keyshift.models.files.writing import reason
 from keyshift.models.workload import MOST_NODES

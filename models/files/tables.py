@@ -11,7 +11,7 @@ import numpy as np
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.parquet_pages import unpacked_bytes
-from keyshift.models.files.schema import size_of
+from keyshift.models.files.reading import size_of
 from keyshift.models.files.writing import reason
 
 if TYPE_CHECKING:

@@ -26,12 +26,12 @@ import numpy as np
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.reading import MOST_NUMBERS, opened
 from keyshift.models.files.schema import (
     FileFormat,
     Wholes,
     read_file,
 )
-from keyshift.models.files.tables import MOST_NUMBERS
 from keyshift.models.files.workload_tables import (
     create_tables,
     read_tables,
@@ -190,11 +190,8 @@ def _is_ours(file: Path) -> bool:
     """Whether a file begins like those that this version, or an earlier one, writes."""
     if not file.is_file():
         return False
-    try:
-        with file.open("rb") as stream:
-            head = stream.read(200).decode(errors="replace")
-    except OSError as error:
-        raise InputError(f"{file} cannot be read ({reason(error)})") from None
+    with opened(file) as stream:
+        head = stream.read(200).decode(errors="replace")
     return re.match(r'\s*\{\s*("format":\s*"keyshift-workload"|"keyshift_workload":)', head) is not None
 
 

@@ -99,7 +99,11 @@ def expect_place(file: str | Path) -> Path:
 
 def write_text(file: str | Path, text: str) -> Path:
     """Write a UTF-8 text file in one step; see `write_file`."""
-    return write_file(file, lambda stream: stream.write(text.encode()))
+    try:
+        content = text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{file} cannot be written: {text[error.start]!a} is half of a character") from None
+    return write_file(file, lambda stream: stream.write(content))
 
 
 def reason(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import accumulate
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import yaml
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.schema import read_text
+from keyshift.models.files.reading import read_text
 
 MOST_YAML = 2**20
 """Bytes of the largest YAML file that is read."""
@@ -90,7 +91,11 @@ def parse_yaml(text: str, of: str) -> Any:
     if _depth(text) > MOST_DEPTH:
         raise InputError(f"{of} is not readable YAML: it is nested more than {MOST_DEPTH} deep")
     try:
-        return yaml.load(text, Loader=_Loader)
+        content = yaml.load(text, Loader=_Loader)
+        json.dumps(content, ensure_ascii=False, default=str, skipkeys=True).encode()
+        return content
+    except UnicodeEncodeError as error:
+        raise InputError(f"{of} holds {error.object[error.start]!a}, which is half of a character") from None
     except RecursionError:
         raise InputError(f"{of} is not readable YAML: it is nested too deeply") from None
     except (yaml.YAMLError, ValueError, TypeError) as error:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.guards import fraction
 from keyshift.models.integers import whole_numbers
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -27,9 +28,11 @@ def exact_number(name: str, value: Any) -> Fraction:
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str | Fraction | np.number):
         raise InputError(f"{name} = {value!r} must be a number")
+    if isinstance(value, str):
+        value = fraction(name, value)
     try:
-        number = Fraction(value) if isinstance(value, int | str | Fraction) else Fraction(repr(float(value)))
-    except (ValueError, ZeroDivisionError):
+        number = Fraction(value) if isinstance(value, int | Fraction) else Fraction(repr(float(value)))
+    except ValueError:
         raise InputError(f"{name} = {value!r} must be a finite number") from None
     if number < 0:
         raise InputError(f"{name} = {value} must be at least 0")

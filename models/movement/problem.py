@@ -12,7 +12,7 @@ import numpy as np
 from keyshift.models import guards, metrics, records
 from keyshift.models.errors import InputError
 from keyshift.models.problem import MovesState, Violation, read_assignment
-from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
+from keyshift.models.workload import MOST_NODES, BoolArray, FloatArray, IntArray, Workload
 
 SLACK = 1e-9
 """Relative rounding allowed when a sum of loads is held against a limit."""
@@ -83,7 +83,7 @@ class MovementWithinLimits(MovesState):
             raise InputError(f"lower = {low} must be below upper = {high}")
         self._put("lower", low)
         self._put("upper", high)
-        wanted = guards.whole("nodes_after", self.nodes_after, optional=False)
+        wanted = guards.whole("nodes_after", self.nodes_after, most=MOST_NODES, optional=False)
         self._put("nodes_after", wanted or nodes_for(float(self.workload.last_load.sum()), low, high))
 
     # Data of the formulation ------------------------------------------------------------------------------------
@@ -188,5 +188,10 @@ class MovementWithinLimits(MovesState):
 def nodes_for(total: float, lower: float, upper: float) -> int:
     """The paper's number of nodes, ceil(2 W / (u + v)); at least 1. A quotient a hair above a whole number is it."""
     quotient = 2 * total / (lower + upper)
+    if not quotient <= MOST_NODES:
+        raise InputError(
+            f"a load of {total:g} within lower = {lower:g} and upper = {upper:g} needs {quotient:g} nodes: "
+            f"at most {MOST_NODES:,} are allowed"
+        )
     nearest = round(quotient)
     return max(1, nearest if abs(quotient - nearest) <= 1e-9 * max(nearest, 1) else math.ceil(quotient))

@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from keyshift.models.compiling import njit
 from keyshift.models.simulation.changes import Holds, Standstills
 from keyshift.models.simulation.stream import WindowRates
 from keyshift.models.workload import FloatArray, IntArray

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from keyshift.models.compiling import LEAF
+from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
 
 

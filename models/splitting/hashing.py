@@ -8,8 +8,9 @@ The paper asks for "a 64-bit Murmur hash" (section 6.2). Its published code, and
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numpy import uint64
 
+from keyshift.models.compiling import njit
 from keyshift.models.workload import IntArray
 
 C1, C2 = np.uint64(0x87C37B91114253D5), np.uint64(0x4CF5AD432745937F)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from numba import njit, uint64
+from numpy import uint64
 
+from keyshift.models.compiling import njit
 from keyshift.models.splitting.hashing import hash_word, worker_of
 
 

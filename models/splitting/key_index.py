@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from numpy import uint64
 
+from keyshift.models.compiling import njit
 from keyshift.models.workload import IntArray
 
 EMPTY = -1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import io
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +13,7 @@ import numpy as np
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.parquet_pages import unpacked_bytes
+from keyshift.models.files.reading import expect_regular, opened
 from keyshift.models.guards import frozen
 from keyshift.models.workload import IntArray
 
@@ -21,6 +22,8 @@ CHUNK = 1 << 18
 
 MOST_CODED = 2**26
 """Texts of a Parquet file that are kept in memory, as four bytes each; more are read anew each time."""
+PIECE = 2**20
+"""Characters of a text file that are read at a time; no line is longer."""
 MOST_PAGE = 2**28
 """Bytes of one page of Parquet, which is unpacked whole; writers make pages of a million."""
 
@@ -166,6 +169,7 @@ def _from_parquet(path: Path, column: str | None) -> Stream:
 
     if not path.exists():
         raise InputError(f"stream = {str(path)!r}: there is no such file")
+    expect_regular(path)
     try:
         data = ds.dataset(path, format="parquet")
         names = data.schema.names
@@ -268,10 +272,17 @@ def _chunks_of_file(file: BinaryIO, messages: int) -> Iterator[IntArray]:
 
 def lines_of(path: Path) -> Iterator[list[str]]:
     """The lines of a text file, without their ends, a chunk at a time."""
+    rest = ""
     try:
-        with path.open(encoding="utf-8") as file:
-            while chunk := [line.rstrip("\n") for line in itertools.islice(file, CHUNK)]:
-                yield chunk
+        with io.TextIOWrapper(opened(path), encoding="utf-8") as file:
+            while piece := file.read(PIECE):
+                *lines, rest = (rest + piece).split("\n")
+                if len(rest) > PIECE:
+                    raise InputError(f"{path} has a line of more than {PIECE:,} characters")
+                if lines:
+                    yield lines
+        if rest:
+            yield [rest]
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not text: byte {error.start} of a piece is not UTF-8") from None
 

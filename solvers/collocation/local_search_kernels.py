@@ -6,9 +6,8 @@ Loads and sums follow a proposal at once, which takes no look at the neighbours;
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from keyshift.models.compiling import LEAF
+from keyshift.models.compiling import LEAF, njit
 from keyshift.solvers.collocation.move_kernels import propose
 from keyshift.solvers.random_kernels import uniform
 

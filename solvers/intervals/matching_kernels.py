@@ -7,7 +7,8 @@ whether the current old and the current new interval are taken finds it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from keyshift.models.compiling import njit
 
 NEVER = -(1 << 60)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from keyshift.models.compiling import njit
 from keyshift.solvers.plans.schedule_kernels import Transfers
 
 

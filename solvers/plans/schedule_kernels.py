@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from keyshift.models.compiling import njit
 
 EPSILON = 1e-12
 

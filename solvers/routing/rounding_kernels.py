@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
+from keyshift.models.compiling import njit
 
 
 @njit(cache=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from keyshift.models.compiling import njit
 from keyshift.solvers.random_kernels import uniform
 
 REMOTE, DISTANCE, SPREAD, DRAINING, LINEAR = 0, 1, 2, 3, 4

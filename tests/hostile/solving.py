@@ -84,7 +84,7 @@ def _rehearse(problem: str) -> None:
     options = {"max_state_moved": None} if problem == "mclb" else _MILD.get(problem, {})
     mild = MODULES[problem].build({"problem": problem, "workload": w, "options": options})
     for method in FORMULATIONS[problem].methods:
-        method.make_ready()
+        method.compile_ahead()
         ks.solve(mild, method.name, time_limit=5.0)
 
 

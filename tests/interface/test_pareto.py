@@ -11,7 +11,7 @@ from enumeration import whole_front
 from instances.mclb import random_problem
 
 import keyshift as ks
-from keyshift.models.files.schema import digest
+from keyshift.models.files.reading import digest
 from keyshift.solvers.mclb import front as front_module
 
 

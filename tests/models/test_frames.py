@@ -72,7 +72,7 @@ def test_windows_capacities_and_numbers():
         ({"rate": [1, -1, 2, 3]}, {}, r"load\[0, 1\] = -1 must not be negative"),
         ({}, {"nodes": ["x"]}, "column 'broker', row 3: there is no node 'y'"),
         ({}, {"home": "house"}, "the table has no column 'house'; it has 'topic', 'rate'"),
-        ({}, {"draining": ["q"]}, "draining names 'q': there is no such node"),
+        ({}, {"draining": ["q"]}, "draining names node 'q'; the nodes are 'x', 'y'"),
         ({"topic": ["a", "a", "b", "c"]}, {}, r"keys\[1\] = 'a' is a duplicate"),
         ({"rate": ["much", 1, 2, 3]}, {}, "load must be an array of numbers"),
     ],
@@ -87,3 +87,104 @@ def test_node_names_survive_the_disk(tmp_path):
     for name in ("w", "w.json"):
         ks.write_workload(w, tmp_path / name)
         assert ks.read_workload(tmp_path / name).node_names == ("x", "y")
+
+
+# Data frames as people have them -----------------------------------------------------------------------------------
+
+
+def as_polars(frame):
+    return pytest.importorskip("polars").from_pandas(frame)
+
+
+def as_duckdb(frame):
+    return pytest.importorskip("duckdb").from_df(frame)
+
+
+KINDS = {
+    "pandas": lambda frame: frame,
+    "pandas-arrow": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "polars": as_polars,
+    "polars-lazy": lambda frame: as_polars(frame).lazy(),
+    "arrow": lambda frame: pytest.importorskip("pyarrow").Table.from_pandas(frame),
+    "duckdb": as_duckdb,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_frame_gives_the_same_workload(kind):
+    frame = table(partition=[0, 1, 0, 1], home=["y", "y", "x", "x"], memory=[1.0, 2, 3, 4])
+    options = {"home": "home", "resources": ["memory"], "draining": ["y"]}
+    w = ks.Workload.from_frame(
+        KINDS[kind](frame), load="rate", state="bytes", node="broker", key=["topic", "partition"], **options
+    )
+    assert w.keys == ("a-0", "b-1", "c-0", "d-1")
+    assert w.node_names == ("x", "y")
+    assert w.load.tolist() == [[6, 3, 2, 1]]
+    assert w.state.tolist() == [9, 2, 2, 1]
+    assert w.current.tolist() == [0, 0, 0, 1]
+    assert w.home.tolist() == [1, 1, 0, 0]
+    assert w.draining.tolist() == [False, True]
+    assert w.resources["memory"].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", ["polars", "arrow", "duckdb"])
+def test_every_kind_of_frame_refuses_gaps_in_one_sentence(kind):
+    frame = KINDS[kind](table(rate=pd.array([1, None, 2, 3], dtype="Int64")))
+    with pytest.raises(ks.InputError, match="column 'rate' has no value in row 1"):
+        read(frame)
+    with pytest.raises(ks.InputError, match="the table has no column 'rates'; it has 'topic', 'rate'"):
+        ks.Workload.from_frame(frame, load="rates", node="broker")
+
+
+def test_what_is_no_frame_is_refused():
+    with pytest.raises(ks.InputError, match=r"must be a data frame .*, not a list"):
+        read([1, 2, 3])
+
+
+def test_an_index_carries_the_keys():
+    columns = {"load": "rate", "state": "bytes", "node": "broker"}
+    assert ks.Workload.from_frame(table().set_index("topic"), **columns).keys == ("a", "b", "c", "d")
+    two = table(partition=[0, 1, 0, 1]).set_index(["topic", "partition"])
+    assert ks.Workload.from_frame(two, **columns).keys == ("a-0", "b-1", "c-0", "d-1")
+    assert ks.Workload.from_frame(two, key="topic", **columns).keys == ("a", "b", "c", "d")
+    unnamed = table().set_index("topic").rename_axis(None)
+    assert ks.Workload.from_frame(unnamed, **columns).keys == ("a", "b", "c", "d")
+    assert ks.Workload.from_frame(table()[::-1], **columns).keys is None  # row numbers are nobody's names
+
+
+def test_limits_are_given_by_name():
+    w = read(table()).replace(draining=["y"])
+    assert w.draining.tolist() == [False, True]
+    assert w.replace(draining={"y": True}).draining.tolist() == [False, True]
+    bigger = ks.Workload(load=[6, 3], state=[1, 1], current=[0, 1], nodes={"x": 2.0, "y": 1.0})
+    assert bigger.node_names == ("x", "y")
+    assert bigger.capacity.tolist() == [2, 1]
+    problem = ks.KeyGroupAllocation(read(table()), resource_capacity={"load": {"y": 3}})
+    assert problem.resource_capacity["load"].tolist() == [12, 3]  # x has room for everything
+    answer = ks.solve(problem)
+    assert np.bincount(answer.assignment, [6, 3, 2, 1], 2)[1] <= 3
+    made = answer.plan(max_on_the_way={"load": {"y": 3}})
+    assert made.overload == 0
+    with pytest.raises(ks.InputError, match=r"resource_capacity\['load'\] names node 'z'; the nodes are 'x', 'y'"):
+        ks.KeyGroupAllocation(read(table()), resource_capacity={"load": {"z": 3}})
+    with pytest.raises(ks.InputError, match="draining names node 'z'; the nodes are 'x', 'y'"):
+        read(table()).replace(draining=["z"])
+    numbered = ks.Workload(load=[6, 3], state=[1, 1], current=[0, 1], nodes=2, node_names=[101, 102])
+    by_text = ks.KeyGroupAllocation(numbered, resource_capacity={"load": {"102": 8}})  # as JSON and the shell have it
+    assert by_text.resource_capacity["load"].tolist() == [9, 8]
+
+
+def test_an_answer_is_a_table():
+    answer = ks.solve(ks.KeyGroupAllocation(read(table()), max_migrations=1))
+    assert answer.moves[["key", "source", "target"]].values.tolist() == [["a", "x", "y"]]
+    frame = answer.to_frame()
+    assert frame["target"].tolist() == ["y", "x", "x", "y"]
+    assert frame["moved"].tolist() == [True, False, False, False]
+    assert frame["key"].tolist() == ["a", "b", "c", "d"]
+    w = ks.Workload(load=np.ones(6), state=np.ones(6), current=[0, 0, 0, 1, 1, 1], nodes=2)
+    steps = ks.solve(ks.MigrationSequence(w, node_counts=[3, 2], tau=1.0))
+    assert {"target_0", "target_1"} <= set(steps.to_frame())
+    messages = ks.solve(ks.KeySplitting(["a", "a", "b"], workers=2))
+    assert list(messages.to_frame()) == ["target"]
+    with pytest.raises(ks.InputError, match="places messages"):
+        messages.moves  # noqa: B018

@@ -46,7 +46,7 @@ def solve_warmed_up(name: str) -> None:
     for method in KERNELS[name]:
         chosen = find_method(problems["ties"], method)
         for used in (chosen, *(find_method(problems["ties"], start) for start in chosen.starts)):
-            used.make_ready()
+            used.compile_ahead()
         before = compiled()
         assert any(before.values()), f"preparing {method} compiles nothing"
         for problem in problems.values():

@@ -16,7 +16,7 @@ def reaches_kernels(module: str) -> bool:
         name = waiting.pop()
         seen.add(name)
         waiting |= _imports(name) - seen
-    return any("from numba import njit" in _text(name) for name in seen)
+    return any("@njit" in _text(name) for name in seen)
 
 
 def compiled() -> dict[str, int]:

@@ -17,7 +17,8 @@ Values are packed: ``(value << bits) | row``, so that a maximum carries the row 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from keyshift.models.compiling import njit
 
 NEVER = -(1 << 61)
 

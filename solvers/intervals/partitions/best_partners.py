@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from keyshift.models.compiling import njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.matching_kernels import match
 from keyshift.solvers.intervals.partitions.best_partner_kernels import frame_need, sweep

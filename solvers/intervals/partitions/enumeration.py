@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from keyshift.models.compiling import njit
 from keyshift.models.workload import IntArray
 
 

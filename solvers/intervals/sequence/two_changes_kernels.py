@@ -8,7 +8,8 @@ intervals stand: 0 both free, 1 the left one taken, 2 the right one taken, 3 bot
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from keyshift.models.compiling import njit
 
 NEVER = -(1 << 60)
 MATCHED = 4

@@ -9,7 +9,8 @@ and the rest is g at x.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from keyshift.models.compiling import njit
 
 NEVER = -(1 << 60)
 

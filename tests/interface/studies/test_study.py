@@ -66,7 +66,7 @@ def test_lost_results_are_made_anew_and_other_settings_are_refused(by_one, tmp_p
     with pytest.raises(InputError, match="other settings"):
         ks.study(instances(), SOME, time_limit=21, out=out)
     next(out.glob("results/*.json")).write_text("[")
-    with pytest.raises(InputError, match="not readable JSON"):
+    with pytest.raises(InputError, match="is not JSON"):
         ks.study(instances(), SOME, seeds=(0, 1), time_limit=20, out=out)
 
 

@@ -1,0 +1,265 @@
+"""The one door for every file that is read: regular files of bounded size, and JSON and arrays no larger than memory.
+
+Nothing else in the package opens a file to read it (a test holds it): what is no regular file would hang or fill the memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import stat
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from keyshift.models.errors import InputError
+from keyshift.models.files.writing import reason, write_file
+
+MOST_JSON = 128 * 2**20
+"""Bytes of the largest JSON file that is read; larger data belong into Parquet tables."""
+
+MOST_HELD = 384 * 2**20
+"""Bytes that a JSON text may take once it is lists and objects: a list of nothing is 2 bytes there and 64 here."""
+
+MOST_NUMBERS = 2**25
+"""Rows of one table, or numbers of one matrix, that are read unless the caller allows more."""
+
+MOST_ARRAYS = 100_000
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_LONE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def opened(file: str | Path) -> BinaryIO:
+    """A regular file, open for reading; `InputError` for anything else, and never a wait for a pipe's other end."""
+    try:
+        handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise InputError(f"{file} does not exist") from None
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        raise InputError(f"{file} cannot be read ({reason(error)})") from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InputError(f"{file} is not a regular file")
+    return os.fdopen(handle, "rb")
+
+
+def size_of(file: str | Path) -> int:
+    """Bytes of a regular file; `InputError` for anything else."""
+    with opened(file) as stream:
+        return os.fstat(stream.fileno()).st_size
+
+
+def expect_regular(place: Path) -> None:
+    """Refuse what would hang a library that opens files itself: a pipe or a device, here or in a folder."""
+    for path in [place, *place.rglob("*")]:
+        if path.exists() and not (path.is_dir() or path.is_file()):
+            raise InputError(f"{path} is not a regular file")
+
+
+def read_bytes(file: str | Path, most: int) -> bytes:
+    """A file of bounded size."""
+    with opened(file) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size > most:
+            raise InputError(f"{file} has {size:,} bytes; at most {most:,} are read")
+        try:
+            found = stream.read(size + 1)
+        except OSError as error:
+            raise InputError(f"{file} cannot be read ({reason(error)})") from None
+    if len(found) > size:
+        raise InputError(f"{file} grows while it is read")
+    return found
+
+
+def read_text(file: str | Path, most: int) -> str:
+    """A UTF-8 text file of bounded size."""
+    try:
+        return read_bytes(file, most).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not text: byte {error.start} is not UTF-8") from None
+
+
+# JSON -----------------------------------------------------------------------------------------------------------
+
+
+def read_json(file: str | Path, most: int = MOST_JSON) -> Any:
+    """Any JSON value of a file of bounded size; a field that is named twice is refused."""
+    return parse_json(read_text(file, most), str(file))
+
+
+def parse_json(text: str, of: str) -> Any:
+    """Any JSON value of a text, whose texts are all of whole characters."""
+    expect_holdable(text, of)
+    try:
+        content = json.loads(text, object_pairs_hook=_once)
+        if _LONE.search(text):
+            json.dumps(content, ensure_ascii=False).encode()
+        return content
+    except RecursionError:
+        raise InputError(f"{of} is not readable JSON: it is nested too deeply") from None
+    except UnicodeEncodeError as error:
+        said = ascii(error.object[error.start])
+        raise InputError(f"{of} holds {said}, which is half of a character") from None
+    except InputError as error:
+        raise InputError(f"{of} {error}") from None
+    except ValueError as error:
+        raise InputError(f"{of} is not JSON ({reason(error)})") from None
+
+
+def expect_holdable(text: str, of: str) -> None:
+    """Refuse a text whose lists, objects, texts and numbers would not fit into memory, by counting what begins them."""
+    if len(text) < 2**20:
+        return
+    sizes = {",": 32, "[": 64, "{": 240, '"': 24}
+    held = 2 * len(text) + sum(size * text.count(sign) for sign, size in sizes.items())
+    if held > MOST_HELD:
+        raise InputError(
+            f"{of} would take {held / 2**20:,.0f} MiB of memory; at most {MOST_HELD / 2**20:,.0f} are allowed"
+        )
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for position, name in enumerate(names) if name in names[:position])
+        raise InputError(f"names the field {shown(twice)} twice in one object")
+    return made
+
+
+def digest(content: Any) -> str:
+    """SHA-256 of a JSON value, whatever the order of its fields: what a file that nobody edits is verified by."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def shown(value: Any) -> str:
+    """A value for a message: short, whatever it is."""
+    if isinstance(value, dict):
+        return "an object" if len(value) > 3 else _cut(repr(value))
+    if isinstance(value, list):
+        return f"a list of {len(value)}" if len(value) > 6 else _cut(repr(value))
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**40:
+        return f"a whole number of {int(value.bit_length() * 0.30103) + 1} digits"
+    try:
+        return _cut(repr(value))
+    except (RecursionError, ValueError):
+        return f"a {type(value).__name__}"
+
+
+def _cut(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+# Arrays ---------------------------------------------------------------------------------------------------------
+
+
+def read_scenarios(path: str | Path) -> np.ndarray:
+    """Read scenarios of loads: a row a scenario, a column a key group.
+
+    Parameters
+    ----------
+    path : path
+        A .csv has numbers alone, no header; a .json is a list of lists; a .npy is an array.
+
+    Returns
+    -------
+    ndarray, shape (k, p)
+
+    Raises
+    ------
+    InputError
+        If there is no such file, or it holds anything but a table of numbers.
+    """
+    readers = {".csv": _csv, ".json": lambda file: np.array(read_json(file)), ".npy": _npy}
+    read = readers.get(Path(path).suffix)
+    if read is None:
+        raise InputError(f"{path}: scenarios are a .csv, .json or .npy file")
+    try:
+        made = np.atleast_2d(read(path))
+    except InputError:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"{path}: not a table of numbers: {reason(error)[:100]}") from None
+    if made.ndim != 2 or made.size == 0 or made.dtype.kind not in "iuf":
+        raise InputError(f"{path}: not a table of numbers, with a row for each scenario")
+    return made.astype(np.float64)
+
+
+def _csv(file: str | Path) -> np.ndarray:
+    text = read_text(file, MOST_JSON)
+    if text.isspace() or not text:
+        raise InputError(f"{file}: not a table of numbers: it is empty")
+    return np.loadtxt(io.StringIO(text), delimiter=",", comments=None, ndmin=2)
+
+
+def _npy(file: str | Path) -> np.ndarray:
+    data = read_bytes(file, 8 * MOST_NUMBERS + 2**16)
+    made = _array(io.BytesIO(data), str(file), columns_first=True)
+    if made.size > MOST_NUMBERS:
+        raise InputError(f"{file} has {made.size:,} numbers; at most {MOST_NUMBERS:,} are read")
+    return made
+
+
+def write_archive(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays to one uncompressed file, in one step; the same arrays give the same bytes."""
+    write_file(path, lambda out: np.savez(out, allow_pickle=False, **arrays))  # type: ignore[arg-type]
+
+
+def read_archive(path: str | Path) -> dict[str, np.ndarray]:
+    """Read the arrays of an uncompressed archive; no code is run, and no more is allocated than it holds.
+
+    Raises
+    ------
+    InputError
+        If it is not an archive, is compressed or torn, or declares an array of another size than it holds.
+    """
+    held = size_of(path)
+    try:
+        with opened(path) as source, zipfile.ZipFile(source) as archive:
+            members = archive.infolist()
+            if len(members) > MOST_ARRAYS or sum(member.file_size for member in members) > held:
+                raise InputError(f"{path} declares more than its {held:,} bytes hold")
+            return {member.filename.removesuffix(".npy"): _member(path, archive, member) for member in members}
+    except InputError:
+        raise
+    except Exception as error:  # a flipped bit makes zipfile raise eleven kinds
+        raise InputError(f"{path} is not an archive of arrays ({reason(error)})") from None
+
+
+def _member(path: str | Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    if member.compress_type != zipfile.ZIP_STORED or not member.filename.endswith(".npy"):
+        raise InputError(f"{path}: {member.filename!r:.60} is not an array, or compressed")
+    with archive.open(member) as stream:
+        return _array(stream, f"{path}: {member.filename!r:.60}")
+
+
+def _array(stream: Any, of: str, columns_first: bool = False) -> np.ndarray:
+    """One array; its header is compared with what there is before anything is allocated."""
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version not in _HEADERS:
+            raise InputError(f"{of} has an unknown format")
+        shape, fortran, dtype = _HEADERS[version](stream)
+    except InputError:
+        raise
+    except Exception as error:  # the header is a Python literal: a flipped bit makes its reader raise nine kinds
+        raise InputError(f"{of} is not an array ({reason(error)})") from None
+    if dtype.hasobject or dtype.kind not in "biufU" or (fortran and len(shape) > 1 and not columns_first):
+        raise InputError(f"{of} holds {dtype}{', columns first' if fortran else ''}")
+    data = stream.read()
+    size = dtype.itemsize
+    for length in shape:
+        size *= length
+    if size != len(data) or any(length < 0 for length in shape):
+        raise InputError(f"{of} declares shape {shape!r:.60} but holds {len(data):,} bytes")
+    return (
+        np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
+        if size
+        else np.empty(shape, dtype=dtype)
+    )

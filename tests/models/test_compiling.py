@@ -1,0 +1,132 @@
+"""Kernels run as Python while that is quick, compiled from then on: the same numbers, on no clock, whoever owns the folders."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from keyshift.models import Budget, compiling
+from keyshift.models.compiling import COMPILING, Kernel, njit
+
+TWICE = 2
+
+
+@njit(cache=True)
+def halve(x, n=TWICE):
+    """A leaf."""
+    for _ in range(n):
+        x[0] /= 2.0
+    return x[0]
+
+
+class Named(NamedTuple):
+    """Has a field by the name of the kernel that reads it."""
+
+    total: np.ndarray
+
+
+@njit
+def total(named):
+    """An attribute is no global name."""
+    return named.total.sum()
+
+
+@njit(cache=True)
+def halve_all(x, n, rng):
+    """What calls it, and changes what it is handed on the way."""
+    total = 0.0
+    for i in range(x.size):
+        x[i] += rng.random()
+        total += halve(x[i:], n) + halve(x[:1])
+    return total, x.size
+
+
+@njit
+def reciprocal(x):
+    """Python raises where compiled code does as well, and where it does not."""
+    return np.uint64(1) << np.uint64(x), 1.0 / x
+
+
+def fresh(kernel: Kernel) -> Kernel:
+    """The same, never called."""
+    return Kernel(kernel.py_func, kernel._options)
+
+
+@pytest.fixture
+def allowance(monkeypatch):
+    """Whatever other tests have used up, and the watcher that they had."""
+    monkeypatch.setattr(COMPILING, "iterations", compiling.ALL)
+    monkeypatch.setattr(COMPILING, "interpreted", True)
+
+
+@pytest.mark.usefixtures("allowance")
+def test_a_short_call_is_not_compiled_and_counts_its_iterations():
+    kernel, x = fresh(halve_all), np.ones(3)
+    total, size = kernel(x, 2, np.random.default_rng(0))
+    assert kernel._compiled is None
+    assert compiling.ALL - COMPILING.iterations == 3 * (1 + 2 + 2)
+    assert (type(total), type(size)) == (float, int)
+
+
+@pytest.mark.usefixtures("allowance")
+def test_a_long_call_begins_again_compiled_with_what_it_was_handed(monkeypatch):
+    monkeypatch.setattr(compiling, "EACH", 10)
+    answers = []
+    for most in (10, 10**6):
+        monkeypatch.setattr(compiling, "EACH", most)
+        kernel, x, rng = fresh(halve_all), np.ones(40), np.random.default_rng(1)
+        answers.append((kernel(x, 3, rng), x.tolist(), rng.random()))
+        assert (kernel._compiled is None) == (most > 10)
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.usefixtures("allowance")
+def test_nothing_is_interpreted_where_compiling_at_once_was_asked_for_or_arrays_are_large(monkeypatch):
+    kernel = fresh(halve)
+    with COMPILING.at_once():
+        kernel(np.ones(1), 1)
+    assert kernel._compiled is not None
+    monkeypatch.setattr(compiling, "LARGE", 5)
+    kernel = fresh(halve)
+    kernel(np.ones(5), 1)
+    assert kernel._compiled is None
+    kernel(np.ones(6), 1)
+    assert kernel._compiled is not None
+
+
+def test_a_field_by_the_name_of_a_kernel_is_no_call_of_it():
+    assert fresh(total)(Named(np.ones(3))) == 3
+    assert fresh(total).dispatcher(Named(np.ones(3))) == 3
+
+
+@pytest.mark.usefixtures("allowance")
+def test_what_python_refuses_is_left_to_the_compiled_code():
+    kernel = fresh(reciprocal)
+    assert kernel(2) == (4, 0.5)
+    with pytest.raises(ZeroDivisionError):
+        kernel(0)
+    assert kernel._compiled is not None
+
+
+@pytest.mark.usefixtures("allowance")
+def test_the_clock_stands_still_while_a_kernel_compiles():
+    budget, kernel, before = Budget(60.0), fresh(halve), COMPILING.seconds
+    kernel = Kernel(kernel.py_func, {})  # without a cache: compiled anew
+    with COMPILING.at_once():
+        kernel(np.ones(1), 1)
+    took = COMPILING.seconds - before
+    assert took > 0.01
+    assert budget.elapsed < 0.5 * took
+
+
+@pytest.mark.usefixtures("allowance")
+def test_a_change_in_a_kernel_that_is_called_makes_what_was_cached_stale():
+    other = Kernel(halve.py_func, {"cache": True})
+    before = fresh(halve_all).codes
+    assert fresh(halve_all).codes == before
+    other.py_func = reciprocal.py_func
+    caller = fresh(halve_all)
+    caller._globals = lambda form: {"halve": form(other)}
+    assert caller.codes != before
