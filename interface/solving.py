@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from keyshift.catalogue import find_method, formulation_of
-from keyshift.catalogue.loading import load
 from keyshift.catalogue.method import Method
 from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.guards import real, whole
+from keyshift.models.lazily import load
 from keyshift.models.priorities import Prioritised
 
 STARTS_SHARE, STARTS_SECONDS = 0.25, 2.0
