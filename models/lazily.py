@@ -50,7 +50,7 @@ def lazily() -> Iterator[dict[str, Named]]:
         return SimpleNamespace(**made)
 
     with _LOCK:
-        builtins.__import__ = named
+        builtins.__import__ = named  # type: ignore[assignment]  # its own parameters are positional
         try:
             yield found
         finally:
