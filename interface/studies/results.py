@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,7 +77,7 @@ class ResultFolder:
             return
         make_folder(folder / RESULTS)
         known = folder / ASKED
-        if not known.exists():
+        if not os.path.lexists(known):
             write_text(known, json.dumps(self.asked, sort_keys=True) + "\n")
             return
         found = _read(known, StudyFile)
@@ -99,7 +100,7 @@ class ResultFolder:
         """Whether the result of a task is there and complete."""
         if key not in self.rows and self.folder is not None:
             file = self._file(key)
-            if file.is_file():
+            if os.path.lexists(file):
                 self.rows[key] = _read(file, ResultFile)
         return key in self.rows
 
