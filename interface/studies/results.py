@@ -32,6 +32,7 @@ class StudyFile(FileModel):
     time_limit: Finite | None
     memory: Finite | None
     options: dict[str, str]
+    gap: Finite = 0.0
 
 
 class ResultFile(FileModel):
@@ -81,11 +82,9 @@ class ResultFolder:
             write_text(known, json.dumps(self.asked, sort_keys=True) + "\n")
             return
         found = _read(known, StudyFile)
-        differ = [name for name in self.asked if digest(found.get(name)) != digest(self.asked[name])]
-        if differ or len(found) != len(self.asked):
-            raise InputError(
-                f"{folder} holds a study with other settings ({', '.join(differ) or 'version'}): choose another folder"
-            )
+        differ = [name for name in {**self.asked, **found} if digest(found.get(name)) != digest(self.asked.get(name))]
+        if differ:
+            raise InputError(f"{folder} holds a study with other settings ({', '.join(differ)}): choose another folder")
 
     @contextmanager
     def locked(self) -> Iterator[None]:

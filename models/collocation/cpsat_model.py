@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -13,6 +13,7 @@ from keyshift.models.allocation.cpsat_model import AllocationCpSat
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation.problem import CollocatedAllocation
 from keyshift.models.integers import scaled
+from keyshift.models.priorities import Stage
 from keyshift.models.stages import FLOATS, WholeMeasure
 from keyshift.models.windows_cpsat import combine
 from keyshift.models.workload import FloatArray, IntArray
@@ -39,6 +40,10 @@ class CollocationCpSat(AllocationCpSat):
     ----------
     model : ortools.sat.python.cp_model.CpModel
     """
+
+    @classmethod
+    def of_stage(cls, stage: Stage) -> Self:
+        return cls(stage.problem, DISTANCE_BITS if "load_distance" in (stage.measure, *stage.kept) else LOAD_BITS)  # type: ignore[arg-type]
 
     def __init__(self, problem: CollocatedAllocation, load_bits: int = LOAD_BITS) -> None:
         self.collocated = problem

@@ -58,13 +58,9 @@ def pose(name: str, data: Any, parameters: Mapping[str, Any]) -> Problem:
     made = getattr(importlib.import_module(f"keyshift.models.{module}"), cls)
     try:
         problem: Problem = made(data, **{key: decode(value) for key, value in parameters.items()})
-    except (
-        TypeError,
-        AttributeError,
-        ValueError,
-        ArithmeticError,
-        LookupError,
-    ) as error:  # of another type than it has
+    except InputError:
+        raise
+    except (TypeError, AttributeError, ValueError, ArithmeticError, LookupError) as error:  # of another type
         raise InputError(f"the parameters do not suit {name}: {error}") from None
     return problem
 

@@ -11,7 +11,7 @@ import numpy as np
 from keyshift.models import guards, metrics
 from keyshift.models.errors import InputError
 from keyshift.models.knapsack import Knapsack
-from keyshift.models.problem import Problem, Violation, read_assignment
+from keyshift.models.problem import Limit, Problem, Violation, read_assignment
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 SLACK = 1e-9
@@ -70,6 +70,8 @@ class MCLB(Problem):
     """
 
     name: ClassVar[str] = "mclb"
+    worth: ClassVar[str] = "imbalance"
+    aim: ClassVar[str] = "imbalance"
     objective_name: ClassVar[str] = "imbalance"
 
     workload: Workload
@@ -147,6 +149,18 @@ class MCLB(Problem):
         if self.max_state_moved is None or forced <= self.max_state_moved * (1 + SLACK):
             return []
         return [f"emptying the draining nodes moves {forced:g} of state, the limit is {self.max_state_moved:g}"]
+
+    @property
+    def limits(self) -> list[Limit]:
+        w, most = self.workload, self.max_state_moved
+        if most is None:
+            return [self.more_nodes()]
+        total = float(w.state.sum())
+        budget = Limit.of(
+            self, "max_state_moved", needed=lambda a: metrics.state_moved(w, a), ends=total,
+            step=0.1 * most or 0.1 * total or 1.0,
+        )  # fmt: skip
+        return [budget, self.more_nodes()]
 
     # What the algorithms work on --------------------------------------------------------------------------------
 

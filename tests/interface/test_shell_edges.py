@@ -46,7 +46,9 @@ def test_no_name_steers_the_terminal_or_a_page(tmp_path, capsys):
 
 def test_the_terminal_keeps_what_is_fine(capsys):
     assert visible("caf\u00e9 \u2192 \U0001f600\n\tx") == "caf\u00e9 \u2192 \U0001f600\n\tx"
-    Terminal(width=40, force_terminal=True, color_system="standard", no_color=False).print("[red]x[/]\x1b[32my")
+    Terminal(width=40, force_terminal=True, color_system="standard", no_color=False).print(
+        "[red]x[/]\x1b[32my", highlight=False
+    )
     assert capsys.readouterr().out == "\x1b[31mx\x1b[0m\\x1b[32my\n"
 
 
