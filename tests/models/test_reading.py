@@ -34,7 +34,7 @@ def reads_elsewhere(call: ast.Call) -> bool:
     """Whether a call opens a file to read it, by itself or through a library."""
     name = ast.unparse(call.func)
     head, _, last = name.rpartition(".")
-    if (last == "open" and head not in ("os", "memory", "store", "archive", "webbrowser")) or name == "gzip.open":
+    if (last == "open" and not head.startswith(("os", "memory", "store", "archive", "urllib"))) or name == "gzip.open":
         given = [*call.args[not head :], *(k.value for k in call.keywords if k.arg == "mode")]
         modes = [a.value for a in given if isinstance(a, ast.Constant) and isinstance(a.value, str)]
         return not modes or "r" in modes[0] or modes[0] in ("b", "t")
