@@ -23,7 +23,7 @@ FloatArray = NDArray[Any]
 IntArray = NDArray[Any]
 BoolArray = NDArray[Any]
 
-MOST_NODES = 10_000_000
+MOST_NODES = 100_000
 """More nodes than any cluster has: a larger number is a slip, and would only fill the memory."""
 
 

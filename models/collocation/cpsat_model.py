@@ -35,6 +35,8 @@ class CollocationCpSat(AllocationCpSat):
     problem : CollocatedAllocation
     load_bits : int
         All loads together stay below two to that power; `DISTANCE_BITS` where a load distance is a measure.
+    strengthened : bool, default True
+        z is held from above alone where that is enough for the objective, as in `CollocationPyomo`.
 
     Attributes
     ----------
@@ -45,7 +47,8 @@ class CollocationCpSat(AllocationCpSat):
     def of_stage(cls, stage: Stage) -> Self:
         return cls(stage.problem, DISTANCE_BITS if "load_distance" in (stage.measure, *stage.kept) else LOAD_BITS)  # type: ignore[arg-type]
 
-    def __init__(self, problem: CollocatedAllocation, load_bits: int = LOAD_BITS) -> None:
+    def __init__(self, problem: CollocatedAllocation, load_bits: int = LOAD_BITS, strengthened: bool = True) -> None:
+        self.both_ways = not strengthened or problem.load_model.per_tuple > 0
         self.collocated = problem
         self.problem = problem.allocation
         self.workload = problem.workload
@@ -130,7 +133,7 @@ class CollocationCpSat(AllocationCpSat):
                 z = self.z[e, i] = self.model.new_bool_var(f"z[e{e},n{i}]")
                 self.model.add_implication(z, self.x[k, i])
                 self.model.add_implication(z, self.x[other, i])
-                if self.cost > 0:
+                if self.both_ways:
                     self.model.add_bool_or(z, ~self.x[k, i], ~self.x[other, i])
 
     def node_loads(self) -> None:

@@ -170,8 +170,9 @@ class CollocatedAllocation(OverWindows):
 
     def arguments(self) -> dict[str, Any]:
         """Without the rule where it is the usual one: such a problem's fingerprint is what it was before there were others."""
-        given, rule = super().arguments(), {"over": "mean", "level": 0.9, "probabilities": None}
-        usual = all(given.get(name, value) is value or given.get(name, value) == value for name, value in rule.items())
+        given: dict[str, Any] = super().arguments()
+        rule: dict[str, Any] = {"over": "mean", "level": 0.9, "probabilities": None}
+        usual = all(np.array_equal(given.get(name, value), value) for name, value in rule.items())
         return {name: value for name, value in given.items() if not (usual and name in rule)}
 
     # Data of the formulation ------------------------------------------------------------------------------------
