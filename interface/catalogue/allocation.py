@@ -6,7 +6,7 @@ from keyshift.catalogue.trade import Trade
 from keyshift.models.lazily import lazily
 
 with lazily():
-    from keyshift.heuristics.allocation.drain_first import drain_first
+    from keyshift.heuristics.allocation.drain_first import drain_first, drains
     from keyshift.heuristics.allocation.flux import flux
     from keyshift.heuristics.allocation.potc import potc
     from keyshift.models.allocation import KeyGroupAllocation
@@ -52,7 +52,7 @@ FORMULATION = Formulation(
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=solve_milp,
             warm_up=compile_kernels,
-            warm_start=("flux",),
+            warm_start=("flux", "potc", "drain-first"),
             lesson="lessons/proving-it",
             later=by_search_and_solvers,
         ),
@@ -112,6 +112,7 @@ FORMULATION = Formulation(
             source="[Madsen2016], sec. 5.1: drain first, balance afterwards",
             guarantee="none",
             code=drain_first,
+            useful=drains,
             warm_up=compile_kernels,
             lesson="lessons/rebalancing-over-time",
         ),

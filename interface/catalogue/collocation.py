@@ -53,6 +53,7 @@ FORMULATION = Formulation(
             warm_up=compile_kernels,
             warm_start=("cola",),
             rescue=("albic", "allocation-milp"),
+            rivals=("flux", "potc", "albic", "allocation-milp"),
             later=by_search_and_solvers,
         ),
         Method(

@@ -13,7 +13,7 @@ from keyshift.catalogue.parameters import GIVEN_BY_SOLVE, parameters_of
 from keyshift.catalogue.statement import Statement
 from keyshift.catalogue.trade import Trade
 from keyshift.models import Answer, InputError, Problem
-from keyshift.models.compiling import COMPILING
+from keyshift.models.compiling import COMPILING, off_clock
 from keyshift.models.lazily import NamesCode, load
 from keyshift.models.priorities import Stage
 
@@ -44,6 +44,10 @@ class Method(NamesCode):
         Heuristics that `solve` tries, in this order, to find a start when the caller gives none.
     rescue : tuple of str
         Heuristics that it tries after these as long as no start keeps the problem's rules.
+    rivals : tuple of str
+        Heuristics that are tried in the last of the time where the method has no proof: the best answer is handed back.
+    useful : str, optional
+        ``"module:function"`` from a problem to whether this heuristic may find there what others do not; else it is no start.
     warm_up : str, optional
         ``"module:function"`` that, called with the method's own function, compiles what that needs; see `compile_ahead`.
     lesson : str
@@ -53,7 +57,7 @@ class Method(NamesCode):
         search does, without one.
     """
 
-    CODE = ("code", "warm_up", "later")
+    CODE = ("code", "warm_up", "later", "useful")
 
     name: str
     kind: Kind
@@ -63,6 +67,8 @@ class Method(NamesCode):
     limits: str = ""
     warm_start: tuple[str, ...] = ()
     rescue: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
+    useful: Any = None
     warm_up: Any = None
     lesson: str = ""
     later: Any = None
@@ -89,6 +95,10 @@ class Method(NamesCode):
     def starts(self) -> tuple[str, ...]:
         """All heuristics that may find its start."""
         return self.warm_start + self.rescue
+
+    def may_help(self, problem: Problem) -> bool:
+        """Whether it is worth trying as a start."""
+        return self.useful is None or bool(load(self.useful)(problem))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -157,7 +167,9 @@ class Formulation(NamesCode):
     def stated(self, stage: Stage, language: str) -> Any:
         """The plain statement of a stage of a problem with priorities."""
         (statement,) = (s for s in self.statements if s.kind == language)
-        return load(statement.code).of_stage(stage)
+        with off_clock():
+            made = load(statement.code)
+        return made.of_stage(stage)
 
     @property
     def problem_class(self) -> type[Problem]:

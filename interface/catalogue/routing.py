@@ -72,6 +72,7 @@ FORMULATION = Formulation(
             code=solve_milp,
             warm_up=compile_kernels,
             warm_start=("mixed", "min-mig", "min-table"),
+            rivals=("llfd", "mixed-bf", "readj"),
             later=by_search_and_solvers,
         ),
         Method(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.reading import shown
 from keyshift.models.guards import fraction
 from keyshift.models.lazily import lazily, load
 from keyshift.models.problem import Problem
@@ -60,12 +61,14 @@ def pose(name: str, data: Any, parameters: Mapping[str, Any]) -> Problem:
     InputError
         For an unknown name, and for whatever the problem refuses.
     """
-    if name not in CLASSES:
-        raise InputError(f"problem = {name!r}: there are {', '.join(CLASSES)}")
+    if not isinstance(name, str) or name not in CLASSES:
+        raise InputError(f"problem = {shown(name)}: there are {', '.join(CLASSES)}")
     made = load(CLASSES[name])
     try:
         problem: Problem = made(data, **{key: decode(value) for key, value in parameters.items()})
-    except TypeError as error:
+    except InputError:
+        raise
+    except (TypeError, AttributeError, ValueError, ArithmeticError, LookupError) as error:  # of another type
         raise InputError(f"the parameters do not suit {name}: {error}") from None
     return problem
 
