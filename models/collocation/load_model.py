@@ -130,9 +130,6 @@ class LoadModel:
 
 
 def _between(workload: Workload) -> sp.coo_array:
-
-
-def _between(workload: Workload) -> sp.coo_array:
     """Traffic between different key groups."""
     if workload.traffic is None:
         raise InputError(
