@@ -64,7 +64,8 @@ class MovePrices:
 
     Parameters
     ----------
-    problem : KeyGroupAllocation
+    problem : Problem
+        Key-group allocation.
     case : verify.AllocationCase
     target : Fraction or None
         The distance that is to be refuted; None for the widest.
