@@ -96,7 +96,7 @@ class Workload:
         state: ArrayLike,
         current: ArrayLike,
         nodes: int | ArrayLike | Mapping[str | int, float],
-        draining: ArrayLike | Sequence[str] | None = None,
+        draining: ArrayLike | Sequence[str] | Mapping[str | int, bool] | None = None,
         traffic: Any = None,
         operator: ArrayLike | None = None,
         home: ArrayLike | None = None,
@@ -156,11 +156,11 @@ class Workload:
         """Nodes that are not draining, shape (n,)."""
         return ~self.draining
 
-    def key(self, k: int) -> str | int:
+    def key(self, k: int | np.integer) -> str | int:
         """What key group k is called: its label, its number where it has none."""
         return int(k) if self.keys is None else self.keys[k]
 
-    def node(self, i: int) -> str | int:
+    def node(self, i: int | np.integer) -> str | int:
         """What node i is called: its name, its number where it has none."""
         return int(i) if self.node_names is None or i >= self.nodes else self.node_names[i]
 

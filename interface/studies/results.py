@@ -114,7 +114,7 @@ class ResultFolder:
         return self.folder / RESULTS / f"{key}.json"
 
 
-def _read(file: Path, schema: type[FileModel]) -> dict[str, Any]:
+def _read(file: Path, schema: type[Any]) -> dict[str, Any]:
     try:
         content = read_json(file, MOST_BYTES)
         if not isinstance(content, dict):
