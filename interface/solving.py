@@ -213,7 +213,9 @@ def _with_rivals(problem: Problem, method: Method, answer: Answer, budget: Budge
     if part.expired and answer.termination in ("completed", "gap"):
         answer.termination = budget.ended("time_limit")  # its share of the time was used up
     found = None if answer.assignment is None else _better(problem, None, answer.assignment)
-    best = _tried(problem, method.rivals, budget.part(1.0, RIVALS_SECONDS), seed, found)
+    # A method that comes back late leaves them their share all the same.
+    left = Budget(0.0 if budget.interrupted else min(RIVALS_SHARE * budget.time_limit, RIVALS_SECONDS))
+    best = _tried(problem, method.rivals, left, seed, found)
     if best is not found and best is not None:
         answer.assignment = best[1]
     return answer

@@ -33,6 +33,7 @@ FORMULATION = Formulation(
             code="keyshift.solvers.movement.statement:solve_milp",
             warm_up="keyshift.solvers.movement.warm_up:compile_search",
             warm_start=("elb", "local-search"),
+            rivals=("local-search",),
         ),
         Method(
             name="cp-sat",
