@@ -19,7 +19,7 @@ from keyshift.fronts.tracing import TracedPoint, Tracer, as_solution, find_trade
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.figures import figure, percent
-from keyshift.models.files.fingerprint import problem_fingerprint
+from keyshift.models.files.problem import problem_fingerprint
 from keyshift.models.guards import real, whole
 from keyshift.solving import MOST_SEED, interruptible, make_ready
 from keyshift.terminal import Terminal

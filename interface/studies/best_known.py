@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models import InputError
-from keyshift.models.files.fingerprint import problem_fingerprint
+from keyshift.models.files.problem import problem_fingerprint
 from keyshift.models.files.reading import MOST_JSON, read_json, read_text, shown
 from keyshift.models.files.writing import write_text
 from keyshift.models.solution import ROUNDING

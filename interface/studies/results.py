@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from keyshift.models import InputError
-from keyshift.models.files.reading import digest, read_json, shown
+from keyshift.models.files.reading import digest, read_json
 from keyshift.models.files.schema import FileModel, Whole, validated
 from keyshift.models.files.writing import make_folder, only_writer, write_text
 from keyshift.studies.tasks import Row
@@ -116,9 +116,7 @@ class ResultFolder:
 
 def _read(file: Path, schema: type[FileModel]) -> dict[str, Any]:
     try:
-        content = read_json(file, MOST_BYTES)
-        if not isinstance(content, dict):
-            raise InputError(f"{file} must hold one JSON object, not {shown(content)}")
+        content: dict[str, Any] = read_json(file, MOST_BYTES)
         validated(schema, content, str(file))
     except InputError as error:
         raise InputError(f"{error}: remove it, and the study makes it anew") from None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from keyshift.catalogue import FORMULATIONS, formulation_of, registered
 from keyshift.models import InputError, Problem
 from keyshift.models.answer import GAP, TIME_LIMIT
-from keyshift.models.files.fingerprint import problem_fingerprint
+from keyshift.models.files.problem import problem_fingerprint
 from keyshift.models.guards import real, whole
 from keyshift.studies.best_known import BestKnown
 from keyshift.studies.drawing import family, family_of
