@@ -33,7 +33,7 @@ LastOption = Annotated[
 
 
 def _for_ever(seconds: float | None) -> float | None:
-    return None if seconds is None or math.isinf(seconds) else seconds
+    return None if seconds is None or seconds == math.inf else seconds
 
 
 TimeOption = Annotated[
