@@ -1,4 +1,4 @@
-"""What a reader of a written model meets: letters before the numbers of an index, so that x[k3,n1] explains itself."""
+"""Labels in a written model: letters before the numbers of an index, so that x[k3,n1] explains itself."""
 
 from __future__ import annotations
 

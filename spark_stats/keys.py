@@ -234,7 +234,7 @@ class Keys:
 
     @in_one_sentence()
     def distinct(self) -> int:
-        """Number of distinct keys that hold state or came in the window."""
+        """Number of distinct keys that hold state or occur in the window."""
         return self.frame.count()
 
     @in_one_sentence()

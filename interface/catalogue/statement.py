@@ -1,4 +1,4 @@
-"""What the catalogue says of a declarative statement."""
+"""The catalogue's entry of a declarative statement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the subcommands share: reading a problem from the line, printing JSON, showing progress."""
+"""Common parts of the subcommands: reading a problem from the line, printing JSON, showing progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shell shows of an answer: figures as lines, moves as a table, nothing wider than 80 columns."""
+"""An answer on the shell: figures as lines, moves as a table, nothing wider than 80 columns."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Running:
-    """What a job works with once Spark has started: logs by name, the place to write to, and whom to tell what is done."""
+    """The context of a job once Spark has started: logs by name, the place to write to, and whom to tell what is done."""
 
     spark: SparkSession
     topology: Topology
@@ -164,7 +164,7 @@ class StatsJob:
 
     @property
     def _gather(self) -> dict[str, Any]:
-        """What batch and stream gather by."""
+        """The options that batch and stream gather by."""
         times = {"time": self.time, "window": self.window, "origin": self.origin}
         return {**times, "time_zone": self.time_zone, "key_groups": self.key_groups, "hash": self.hash_}
 

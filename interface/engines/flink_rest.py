@@ -1,4 +1,4 @@
-"""What Flink's REST API says of a running job: fetched, or read from a folder of the same JSON."""
+"""A running job as Flink's REST API describes it: fetched, or read from a folder of the same JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engines' formats share: a size limit before reading, one sentence for what is wrong, folders whole or not at all."""
+"""Common to the engines' formats: a size limit before reading, one sentence for what is wrong, folders whole or not at all."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class ReassignmentPartition(EngineModel):
 
 
 class ReassignmentFile(EngineModel):
-    """What ``kafka-reassign-partitions`` prints and reads."""
+    """The JSON that ``kafka-reassign-partitions`` prints and reads."""
 
     version: One
     partitions: Annotated[list[ReassignmentPartition], Field(min_length=1)]
@@ -189,7 +189,7 @@ def reassignment(replicas: Replicas) -> dict[str, object]:
 
 
 def election(partitions: Sequence[Partition]) -> dict[str, object]:
-    """What ``kafka-leader-election --path-to-json-file`` reads."""
+    """The JSON that ``kafka-leader-election --path-to-json-file`` reads."""
     return {"partitions": [{"topic": p.topic, "partition": p.number} for p in partitions]}
 
 

@@ -59,7 +59,7 @@ def front_figure(front: Front, path: str | Path | None = None, others: Sequence[
 
 
 def _unit(front: Front) -> tuple[float, str]:
-    """What the second objective is drawn in: state in shares of all of it."""
+    """Factor and label of the second objective's axis: state in shares of all of it."""
     if front.trade.metric != "state_moved":
         return 1.0, front.trade.label
     total = float(front.problem.workload.state.sum()) or 1.0  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What a model behind the door can do, whatever language it is written in."""
+"""An open declarative model, whatever language it is written in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORD = 2.5e-7
 
 @dataclass
 class Run:
-    """What a solver made of a model.
+    """The outcome of a solver's run on a model.
 
     Attributes
     ----------
@@ -259,7 +259,7 @@ class Model(ABC):
         return made.relax() if self.relaxed else made
 
     def _standing(self) -> Literal["stated", "added", "changed"]:
-        """What has become of the model: what the problem states, that and more, or something else."""
+        """Whether the model is the one that the problem states, that one with additions, or another."""
         try:
             fresh = self._fresh()
             if self._fingerprint() == fresh._fingerprint():

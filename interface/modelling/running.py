@@ -44,7 +44,7 @@ def by_highs(
 def from_solver(
     program: NamedProgram, solver: str, budget: Budget, result: mathopt.SolveResult | None, values: np.ndarray | None
 ) -> Run:
-    """What a solver of OR-Tools says; for a linear program, its multipliers give a bound that does not rest on its word."""
+    """The run of a solver of OR-Tools; for a linear program, its multipliers give a bound that does not rest on its word."""
     if result is None:
         return Run(solver, False, None, budget.why)
     proven: float | None = result.termination.objective_bounds.dual_bound

@@ -37,7 +37,7 @@ ANSWERS = ".answers.json"
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of one instance; `version` is that of the last improvement, `answer` is worth `objective`."""
+    """One instance's best answer and bound; `version` is that of the last improvement, `answer` is worth `objective`."""
 
     problem: str
     family: str
@@ -64,7 +64,7 @@ class Entry:
         return made
 
     def wrong(self) -> list[str]:
-        """What is not so: draw the instance anew, check the answer without any solver, hold the bound against it."""
+        """List what is wrong: draw the instance anew, check the answer without any solver, hold the bound against it."""
         ((_, problem),) = family(self.instance)
         if problem_fingerprint(problem) != self.fingerprint:
             return [f"{self.instance}: the generator draws another instance now"]
@@ -128,7 +128,7 @@ class BestKnown:
         return cls(made)
 
     def of(self, fingerprint: str) -> Entry | None:
-        """What is known of an instance."""
+        """The entry of an instance; None without one."""
         return self.entries.get(fingerprint)
 
     def updated(self, rows: Iterable[Row]) -> BestKnown:

@@ -21,7 +21,7 @@ LOADING = 900.0
 
 @dataclass(frozen=True)
 class Guard:
-    """What a solve may use.
+    """The time and memory that a solve may use.
 
     Attributes
     ----------

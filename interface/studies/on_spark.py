@@ -37,7 +37,7 @@ def run_on_spark(tasks: Iterable[SolveTask], spark: SparkSession, guard: Guard) 
 
 
 class _Solve:
-    """What a worker does with a task."""
+    """The run of a task on a worker."""
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard

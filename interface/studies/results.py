@@ -26,7 +26,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class StudyFile(FileModel):
-    """What was asked of a study."""
+    """The settings of a study."""
 
     version: Annotated[int, Field(ge=1, le=VERSION)]
     time_limit: Finite | None
@@ -36,7 +36,7 @@ class StudyFile(FileModel):
 
 
 class ResultFile(FileModel):
-    """A row: what came of one solve. Its file has a name that tells the task, and no version: what is of another is made anew."""
+    """A row: the outcome of one solve. Its file is named after the task and has no version: a row of another is made anew."""
 
     instance: str
     family: str

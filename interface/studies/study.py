@@ -59,7 +59,7 @@ class StudyProgress:
 
 @dataclass(frozen=True)
 class Study:
-    """What `study` returns: a row for every solve, whatever came of it.
+    """The result of `study`: a row for every solve, however it ended.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class Study:
         return self.known.contradictions(self.rows)
 
     def improvements(self) -> list[str]:
-        """What this study found better than the table that it was compared with, a sentence each."""
+        """Improvements on the table that the study was compared with, a sentence each."""
         return list(self.known.updated(self.rows).changed)
 
     def update_best(self, path: str | Path) -> list[str]:

@@ -35,7 +35,7 @@ COLUMNS = ("key_group", "key", "source", "target", "load", "state", "gain", "pha
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What an operator carries out.
+    """The moves that an operator carries out, phase by phase.
 
     The arrays that follow have one entry for each move, in the order of their starts: shape (e,).
 
@@ -249,7 +249,7 @@ class Plan:
         )  # fmt: skip
 
     def violations(self) -> list[Violation]:
-        """What the plan breaks: transfers at once, limits on the way, phases that overlap, moves that do not add up."""
+        """The rules that the plan breaks: transfers at once, limits on the way, phases that overlap, moves that do not add up."""
         broken = [] if len(self) == 0 else self.transfers().violations(self.start)
         reached = self.current.copy()
         reached[self.key_group] = self.target
@@ -275,7 +275,7 @@ class Plan:
     # A workload that has changed ---------------------------------------------------------------------------------
 
     def changes(self, workload: Workload) -> list[str]:
-        """What differs in a workload from the one that the plan was made for, a sentence each."""
+        """The differences of a workload from the one that the plan was made for, a sentence each."""
         return self.made_for.changes(workload)
 
     def check(self, workload: Workload) -> CheckReport:

@@ -25,7 +25,7 @@ class Simulation:
     method : str
         "events" (tuple by tuple) or "fluid".
     tuples : float
-        Tuples that came.
+        Tuples that arrived.
     seconds : float
         How long the stream was.
     drained : float
@@ -33,7 +33,7 @@ class Simulation:
     throughput : float
         Tuples a second that were done while the stream lasted.
     latency_mean, latency_p95, latency_p99, latency_max : float
-        Over all tuples, those that were done after the end of the stream too; in seconds. NaN where none came.
+        Over all tuples, those that were done after the end of the stream too; in seconds. NaN where none arrived.
     utilisation : ndarray, shape (n,)
         Share of the time, until the last tuple is done, that each node served.
     paused : float
@@ -41,13 +41,13 @@ class Simulation:
     times : ndarray, shape (b,)
         Ends of equal spans of time, in seconds.
     backlog : ndarray, shape (b, n)
-        Tuples that came for each node and are not done, at these times.
+        Tuples that arrived for each node and are not done, at these times.
     arrived : ndarray, shape (b,)
-        Tuples that came in each span.
+        Tuples that arrived in each span.
     done : ndarray, shape (b,)
         Tuples that were done in it.
     latency : ndarray, shape (b,)
-        Mean latency of those that came in it, in seconds; NaN where none came.
+        Mean latency of those that arrived in it, in seconds; NaN where none arrived.
     counters : float
         Partial results that were sent to aggregators; 0 without them.
     merged_mean : float

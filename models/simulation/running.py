@@ -289,8 +289,8 @@ def _by_events(
     queues = Queues(1 / s.rates, np.zeros(n), np.zeros(n), first, np.zeros(n, np.int64), np.zeros((n, bound)))
     placement = none if s.placement is None else s.placement
     router = Router(sent, placement, np.full(placement.size, -1), s.buffers)
-    came, gone = np.zeros((2, spans, n), np.int64)
-    record = Record(np.empty(m), float(s.edges[1]), came, gone, np.zeros(spans))
+    arrivals, gone = np.zeros((2, spans, n), np.int64)
+    record = Record(np.empty(m), float(s.edges[1]), arrivals, gone, np.zeros(spans))
     serve(log, router, s.holds, s.stands, queues, counters, record)
     drained = float(max(queues.free.max(), counters.sums[1]))
     figures = np.quantile(record.latency, (0.95, 0.99), method="inverted_cdf") if m else np.full(2, np.nan)
@@ -330,11 +330,11 @@ def _outcome(
     over: tuple[FloatArray, FloatArray, FloatArray], paused: float, counters: float = 0.0, merged: float = np.nan,
 ) -> Simulation:  # fmt: skip
     seconds, (arrived, done, delay) = float(s.edges[-1]), over
-    came = arrived.sum(axis=1)
-    latency = np.divide(delay, came, out=np.full(came.size, np.nan), where=came > 0)
+    arrivals = arrived.sum(axis=1)
+    latency = np.divide(delay, arrivals, out=np.full(arrivals.size, np.nan), where=arrivals > 0)
     mean, p95, p99, most = map(float, figures)
     return Simulation(
         kind, float(tuples), seconds, drained, float(done.sum() / seconds), mean, p95, p99, most,
-        busy / max(seconds, drained), paused, s.edges[1:].copy(), (arrived - done).cumsum(axis=0), came,
+        busy / max(seconds, drained), paused, s.edges[1:].copy(), (arrived - done).cumsum(axis=0), arrivals,
         done.sum(axis=1), latency, float(counters), float(merged),
     )  # fmt: skip
