@@ -165,7 +165,7 @@ def _log_file() -> Iterator[Path]:
         if file.exists() and file.stat().st_size:
             raise SparkError(f"{error} (Spark's own words: {file})") from None
         raise
-    except InputError:  # of ours: Java has nothing to say about it
+    except (InputError, KeyboardInterrupt):  # of ours: Java has nothing to say about it
         file.unlink(missing_ok=True)
         raise
     else:
