@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from keyshift.commands import common, options, showing
+from keyshift.models.figures import figure
 
 PlanArgument = Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")]
 
@@ -55,10 +56,4 @@ def diff(
 
 
 def _node(value: object) -> str:
-    return (
-        "stays"
-        if value is None or value != value
-        else showing.figure(value)
-        if isinstance(value, float)
-        else str(value)
-    )
+    return "stays" if value is None or value != value else figure(value) if isinstance(value, float) else str(value)

@@ -210,7 +210,7 @@ class Front:
         others : sequence of Solution
             Heuristics' answers, labelled by method.
         """
-        from keyshift.figures.front import front_figure
+        from keyshift.figures.comparison import front_figure
 
         for solution in others:
             self.refuse_other_problem(solution)

@@ -132,7 +132,7 @@ class Study:
         -------
         matplotlib.figure.Figure
         """
-        from keyshift.figures.study import study_figure
+        from keyshift.figures.comparison import study_figure
 
         return study_figure(self, path)
 
@@ -232,7 +232,7 @@ def study(
         if spark is None:
             finished = stack.enter_context(GuardedPool(workers, guard)).run(drawn)
         else:
-            from keyshift.studies.on_spark import run_on_spark
+            from keyshift.studies.guarded import run_on_spark
 
             finished = run_on_spark(drawn, spark, guard)
         told = 0
