@@ -39,11 +39,7 @@ _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0
 
 @contextmanager
 def local_session(
-    name: str = "keyshift",
-    *,
-    master: str | None = None,
-    conf: Mapping[str, str] | None = None,
-    brief: bool = False,
+    name: str = "keyshift", *, master: str | None = None, conf: Mapping[str, str] | None = None, brief: bool = False
 ) -> Iterator[SparkSession]:
     """Lend the active Spark session, or one that ends with the block.
 

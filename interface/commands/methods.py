@@ -10,7 +10,6 @@ import typer
 from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.method import Formulation, Method
 from keyshift.commands import common
-from keyshift.models import InputError
 
 
 def methods(
@@ -21,8 +20,7 @@ def methods(
     from rich.markup import escape as rich_text
     from rich.table import Table
 
-    if problem is not None and problem not in FORMULATIONS:
-        raise InputError(f"--problem {problem}: choose one of {', '.join(FORMULATIONS)}")
+    common.expect_problem(problem)
     chosen = [(f, m) for name, f in FORMULATIONS.items() if problem in (None, name) for m in f.methods]
     if as_json:
         common.print_json([as_row(formulation, method) for formulation, method in chosen])

@@ -144,14 +144,11 @@ def scaling_rule(node_load: float | None, counts: str | None, ahead: int) -> Any
 def capacities(given: list[str] | None) -> dict[str, float]:
     """Capacities of the options, by resource."""
     read: dict[str, float] = {}
-    for text in given or []:
-        name, sign, number = text.partition("=")
+    for name, number in common.named_values("--capacity", given, "resource=number"):
         try:
             read[name] = float(number)
         except ValueError:
-            sign = ""
-        if not sign:
-            raise InputError(f"--capacity {text:.60}: write it as resource=number")
+            raise InputError(f"--capacity {name}={number:.40}: write it as resource=number") from None
     return read
 
 
