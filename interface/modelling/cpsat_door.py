@@ -1,4 +1,4 @@
-"""A CP-SAT statement behind the door."""
+"""A model in CP-SAT, opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A MathOpt statement behind the door."""
+"""A model in MathOpt, opened."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ with lazily():
     from keyshift.modelling.mathopt_door import MathOptDoor
     from keyshift.modelling.pyomo_door import PyomoDoor
 
-DOORS = {"pyomo": PyomoDoor, "cp-sat": CpSatDoor, "mathopt": MathOptDoor}
+LANGUAGES = {"pyomo": PyomoDoor, "cp-sat": CpSatDoor, "mathopt": MathOptDoor}
 
 
 def statements(problem: Problem | type[Problem]) -> tuple[str, ...]:
@@ -74,8 +74,8 @@ def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False) 
         problem = problem.plain()
     if conflicts := problem.conflicts():
         raise InputError(f"there is nothing to model: {conflicts[0]}")
-    door: type[Model] = load(DOORS[about.language])
-    return door(problem, about, strengthened)
+    opened: type[Model] = load(LANGUAGES[about.language])
+    return opened(problem, about, strengthened)
 
 
 def _entries(problem: Problem | type[Problem]) -> tuple[Statement, ...]:
@@ -123,10 +123,10 @@ def read_answer(problem: Problem, path: str | Path, kind: str = "pyomo") -> Solu
     source = Path(path)
     text = read_text(source, MOST_JSON)
     solver, values = parse_solution(text, source)
-    door = model(problem, kind)
-    if not door.suffixes or ".mps" not in door.suffixes:
+    written = model(problem, kind)
+    if ".mps" not in written.suffixes:
         raise InputError(f"a model of kind {kind!r} is not written as .mps: say which kind was")
-    answer = Answer(door.assignment(_by_own_names(door.names(), values, source)))
+    answer = Answer(written.assignment(_by_own_names(written.names(), values, source)))
     return Solution.of(problem, f"model:{kind}/{solver} file", answer, 0.0)
 
 

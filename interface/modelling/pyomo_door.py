@@ -1,4 +1,4 @@
-"""A Pyomo statement behind the door."""
+"""A model in Pyomo, opened."""
 
 from __future__ import annotations
 

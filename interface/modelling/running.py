@@ -1,4 +1,4 @@
-"""Common to the Pyomo and the MathOpt door: a model read into matrices, run by HiGHS or by a solver of OR-Tools."""
+"""Common to Pyomo and MathOpt: a model read into matrices, run by HiGHS or by a solver of OR-Tools."""
 
 from __future__ import annotations
 

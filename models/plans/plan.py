@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 SHOWN = 20
 """Moves that a notebook shows."""
+MOVED = ("key_group", "source", "target", "gain", "phase", "start", "end")
+"""Of a move, the columns that a plan's file holds; the others follow from the workload."""
 COLUMNS = ("key_group", "key", "source", "target", "load", "state", "gain", "phase", "start", "end")
 
 
@@ -115,7 +117,7 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     reporter: ClassVar[Callable[..., None] | None] = None
-    """How `report` writes a page; the front door says so when it opens."""
+    """How `report` writes a page; `keyshift` says so when it is imported."""
 
     def __post_init__(self) -> None:
         for name in ("assignment", "key_group", "source", "target", "load", "state", "gain", "start", "end", "phase"):
@@ -420,6 +422,7 @@ def _change(plan: Plan, resource: str) -> FloatArray:
 def record_of(plan: Plan) -> dict[str, Any]:
     """Every field of a plan's file, in its order."""
     made = plan.made_for
+    moved = [getattr(plan, name).tolist() for name in MOVED]
     return {
         "format": "keyshift-plan",
         "version": 1,
@@ -443,11 +446,7 @@ def record_of(plan: Plan) -> dict[str, Any]:
         "workload": {
             "fingerprint": made.fingerprint,
             "rest": made.rest,
-            "load": made.load.tolist(),
-            "state": made.state.tolist(),
-            "current": made.current.tolist(),
-            "capacity": made.capacity.tolist(),
-            "draining": made.draining.tolist(),
+            **{name: getattr(made, name).tolist() for name in ("load", "state", "current", "capacity", "draining")},
             "keys": None if made.keys is None else list(made.keys),
             "node_names": None if made.node_names is None else list(made.node_names),
         },
@@ -457,18 +456,7 @@ def record_of(plan: Plan) -> dict[str, Any]:
             for name, limit in plan.limits.items()
         },
         "phases": [{"start": p.start, "end": p.end, "bound": p.bound, "load_distance": p.load_distance} for p in plan.phases],
-        "moves": [
-            dict(zip(("key_group", "source", "target", "gain", "phase", "start", "end"), row, strict=True))
-            for row in zip(
-                *(
-                    array.tolist()
-                    for array in (
-                        plan.key_group, plan.source, plan.target, plan.gain, plan.phase, plan.start, plan.end
-                    )
-                ),
-                strict=True,
-            )
-        ],
+        "moves": [dict(zip(MOVED, row, strict=True)) for row in zip(*moved, strict=True)],
     }  # fmt: skip
 
 
