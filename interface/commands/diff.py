@@ -39,11 +39,11 @@ def diff(
     differ = found.moves[found.moves["change"] != "same"]
     if len(differ) == 0:
         return
-    rows = [
+    changes = [
         (str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change)
         for m in differ.astype(object).itertuples()
     ]
-    showing.first_rows(console, ["key", "from", "to", "other to", "load", "state", "change"], rows, every)
+    showing.first_rows(console, ["key", "from", "to", "other to", "load", "state", "change"], changes, every)
 
 
 def _node(value: object) -> str:
