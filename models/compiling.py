@@ -198,7 +198,7 @@ class Kernel:
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """What Numba makes of the function, calling other kernels likewise."""
+        """Numba's version of the function, calling other kernels likewise."""
         from numba import njit as numba_njit
 
         _listen()
@@ -290,7 +290,7 @@ def _restore(kept: list[tuple[Any, Any]]) -> None:
 
 
 def _plain(result: Any) -> Any:
-    """What compiled code would hand back: Python's own numbers."""
+    """A result as compiled code would hand it back: Python's own numbers."""
     if isinstance(result, np.generic):
         return result.item()
     if isinstance(result, tuple):
