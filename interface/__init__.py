@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from keyshift.solving import check, solve
     from keyshift.studies.drawing import families, family
     from keyshift.studies.study import Study, StudyProgress, study
+    from keyshift.warming import warm_up
 
 from keyshift.version import __version__ as __version__
 
@@ -127,6 +128,7 @@ _LAZY = {
     "solve": "keyshift.solving",
     "statements": "keyshift.modelling.opening",
     "study": "keyshift.studies.study",
+    "warm_up": "keyshift.warming",
     "write_workload": "keyshift.models.files.workload",
 }
 
@@ -198,6 +200,7 @@ __all__ = [
     "solve",
     "statements",
     "study",
+    "warm_up",
     "write_workload",
 ]
 
