@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from brute_force import brute_force
 from instances.allocation import random_problem
 from support.interpreted import interpret
 
@@ -264,3 +265,31 @@ def test_among_many_nodes_the_worst_one_is_met_and_emptied():
     solution = ks.solve(problem, time_limit=60)
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(60 / 4 - problem.mean_load, rel=1e-6)
+
+
+@pytest.mark.parametrize("first", range(0, 300, 100))
+def test_the_search_itself_agrees_with_brute_force(first):
+    """Small instances go to CP-SAT first: here annealing, counts, plans, trios and prices answer them alone."""
+    quick = RoundSettings(few_pairs=0, within_reach=0.0, least_steps=40_000, most_steps=40_000, priced_steps=20_000,
+                          planned_steps=5_000, trios_steps=10_000, trios_tried=5)  # fmt: skip
+    proven = met = 0
+    for seed in range(first, first + 100):
+        rng = np.random.default_rng([33, seed])
+        problem = random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)))
+        found = Incumbent(problem, Budget(20.0))
+        found.offer(problem.workload.current)
+        if problem.conflicts():
+            continue
+        Rounds(found, seed, settings=quick).run()
+        best, _ = brute_force(problem)
+        slack = 1e-6 * problem.scale
+        if best is None:
+            assert found.best is None
+            continue
+        assert not found.infeasible
+        assert found.bound <= best + slack
+        assert best - slack <= found.objective
+        met += found.objective <= best + slack
+        proven += found.proven
+    assert met >= 70
+    assert proven >= 50
