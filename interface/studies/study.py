@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from keyshift.catalogue import FORMULATIONS, formulation_of, registered
 from keyshift.models import InputError, Problem
+from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.files.fingerprint import problem_fingerprint
 from keyshift.models.guards import real, whole
 from keyshift.studies.best_known import BestKnown
@@ -135,11 +136,12 @@ def study(
     instances: Instances,
     methods: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     seeds: Sequence[int] = (0,),
-    time_limit: float | None = None,
+    time_limit: float | None = TIME_LIMIT,
     out: str | Path | None = None,
     workers: int = 1,
     spark: Any = None,
     *,
+    gap: float = GAP,
     memory: float | None = None,
     patience: float = 60.0,
     best_known: str | Path | None = None,
@@ -157,14 +159,16 @@ def study(
         which for each problem, by its name.
     seeds : sequence of int, default (0,)
         Every method runs once with each.
-    time_limit : float, optional
-        Seconds for each solve.
+    time_limit : float or None, default 60.0
+        Seconds for each solve; None is for ever.
     out : path, optional
         A folder with one file a result. A study that was killed goes on there where it stopped.
     workers : int, default 1
         Processes of this machine. One is a process of its own, too: no solve can take the study down with it.
     spark : SparkSession, optional
         Run the solves as tasks of a Spark job, on any master, in place of `workers`.
+    gap : float, default 1e-4
+        As in `solve`.
     memory : float, optional
         GiB that the address space of a process may have; a method that asks for more ends in a row that says so.
     patience : float, default 60
@@ -187,6 +191,7 @@ def study(
         holds another study.
     """
     guard = Guard(real("time_limit", time_limit), real("patience", patience, optional=False), real("memory", memory))
+    share = real("gap", gap, optional=False)
     chosen = _Methods(methods, options)
     numbers = [whole("seeds", seed, optional=False) for seed in seeds]
     workers = whole("workers", workers, least=1, most=MOST_WORKERS, optional=False)
@@ -195,9 +200,10 @@ def study(
         "time_limit": guard.time_limit,
         "memory": guard.memory,
         "options": {k: repr(v) for k, v in options.items()},
+        **({"gap": share} if share else {}),
     }
     results = ResultFolder(None if out is None else Path(out), asked)
-    drawn = _Tasks(instances, chosen, numbers, guard.time_limit, results)
+    drawn = _Tasks(instances, chosen, numbers, guard.time_limit, share, results)
     began = time.perf_counter()
     with results.locked(), ExitStack() as stack:
         if spark is None:
@@ -257,13 +263,14 @@ class _Tasks:
     """The tasks of a study that have no result yet, drawn one by one."""
 
     def __init__(
-        self, instances: Instances, methods: _Methods, seeds: list[int], limit: float | None, results: ResultFolder
-    ) -> None:
+        self, instances: Instances, methods: _Methods, seeds: list[int], limit: float | None, gap: float,
+        results: ResultFolder,
+    ) -> None:  # fmt: skip
         if isinstance(instances, str):
             instances = family(instances)
         self._pairs = iter(instances.items() if isinstance(instances, Mapping) else instances)
         self._to_come = operator.length_hint(instances, -1)
-        self.methods, self.seeds, self.limit, self.results = methods, seeds, limit, results
+        self.methods, self.seeds, self.limit, self.gap, self.results = methods, seeds, limit, gap, results
         self.keys: list[str] = []
         self.instances, self.solves, self.taken = 0, 0, 0
 
@@ -295,6 +302,7 @@ class _Tasks:
                         method,
                         seed,
                         self.limit,
+                        self.gap,
                         options,
                         registered(problem.name, method),
                     )

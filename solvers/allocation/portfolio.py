@@ -76,6 +76,7 @@ class Portfolio(Incumbent):
 
     def run(self, threads: int = 1, second_stage: bool = True, rounds: int | None = None) -> Answer:
         """All phases, as far as they are needed."""
+        self.budget.report(bound=self.bound)
         self.offer(self.problem.workload.current)
         several = self.problem.several
         large = self.problem.allowed_pairs * self.problem.planned.count > self.settings.small

@@ -15,9 +15,11 @@ from keyshift.models.ranges import Whole
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
+from keyshift.solvers.mclb.descent import descend
 from keyshift.solvers.mclb.local_search import PlacementSearch
 from keyshift.solvers.mclb.qp import shared_squares
 from keyshift.solvers.mclb.sdp import DEFAULTS, semidefinite_squares
+from keyshift.solvers.mclb.set_partitioning import SetPartitioning
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class TreeSettings:
 
     Attributes
     ----------
+    few : int
+        With no more key groups than these, sets are tried first.
     slice : int
         Loads touched by the search between two looks at the clock.
     first_search : float
@@ -39,6 +43,7 @@ class TreeSettings:
         A subtree is left alone unless it can improve by more than this share of the problem's tolerance.
     """
 
+    few: int = 40
     slice: int = 2_000_000
     first_search: float = 0.25
     small: int = 30
@@ -52,7 +57,8 @@ def branch_and_bound(
 ) -> Answer:
     """The optimum, given time; within a limit the best placement with the best root bound.
 
-    Key groups are placed one after another, the largest first, each on the node where it adds least; a partial
+    Dozens of key groups are answered by `SetPartitioning`, from a placement that `descend` finds. More than these, or where the
+    sets are too many: key groups are placed one after another, the largest first, each on the node where it adds least; a partial
     placement is cut when its completion with divisible load is no better than the incumbent. Of interchangeable
     empty nodes only the first is tried. Exponential in the number of key groups; without a limit it ends in a proof.
 
@@ -65,7 +71,7 @@ def branch_and_bound(
     start : ndarray, optional
         A known placement to improve on.
     max_tree : int, optional
-        End the search after this many tree nodes.
+        End the search after this many tree nodes; then key groups are placed one after another, however few they are.
 
     Notes
     -----
@@ -75,7 +81,21 @@ def branch_and_bound(
     core = problem.core
     root = window_bound(core.load.T, core.nodes) / core.nodes
     settings = TreeSettings()
-    search = DepthFirst(problem, core, None if start is None else core.lower(start), settings)
+    known = None if start is None else core.lower(start)
+    if core.load.shape[0] <= settings.few and max_tree is None:
+        known = descend(core, seed, start=known)
+        sets = SetPartitioning(
+            core, known, settings.margin * problem.tolerance_of(core.squares(known) / core.nodes) * core.nodes
+        )
+        sets.bound = root * core.nodes
+        budget.report(objective=sets.value / core.nodes, bound=root)
+        done = sets.run(budget)
+        known, root = sets.best, sets.bound / core.nodes
+        budget.report(objective=sets.value / core.nodes, bound=root)
+        if done or budget.expired:
+            best = core.lift(core.relabelled(known))
+            return Answer(best, root, "optimal" if done else budget.why, details={"tree_nodes": sets.visited})
+    search = DepthFirst(problem, core, known, settings)
     search.improve(budget.part(settings.first_search), seed, root + problem.tolerance, effort=1.0)
     small = core.load.shape[0] <= settings.small
     done = small and search.run(budget, min(settings.first_look * search.slice, max_tree or sys.maxsize))
