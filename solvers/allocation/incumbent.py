@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,6 +15,37 @@ from keyshift.models.workload import IntArray
 
 PROVEN = 5e-7
 """An objective this close to the bound, as a share of the mean, is optimal; half of what `Problem.tolerance` grants."""
+
+
+MOST_WHOLE = 2**40
+"""Sums of whole loads up to this are exact, and so are the distances, but for the mean's rounding."""
+
+
+class WholeLoads(NamedTuple):
+    """Every node's load is a multiple of a unit, so that few distances from the mean there are.
+
+    Attributes
+    ----------
+    unit : int
+    mean : float
+    uneven : bool
+        Whether the mean of what is placed is no multiple: then some node is above it, and some below.
+    """
+
+    unit: int
+    mean: float
+    uneven: bool
+
+    def at_least(self, bound: float) -> float:
+        """The least distance that is no less than a bound, less what rounding may have added."""
+        doubt = 1e-9 * self.mean
+        above = math.ceil((self.mean + bound - doubt) / self.unit) * self.unit - self.mean
+        below = self.mean - math.floor((self.mean - bound + doubt) / self.unit) * self.unit
+        next_one = min(above, below)
+        if self.uneven:
+            low = math.floor(self.mean / self.unit) * self.unit
+            next_one = max(next_one, self.mean - low, low + self.unit - self.mean)
+        return max(bound, next_one - doubt)
 
 
 @dataclass
@@ -36,6 +69,18 @@ class Incumbent:
     bound: float = 0.0
     infeasible: str = ""
     stopped: bool = False  # HiGHS ended by proof, within its tolerances
+
+    @cached_property
+    def steps(self) -> WholeLoads | None:
+        """The distances there are, where loads are whole multiples of a unit on nodes of capacity 1."""
+        w = self.problem.workload
+        load = w.last_load
+        whole = np.array_equal(load, np.rint(load)) and 0 < load.sum() < MOST_WHOLE
+        if self.problem.several or not whole or (w.capacity != 1).any():
+            return None
+        unit, mean, total = int(np.gcd.reduce(load.astype(np.int64))), self.problem.mean_load, int(load.sum())
+        uneven = self.problem.mean == "exact" and not w.draining.any() and total // unit % w.nodes > 0
+        return WholeLoads(unit, mean, uneven)
 
     @property
     def proven(self) -> bool:
@@ -63,7 +108,9 @@ class Incumbent:
         return True
 
     def raise_bound(self, bound: float, note: str) -> None:
-        """Keep a bound if it is higher."""
+        """Keep a bound if it is higher; whole loads make for few distances, of which the next one bounds as well."""
+        if self.steps is not None:
+            bound = self.steps.at_least(bound)
         if bound > self.bound:
             self.bound = bound
             self.budget.report(bound=bound, note=note)

@@ -19,6 +19,9 @@ from keyshift.solvers.allocation.incumbent import PROVEN, Incumbent
 from keyshift.solvers.allocation.pricing.tree import PriceTree, price_trees
 from keyshift.solvers.allocation.settings import RoundSettings
 
+UNBOUNDED = 1e-4
+"""A bound below this share of the mean tells nothing."""
+
 
 class Rest:
     """For how many turns a phase rests: twice as many each time that it was of no use.
@@ -113,7 +116,7 @@ class Rounds:
         later: Sequence[str] = quick
         if self.abound and self.instance.nodes > 2:
             later = settings.cycle_of_few if self.search.size < 2 else settings.cycle
-            later = settings.cycle_of_small if small else later
+            later = settings.cycle_of_small if small and self._unbounded else later
         early = len(quick) - quick.count("price") if small and self.most is None else 0
         for phase in chain(quick[1:], cycle(later)):  # the first turn was taken before the counting
             if (
@@ -133,13 +136,19 @@ class Rounds:
 
     def _endless(self, pairs: int) -> bool:
         """Whether rounds may use up a time limit: no solver would use the time better."""
-        many = pairs > self.settings.endless_pairs or self._within_reach
+        settings = self.settings
+        many = pairs > settings.endless_pairs or (pairs > settings.least_pairs and self._within_reach)
         return many and math.isfinite(self.found.budget.time_limit)
 
     @property
+    def _unbounded(self) -> bool:
+        """Whether moves abound and no bound is worth its name."""
+        return self.abound and self.found.bound < UNBOUNDED * self.found.problem.scale
+
+    @property
     def _within_reach(self) -> bool:
-        """Whether moves abound and the best distance is near 0, as the bound is: more search closes the gap, no proof does."""
-        return self.abound and self._distance() < self.settings.within_reach
+        """Whether the best distance is near 0, as the bound is: more search closes the gap, no proof does."""
+        return self._unbounded and self._distance() < self.settings.within_reach
 
     def _ask_solvers(self) -> None:
         """HiGHS and CP-SAT for a moment each, from the best answer."""

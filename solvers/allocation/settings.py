@@ -18,7 +18,7 @@ class RoundSettings:
     cycle_of_few : tuple of str
         The same where moves abound and rounds are short.
     cycle_of_small : tuple of str
-        The same where moves abound and the pairs are `few_pairs` at most.
+        The same where the pairs are `few_pairs` at most and the bound is next to 0: plans and prices say nothing there.
     starts : dict
         From what trios set out, in turns, and for how many turns each rests at most: cooled down anew, the best heated up
         again, a plan realised.
@@ -28,9 +28,9 @@ class RoundSettings:
         With no more pairs than this many, HiGHS gets so many nodes of its tree after the first cycle, and CP-SAT so many
         deterministic seconds: few key groups with heavy tails are a matter of arithmetic, and a solver proves in a second
         what no search can.
-    within_reach : float
-        Unless moves abound and the best distance is below this share of the mean already: no solver lifts a bound of 0 then,
-        and rounds use up a time limit.
+    within_reach, least_pairs : float, int
+        Unless the bound is next to 0 and the best distance below this share of the mean: no solver lifts such a bound, and with
+        more pairs than this many rounds use up a time limit.
     counted_pairs, counted_share : int, tuple of float
         With more pairs than this many, counting departures and arrivals may take a share of the time left: the first where
         fewer key groups may move than there are nodes, else the second.
@@ -74,6 +74,7 @@ class RoundSettings:
     early_nodes: int = 500
     early_effort: float = 3.0
     within_reach: float = 0.01
+    least_pairs: int = 300
     counted_pairs: int = 1_000_000
     counted_share: tuple[float, float] = (0.7, 0.2)
     endless_pairs: int = 5_000

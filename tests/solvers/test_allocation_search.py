@@ -293,3 +293,23 @@ def test_the_search_itself_agrees_with_brute_force(first):
         proven += found.proven
     assert met >= 70
     assert proven >= 50
+
+
+def test_whole_loads_make_for_few_distances():
+    rng, proven = np.random.default_rng(9), 0
+    for _ in range(150):
+        n, p = int(rng.integers(2, 4)), int(rng.integers(2, 6))
+        load = rng.integers(0, 6, p) * float(rng.choice([1, 3])) + np.eye(p)[0]
+        w = ks.Workload(
+            load=load, current=rng.integers(0, n, p), state=np.ones(p), nodes=n, draining=np.arange(n) < rng.integers(2)
+        )
+        problem = ks.KeyGroupAllocation(
+            w, mean=rng.choice(["exact", "ceiling"]), max_migrations=int(rng.integers(1, 5))
+        )
+        best, where = brute_force(problem)
+        found = Incumbent(problem, Budget(1.0))
+        found.raise_bound(max(0.0, best - 0.4), "some")
+        assert found.bound <= best + 1e-9
+        found.offer(np.array(where))
+        proven += found.proven
+    assert proven > 100
