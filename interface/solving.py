@@ -7,11 +7,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from keyshift.catalogue import find_method
+from keyshift.catalogue import find_method, formulation_of
 from keyshift.catalogue.loading import load
 from keyshift.catalogue.method import Method
 from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
@@ -170,7 +171,7 @@ def _run(
 
     if start is None and method.takes_start:
         start = best_start(problem, method, budget, seed)
-    later = None if method.later is None else load(method.later)
+    later = None if method.later is None else partial(load(method.later), formulation=formulation_of(problem))
     return lexicographic(problem, own, later, budget=budget, seed=seed, start=start)
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models import Budget, InputError, Problem, Solution
-from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.figures import figure, signed
 from keyshift.models.guards import real, whole
-from keyshift.plans.limits import Limit, limits_of
+from keyshift.models.problem import Limit
 from keyshift.plans.targets import bare_moves, read_target
 from keyshift.plans.thinning import Thinned, thin
 from keyshift.plans.thinning import given as as_solution
@@ -21,9 +20,6 @@ from keyshift.solving import interruptible, solve
 
 if TYPE_CHECKING:
     import pandas as pd
-
-NEAR = 1e-9
-"""A limit binds when it is met within this share of itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +175,7 @@ def explain(
         answer,
         moves,
         measure,
-        tuple(_binding(posed, answer.assignment)),
+        () if answer.assignment is None else tuple(posed.binding(answer.assignment)),
         found,
         nothing,
         nothing_objective,
@@ -237,28 +233,11 @@ def _doing_nothing(problem: Problem, answer: Solution) -> tuple[str, float | Non
     return f"doing nothing leaves {figure(report.objective)}{known}", report.objective
 
 
-def _binding(problem: Problem, assignment: Any) -> list[str]:
-    """Limits that the answer uses up, by the problem's own figures."""
-    if isinstance(problem, KeyGroupAllocation) and not problem.several:
-        from keyshift.models.allocation.why import explain as why
-
-        return list(why(problem, assignment).binding)
-    found = []
-    for limit in limits_of(problem):
-        if limit.needed is None or assignment.ndim != 1:
-            continue
-        needed, value = float(limit.needed(assignment)), float(limit.value)
-        spare = needed - value if limit.down else value - needed
-        if spare <= NEAR * max(1.0, abs(value)):
-            found.append(f"{limit.name} = {figure(value)} is used up")
-    return found
-
-
 def _marginals(
     problem: Problem, answer: Solution, method: str | None, budget: Budget, gap: float, seed: int
 ) -> list[Marginal]:
     """Solve the problem with a little more of each limit, beginning from the answer in hand."""
-    limits, found = limits_of(problem), []
+    limits, found = problem.limits, []
     for position, limit in enumerate(limits):
         part = budget.part(1.0 / (len(limits) - position))
         try:

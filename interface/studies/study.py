@@ -19,11 +19,13 @@ from keyshift.studies.best_known import BestKnown
 from keyshift.studies.drawing import family, family_of
 from keyshift.studies.guarded import Guard, GuardedPool
 from keyshift.studies.results import ResultFolder
-from keyshift.studies.tables import gap_table, profile_table, summary_table
+from keyshift.studies.tables import gap_table, latex_table, profile_table, summary_table
 from keyshift.studies.tasks import Row, SolveTask
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from keyshift.figures.notebook_figure import Figure
 
 Instances = str | Mapping[str, Problem] | Iterable[tuple[str, Problem]]
 MOST_WORKERS = 1024
@@ -83,15 +85,17 @@ class Study:
         """
         return gap_table(self.rows, self.known)
 
-    def summary(self, seed: int = 0) -> pd.DataFrame:
+    def summary(self, seed: int = 0, by: str = "family") -> pd.DataFrame:
         """One row a family and method: solves, how they ended, gaps with a bootstrap interval, wins, times.
 
         Parameters
         ----------
         seed : int, default 0
             Of the bootstrap.
+        by : {"family", "problem", "instance"}, default "family"
+            What the solves are grouped by: "problem" summarises over all families.
         """
-        return summary_table(self.to_frame(), seed)
+        return summary_table(self.to_frame(), seed, by)
 
     def profile(self, over: str = "time") -> pd.DataFrame:
         """The performance profile of Dolan and More (2002): on what share of the instances a method is within a factor.
@@ -121,6 +125,21 @@ class Study:
         """Write what this study found better into the table of best known answers; returns what improved."""
         return self.known.updated(self.rows).write(path)
 
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw performance profiles and gaps, a row for each problem; with a path (.png, .svg, .pdf), write them.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        from keyshift.figures.study import study_figure
+
+        return study_figure(self, path)
+
+    def to_latex(self, by: str = "family") -> str:
+        """The summary as a LaTeX table, for the package booktabs: gaps in percent, seconds as medians."""
+        return latex_table(self.summary(by=by), by)
+
     def report(self, path: str | Path, title: str = "A study") -> None:
         """Write one self-contained HTML page: profiles, gaps, the worst instances by name, every number."""
         from keyshift.report.study_page import write_study_report
@@ -146,6 +165,7 @@ def study(
     patience: float = 60.0,
     best_known: str | Path | None = None,
     watch: Callable[[StudyProgress], None] | None = None,
+    family: str | Mapping[str, str] | None = None,
     **options: Any,
 ) -> Study:
     """Run methods on many instances.
@@ -177,6 +197,9 @@ def study(
         A table of best known answers to compare with.
     watch : callable, optional
         Called with a `StudyProgress` after every solve.
+    family : str, or mapping of str to str, optional
+        The group of all instances, or of each by its name. None: the family that it was drawn from, else what stands before
+        the "/" of its name, else its problem.
     **options
         Passed to every method that has an option of that name.
 
@@ -203,7 +226,7 @@ def study(
         **({"gap": share} if share else {}),
     }
     results = ResultFolder(None if out is None else Path(out), asked)
-    drawn = _Tasks(instances, chosen, numbers, guard.time_limit, share, results)
+    drawn = _Tasks(instances, chosen, numbers, guard.time_limit, share, results, family)
     began = time.perf_counter()
     with results.locked(), ExitStack() as stack:
         if spark is None:
@@ -264,10 +287,11 @@ class _Tasks:
 
     def __init__(
         self, instances: Instances, methods: _Methods, seeds: list[int], limit: float | None, gap: float,
-        results: ResultFolder,
+        results: ResultFolder, groups: str | Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         if isinstance(instances, str):
             instances = family(instances)
+        self.groups = groups
         self._pairs = iter(instances.items() if isinstance(instances, Mapping) else instances)
         self._to_come = operator.length_hint(instances, -1)
         self.methods, self.seeds, self.limit, self.gap, self.results = methods, seeds, limit, gap, results
@@ -280,6 +304,13 @@ class _Tasks:
         if self._to_come < 0 or self.instances == 0:
             return None
         return round(self.solves * max(self._to_come, self.instances) / self.instances)
+
+    def _group(self, name: str, problem: Problem) -> str:
+        if isinstance(self.groups, str):
+            return self.groups
+        if self.groups is not None and name not in self.groups:
+            raise InputError(f"family has no entry for the instance {name!r:.60}")
+        return str(self.groups[name]) if self.groups is not None else family_of(name) or problem.name
 
     def __iter__(self) -> Iterator[SolveTask]:
         seen: set[str] = set()
@@ -296,7 +327,7 @@ class _Tasks:
                 for seed in self.seeds:
                     task = SolveTask(
                         name,
-                        family_of(name),
+                        self._group(name, problem),
                         problem,
                         mark,
                         method,

@@ -8,6 +8,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.compiling import off_clock
 from keyshift.models.ranges import NonNegative, Threads, Whole
 from keyshift.solvers.allocation.incumbent import Incumbent
 from keyshift.solvers.allocation.settings import PortfolioSettings
@@ -99,8 +100,9 @@ class Portfolio(Incumbent):
 
     def search(self, rounds: int | None) -> None:
         """Phases 1 and 2."""
-        from keyshift.solvers.allocation.phases import Rounds
-        from keyshift.solvers.allocation.windows.rounds import WindowRounds
+        with off_clock():
+            from keyshift.solvers.allocation.phases import Rounds
+            from keyshift.solvers.allocation.windows.rounds import WindowRounds
 
         if self.problem.several:
             self.details |= WindowRounds(self, self.seed, rounds).run()
@@ -115,7 +117,8 @@ class Portfolio(Incumbent):
 
     def ask_cpsat(self, threads: int, effort: float) -> None:
         """CP-SAT, from the best answer, for so many deterministic seconds."""
-        from keyshift.solvers.allocation.cpsat_statement import run_cpsat
+        with off_clock():
+            from keyshift.solvers.allocation.cpsat_statement import run_cpsat
 
         answer = run_cpsat(
             self.problem, self.budget, self.best, seed=self.seed, threads=threads, known=self.bound,
@@ -126,7 +129,8 @@ class Portfolio(Incumbent):
 
     def _highs(self, threads: int) -> None:
         """The same by HiGHS, which now and then proves what CP-SAT cannot."""
-        from keyshift.solvers.allocation.statement import solve_highs
+        with off_clock():
+            from keyshift.solvers.allocation.statement import solve_highs
 
         answer = solve_highs(self.problem, budget=self.budget, seed=self.seed, start=self.best, threads=threads)
         if answer.termination == "infeasible":
@@ -141,8 +145,9 @@ class Portfolio(Incumbent):
         """Among the assignments of this load distance, one of least deviation_sum."""
         if self.best is None or self.problem.allowed_pairs > self.settings.second_stage_pairs:
             return
-        from keyshift.models.allocation.cpsat_model import AllocationCpSat
-        from keyshift.solvers import cpsat
+        with off_clock():
+            from keyshift.models.allocation.cpsat_model import AllocationCpSat
+            from keyshift.solvers import cpsat
 
         best, most = self.best, self.objective
         statement = within(self.budget, lambda: AllocationCpSat(self.problem, "deviation_sum", max_distance=most))
@@ -163,7 +168,8 @@ class Portfolio(Incumbent):
 
     def settle(self) -> None:
         """Fewer moves and emptier draining nodes, where they cost nothing."""
-        from keyshift.solvers.allocation.tidy import settle
+        with off_clock():
+            from keyshift.solvers.allocation.tidy import settle
 
         if self.best is None:
             return

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -143,3 +145,27 @@ def test_collocation_searches_on_for_as_long_as_it_may():
     problem = next(iter(ks.family("madsen-collocation", nodes=10, key_groups=200, max_migrations=50)))[1]
     solution = ks.solve(problem, time_limit=3.0)
     assert solution.status == "optimal" or (solution.termination == "time_limit" and solution.seconds > 2.9)
+
+
+FIRST = """
+import importlib.abc, sys, time
+import numpy as np
+import keyshift as ks
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("keyshift.") and name.endswith(("model", "phases", "portfolio", "statement", "highs", "cpsat")):
+            time.sleep(1.1)
+
+sys.meta_path.insert(0, Slow())
+w = ks.Workload(load=[4, 3, 2, 1], state=[1, 2, 1, 1], current=[0, 0, 0, 0], nodes=2, home=[0, 0, 0, 0], traffic=np.eye(4)[::-1])
+for problem in (ks.KeyGroupAllocation(w, max_migrations=2), ks.CollocatedAllocation(w, max_migrations=2),
+                ks.MixedRouting(w, theta_max=0.3), ks.MCLB(w, max_state_moved=2.0)):
+    solution = ks.solve(problem, time_limit=1.0)
+    print(problem.name, solution.status, solution.seconds)
+    assert solution.status == "optimal", solution
+"""
+
+
+def test_the_first_solve_of_a_process_does_not_pay_for_its_imports():
+    subprocess.run([sys.executable, "-c", FIRST], check=True, timeout=300)
