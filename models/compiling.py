@@ -199,21 +199,26 @@ class Kernel:
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """What Numba makes of the function, calling other kernels likewise."""
+        """What Numba makes of the function, for Python to call."""
+        made = self._made({})
+        if self._options.get("cache"):
+            _keep(made, self.codes)
+        return made
+
+    @functools.cached_property
+    def leaf(self) -> Any:
+        """The same for other kernels to call: without what unpacks Python's objects, and without a cache, since theirs has it."""
+        return self._made({"no_cpython_wrapper": True, "no_cfunc_wrapper": True})
+
+    def _made(self, further: dict[str, bool]) -> Any:
         from numba import njit as numba_njit
 
         _listen()
-        known = self._globals(lambda kernel: kernel.dispatcher)
-        own = self.py_func
+        known, own = self._globals(lambda kernel: kernel.leaf), self.py_func
         function = FunctionType(own.__code__, known, own.__name__, own.__defaults__, own.__closure__)
         functools.update_wrapper(function, own)
         del function.__wrapped__
-        options = dict(self._options)
-        cached = options.pop("cache", False)
-        made = numba_njit(**options)(function)
-        if cached:
-            _keep(made, self.codes)
-        return made
+        return numba_njit(**{**self._options, **further, "cache": False})(function)
 
     @functools.cached_property
     def codes(self) -> list[bytes]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import FloatArray, IntArray
 
 PROVEN = 5e-7
 """An objective this close to the bound, as a share of the mean, is optimal; half of what `Problem.tolerance` grants."""
@@ -26,26 +26,27 @@ class WholeLoads(NamedTuple):
 
     Attributes
     ----------
-    unit : int
+    units : ndarray
+        For each capacity that nodes have, per unit of it.
     mean : float
     uneven : bool
-        Whether the mean of what is placed is no multiple: then some node is above it, and some below.
+        Whether the mean of what is placed is no multiple, with one unit: then some node is above it, and some below.
     """
 
-    unit: int
+    units: FloatArray
     mean: float
     uneven: bool
 
     def at_least(self, bound: float) -> float:
         """The least distance that is no less than a bound, less what rounding may have added."""
         doubt = 1e-9 * self.mean
-        above = math.ceil((self.mean + bound - doubt) / self.unit) * self.unit - self.mean
-        below = self.mean - math.floor((self.mean - bound + doubt) / self.unit) * self.unit
-        next_one = min(above, below)
+        above = np.ceil((self.mean + bound - doubt) / self.units) * self.units - self.mean
+        below = self.mean - np.floor((self.mean - bound + doubt) / self.units) * self.units
+        least = float(np.minimum(above, below).min())
         if self.uneven:
-            low = math.floor(self.mean / self.unit) * self.unit
-            next_one = max(next_one, self.mean - low, low + self.unit - self.mean)
-        return max(bound, next_one - doubt)
+            low = np.floor(self.mean / self.units[0]) * self.units[0]
+            least = max(least, self.mean - low, low + self.units[0] - self.mean)
+        return max(bound, least - doubt)
 
 
 @dataclass
@@ -72,15 +73,16 @@ class Incumbent:
 
     @cached_property
     def steps(self) -> WholeLoads | None:
-        """The distances there are, where loads are whole multiples of a unit on nodes of capacity 1."""
+        """The distances there are, where loads are whole multiples of a unit."""
         w = self.problem.workload
         load = w.last_load
         whole = np.array_equal(load, np.rint(load)) and 0 < load.sum() < MOST_WHOLE
-        if self.problem.several or not whole or (w.capacity != 1).any():
+        if self.problem.several or not whole:
             return None
-        unit, mean, total = int(np.gcd.reduce(load.astype(np.int64))), self.problem.mean_load, int(load.sum())
-        uneven = self.problem.mean == "exact" and not w.draining.any() and total // unit % w.nodes > 0
-        return WholeLoads(unit, mean, uneven)
+        multiple, total = int(np.gcd.reduce(load.astype(np.int64))), int(load.sum())
+        uneven = self.problem.mean == "exact" and not w.draining.any() and bool((w.capacity == 1).all())
+        units = multiple / np.unique(w.capacity)
+        return WholeLoads(units, self.problem.mean_load, uneven and total // multiple % w.nodes > 0)
 
     @property
     def proven(self) -> bool:

@@ -148,8 +148,10 @@ class Rounds:
 
     @property
     def _within_reach(self) -> bool:
-        """Whether the best distance is near 0, as the bound is: more search closes the gap, no proof does."""
-        return self._unbounded and self._distance() < self.settings.within_reach
+        """Whether moves abound and the best is near the bound: more search closes such a gap, no solver's proof does."""
+        return (
+            self.abound and self._distance() - self.found.bound / self.found.problem.scale < self.settings.within_reach
+        )
 
     def _ask_solvers(self) -> None:
         """HiGHS and CP-SAT for a moment each, from the best answer."""

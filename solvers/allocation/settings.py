@@ -29,8 +29,8 @@ class RoundSettings:
         deterministic seconds: few key groups with heavy tails are a matter of arithmetic, and a solver proves in a second
         what no search can.
     within_reach, least_pairs : float, int
-        Unless the bound is next to 0 and the best distance below this share of the mean: no solver lifts such a bound, and with
-        more pairs than this many rounds use up a time limit.
+        Unless moves abound and the best distance is within this share of the mean of the bound: no solver closes such a gap, and
+        with more pairs than this many rounds use up a time limit.
     counted_pairs, counted_share : int, tuple of float
         With more pairs than this many, counting departures and arrivals may take a share of the time left: the first where
         fewer key groups may move than there are nodes, else the second.

@@ -301,7 +301,11 @@ def test_whole_loads_make_for_few_distances():
         n, p = int(rng.integers(2, 4)), int(rng.integers(2, 6))
         load = rng.integers(0, 6, p) * float(rng.choice([1, 3])) + np.eye(p)[0]
         w = ks.Workload(
-            load=load, current=rng.integers(0, n, p), state=np.ones(p), nodes=n, draining=np.arange(n) < rng.integers(2)
+            load=load,
+            current=rng.integers(0, n, p),
+            state=np.ones(p),
+            nodes=rng.choice([1.0, 2.0, 1.5], n) if rng.random() < 0.4 else n,
+            draining=np.arange(n) < rng.integers(2),
         )
         problem = ks.KeyGroupAllocation(
             w, mean=rng.choice(["exact", "ceiling"]), max_migrations=int(rng.integers(1, 5))
