@@ -323,6 +323,22 @@ class Problem(ABC):
         )
         return replace(self, workload=here)  # type: ignore[type-var]
 
+    # Certificates ----------------------------------------------------------------------------------------------
+
+    def record(self) -> dict[str, Any]:
+        """The instance in exact numbers, as a certificate states it (`keyshift.models.records`).
+
+        Raises
+        ------
+        InputError
+            Where certificates do not know the formulation, or one of its options.
+        """
+        raise InputError(f"there are no certificates for {self.name}")
+
+    def recorded(self, assignment: np.ndarray) -> Any:
+        """A canonical assignment as a certificate states it: a node for each key group, unless the formulation differs."""
+        return assignment.tolist()
+
     # Check -------------------------------------------------------------------------------------------------------
 
     def check(self, assignment: Any) -> CheckReport:

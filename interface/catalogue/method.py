@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from keyshift.catalogue.loading import load
 from keyshift.catalogue.options import check_value
 from keyshift.catalogue.parameters import GIVEN_BY_SOLVE, parameters_of
 from keyshift.catalogue.statement import Statement
 from keyshift.catalogue.trade import Trade
 from keyshift.models import Answer, InputError, Problem
-from keyshift.models.compiling import COMPILING
+from keyshift.models.compiling import COMPILING, off_clock
+from keyshift.models.lazily import NamesCode, load
 from keyshift.models.priorities import Stage
 
 Kind = Literal["exact", "relaxation", "heuristic"]
@@ -22,7 +22,7 @@ _READY: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(NamesCode):
     """One way to answer a problem.
 
     Attributes
@@ -34,8 +34,8 @@ class Method:
     source : str
         Where it is described: the names in brackets are those of docs/papers.md.
     code : str
-        ``"module:function"``; called as ``function(problem, budget=..., seed=..., **options)`` and, when it takes
-        one, ``start=...``; returns an `Answer`.
+        ``"module:function"``, as which a function imported `lazily` is kept. Called as
+        ``function(problem, budget=..., seed=..., **options)`` and, when it takes one, ``start=...``; returns an `Answer`.
     guarantee : str
         What its answer is certain to be.
     limits : str
@@ -44,6 +44,10 @@ class Method:
         Heuristics that `solve` tries, in this order, to find a start when the caller gives none.
     rescue : tuple of str
         Heuristics that it tries after these as long as no start keeps the problem's rules.
+    rivals : tuple of str
+        Heuristics that are tried in the last of the time where the method has no proof: the best answer is handed back.
+    useful : str, optional
+        ``"module:function"`` from a problem to whether this heuristic may find there what others do not; else it is no start.
     warm_up : str, optional
         ``"module:function"`` that, called with the method's own function, compiles what that needs; see `compile_ahead`.
     lesson : str
@@ -53,17 +57,21 @@ class Method:
         search does, without one.
     """
 
+    CODE = ("code", "warm_up", "later", "useful")
+
     name: str
     kind: Kind
     source: str
-    code: str
+    code: Any
     guarantee: str
     limits: str = ""
     warm_start: tuple[str, ...] = ()
     rescue: tuple[str, ...] = ()
-    warm_up: str | None = None
+    rivals: tuple[str, ...] = ()
+    useful: Any = None
+    warm_up: Any = None
     lesson: str = ""
-    later: str | None = None
+    later: Any = None
 
     def compile_ahead(self) -> None:
         """Compile what the method may call, once in a process; without it kernels compile when they are needed."""
@@ -87,6 +95,10 @@ class Method:
     def starts(self) -> tuple[str, ...]:
         """All heuristics that may find its start."""
         return self.warm_start + self.rescue
+
+    def may_help(self, problem: Problem) -> bool:
+        """Whether it is worth trying as a start."""
+        return self.useful is None or bool(load(self.useful)(problem))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -116,7 +128,7 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Formulation:
+class Formulation(NamesCode):
     """A problem class, how to load it, and the methods that answer it (the default one first).
 
     Attributes
@@ -140,12 +152,12 @@ class Formulation:
 
     name: str
     summary: str
-    code: str
+    code: Any
     lesson: str
     methods: tuple[Method, ...] = field(default=())
     statements: tuple[Statement, ...] = field(default=())
     trades: tuple[Trade, ...] = ()
-    bounds: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def measure_bounds(self) -> dict[str, Callable[..., float]]:
@@ -155,7 +167,9 @@ class Formulation:
     def stated(self, stage: Stage, language: str) -> Any:
         """The plain statement of a stage of a problem with priorities."""
         (statement,) = (s for s in self.statements if s.kind == language)
-        return load(statement.code).of_stage(stage)
+        with off_clock():
+            made = load(statement.code)
+        return made.of_stage(stage)
 
     @property
     def problem_class(self) -> type[Problem]:

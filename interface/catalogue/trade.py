@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from keyshift.models.lazily import NamesCode
 
 
 @dataclass(frozen=True)
-class Trade:
+class Trade(NamesCode):
     """A second objective beside a problem's own, and the limit by which it is held.
 
     Attributes
@@ -37,4 +40,4 @@ class Trade:
     whole: bool = False
     offset: float = 0.0
     least: int | None = None
-    code: str = ""
+    code: Any = ""

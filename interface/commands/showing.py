@@ -14,8 +14,6 @@ from keyshift.models.figures import NOTHING, figure, percent
 from keyshift.models.workload import Workload
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from keyshift.models.plans.plan import Plan
 
 FIRST = 20
@@ -92,7 +90,7 @@ def _before(problem: Problem) -> float | None:
         return None
 
 
-def move_table(moves: pd.DataFrame, mean: float, head: str, timed: bool | None, every: bool) -> Table:
+def move_table(moves: Sequence[Any], mean: float, head: str, timed: bool | None, every: bool) -> Table:
     """The first moves, or all of them; `timed` says whether there are times, and whether they are seconds."""
     heads = [head, "from", "to", "load", "state", "gain"]
     if timed is not None:
@@ -100,8 +98,7 @@ def move_table(moves: pd.DataFrame, mean: float, head: str, timed: bool | None, 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     for place, title in enumerate(heads):
         table.add_column(title, justify="left" if place < 1 else "right", overflow="fold", max_width=14)
-    m: Any  # a row, whose columns the type checker cannot know
-    for m in (moves if every else moves.head(FIRST)).itertuples():
+    for m in moves if every else moves[:FIRST]:
         cells = [str(m.key), str(m.source), str(m.target), figure(m.load, 0.0, 4), figure(m.state, 0.0, 4)]
         cells.append(figure(m.gain, abs(mean) or 1.0, 4))
         if timed is not None:
@@ -113,21 +110,21 @@ def move_table(moves: pd.DataFrame, mean: float, head: str, timed: bool | None, 
 def show_moves(console: Console, plan: Plan, every: bool) -> None:
     """The moves of a plan, with their times."""
     head = "key" if plan.made_for.keys is not None else "key group"
-    _show(console, plan.moves, plan.mean, head, plan.bandwidth is not None, every)
+    _show(console, list(plan.moves.itertuples()), plan.mean, head, plan.bandwidth is not None, every)
 
 
 def show_bare_moves(console: Console, solution: Solution, every: bool) -> None:
     """The moves of an answer, before anybody has planned when they happen; nothing for answers that move nothing."""
-    from keyshift.plans.targets import bare_moves
+    from keyshift.plans.targets import list_moves
 
     workload = getattr(solution.problem, "workload", None)
     if solution.assignment is None or not isinstance(workload, Workload):
         return
     head = "key" if workload.keys is not None else "key group"
-    _show(console, bare_moves(solution), metrics.mean_load(workload), head, None, every)
+    _show(console, list_moves(solution), metrics.mean_load(workload), head, None, every)
 
 
-def _show(console: Console, moves: pd.DataFrame, mean: float, head: str, timed: bool | None, every: bool) -> None:
+def _show(console: Console, moves: Sequence[Any], mean: float, head: str, timed: bool | None, every: bool) -> None:
     if len(moves) == 0:
         console.print("nothing moves")
         return

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from keyshift.catalogue.loading import load
 from keyshift.catalogue.statement import Statement
 from keyshift.models import Answer, Budget, InputError, Problem, Solution
 from keyshift.models.answer import Termination
 from keyshift.models.errors import BoundError
 from keyshift.models.guards import real, whole
+from keyshift.models.lazily import load
 from keyshift.solving import MOST_SEED, interruptible, read_start
 
 MOST_CUTS = 200

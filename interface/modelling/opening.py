@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from keyshift.catalogue import FORMULATIONS, formulation_of
-from keyshift.catalogue.loading import load
 from keyshift.catalogue.statement import Statement
 from keyshift.modelling.model import Model
 from keyshift.models import InputError, Problem
+from keyshift.models.lazily import lazily, load
 from keyshift.models.priorities import Prioritised
 
-DOORS = {
-    "pyomo": "keyshift.modelling.pyomo_door:PyomoDoor",
-    "cp-sat": "keyshift.modelling.cpsat_door:CpSatDoor",
-    "mathopt": "keyshift.modelling.mathopt_door:MathOptDoor",
-}
+with lazily():
+    from keyshift.modelling.cpsat_door import CpSatDoor
+    from keyshift.modelling.mathopt_door import MathOptDoor
+    from keyshift.modelling.pyomo_door import PyomoDoor
+
+DOORS = {"pyomo": PyomoDoor, "cp-sat": CpSatDoor, "mathopt": MathOptDoor}
 
 
 def statements(problem: Problem | type[Problem]) -> tuple[str, ...]:

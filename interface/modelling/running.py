@@ -26,6 +26,13 @@ def by_highs(
     if not program.columns:  # nothing is left to decide, and HiGHS does not begin
         return Run("highs", True, linear.offset, "optimal", True), np.zeros(0)
     result = highs.minimise(linear, budget, seed=seed, start=start, relax=not program.whole)
+    if result.termination == "infeasible":  # presolve has said so of rows of one's own that an answer keeps
+        model, columns = to_mathopt(program)
+        second = by_mathopt.run(model, "scip", budget, seed=seed)
+        if second is not None and second.has_primal_feasible_solution():
+            held = second.variable_values()
+            values = np.array([held[column] for column in columns], dtype=float)
+            return from_solver(program, "scip", budget, second, values), values
     details: dict[str, Any] = {"nodes": result.nodes} if program.whole else {}
     proven = result.bound if math.isfinite(result.bound) else None
     if not program.whole and result.row_duals is not None:

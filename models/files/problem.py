@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -11,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.reading import shown
 from keyshift.models.guards import fraction
+from keyshift.models.lazily import lazily, load
 from keyshift.models.problem import Problem
 from keyshift.models.splitting.stream import Stream
 from keyshift.models.workload import Workload
@@ -19,19 +20,28 @@ from keyshift.models.workload import Workload
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-FORMULATIONS = {
-    "key-group-allocation": ("allocation", "KeyGroupAllocation"),
-    "collocated-allocation": ("collocation", "CollocatedAllocation"),
-    "mclb": ("mclb", "MCLB"),
-    "movement-within-limits": ("movement", "MovementWithinLimits"),
-    "mixed-routing": ("routing", "MixedRouting"),
-    "key-splitting": ("splitting", "KeySplitting"),
-    "key-placement": ("splitting", "KeyPlacement"),
-    "interval-migration": ("intervals", "IntervalMigration"),
-    "migration-sequence": ("intervals", "MigrationSequence"),
-    "migration-policy": ("intervals", "MigrationPolicy"),
+with lazily():
+    from keyshift.models.allocation import KeyGroupAllocation
+    from keyshift.models.collocation import CollocatedAllocation
+    from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
+    from keyshift.models.mclb import MCLB
+    from keyshift.models.movement import MovementWithinLimits
+    from keyshift.models.routing import MixedRouting
+    from keyshift.models.splitting import KeyPlacement, KeySplitting
+
+CLASSES: dict[str, Any] = {
+    "key-group-allocation": KeyGroupAllocation,
+    "collocated-allocation": CollocatedAllocation,
+    "mclb": MCLB,
+    "movement-within-limits": MovementWithinLimits,
+    "mixed-routing": MixedRouting,
+    "key-splitting": KeySplitting,
+    "key-placement": KeyPlacement,
+    "interval-migration": IntervalMigration,
+    "migration-sequence": MigrationSequence,
+    "migration-policy": MigrationPolicy,
 }
-"""Where the class of each problem is, by the problem's name: the only classes a file can ask for."""
+"""The class of each problem, by the problem's name: the only classes a file can ask for."""
 
 
 MOST_SIDE = 2**24
@@ -51,13 +61,14 @@ def pose(name: str, data: Any, parameters: Mapping[str, Any]) -> Problem:
     InputError
         For an unknown name, and for whatever the problem refuses.
     """
-    if name not in FORMULATIONS:
-        raise InputError(f"problem = {name!r}: there are {', '.join(FORMULATIONS)}")
-    module, cls = FORMULATIONS[name]
-    made = getattr(importlib.import_module(f"keyshift.models.{module}"), cls)
+    if not isinstance(name, str) or name not in CLASSES:
+        raise InputError(f"problem = {shown(name)}: there are {', '.join(CLASSES)}")
+    made = load(CLASSES[name])
     try:
         problem: Problem = made(data, **{key: decode(value) for key, value in parameters.items()})
-    except TypeError as error:
+    except InputError:
+        raise
+    except (TypeError, AttributeError, ValueError, ArithmeticError, LookupError) as error:  # of another type
         raise InputError(f"the parameters do not suit {name}: {error}") from None
     return problem
 

@@ -94,9 +94,9 @@ def read_table(
                 if kind == "label" and not pa.types.is_integer(types.field(name).type)
             ]
         # Texts stay in their dictionaries: a thousand bytes may stand for a million rows of the longest text.
-        table = pq.read_table(
-            file, columns=list(chosen), partitioning=None, read_dictionary=labels, page_checksum_verification=True
-        )
+        # Not pq.read_table, which imports pyarrow's datasets and with them pandas: most of what a short command takes.
+        with pq.ParquetFile(file, read_dictionary=labels, page_checksum_verification=True) as source:
+            table = source.read(columns=list(chosen))
         _expect_size(file, table.num_rows, rows, most_rows)
         return {name: _array(file, name, table[name], kind) for name, kind in chosen.items()}
     except InputError:
@@ -189,7 +189,7 @@ def _array(file: Path, name: str, column: pa.ChunkedArray, kind: Kind) -> np.nda
     if kind == "label" and not str(column.type).startswith(("int", "uint")):
         found = [_texts(chunk) for chunk in column.chunks]
         return np.concatenate(found) if found else np.empty(0, dtype=object)
-    values = column.to_numpy()
+    values = np.concatenate([_numbers(chunk) for chunk in column.chunks] or [np.empty(0)])
     if values.dtype.kind == "u" and values.size and int(values.max()) >= 2**63:
         raise InputError(f"{file}: the column {name!r} holds {int(values.max())}, which is too large")
     return np.asarray(
@@ -197,9 +197,21 @@ def _array(file: Path, name: str, column: pa.ChunkedArray, kind: Kind) -> np.nda
     )
 
 
+def _numbers(chunk: Any) -> np.ndarray:
+    """Numbers as an array; not by `to_numpy`, where nothing is missing, since that imports pandas."""
+    from pyarrow import types
+
+    if chunk.null_count or not len(chunk):
+        return np.asarray(chunk.to_numpy(zero_copy_only=False))
+    if types.is_boolean(chunk.type):
+        bits = np.unpackbits(np.frombuffer(chunk.buffers()[1], dtype=np.uint8), bitorder="little")
+        return bits[chunk.offset : chunk.offset + len(chunk)].astype(bool)
+    return np.from_dlpack(chunk)
+
+
 def _texts(chunk: Any) -> np.ndarray:
     """Texts as objects, those that are alike the same one."""
     if not hasattr(chunk, "dictionary"):
         return np.array(chunk.to_pylist(), dtype=object)
     known = np.array([*chunk.dictionary.to_pylist(), ""], dtype=object)  # not empty, and of one dimension
-    return known[chunk.indices.to_numpy(zero_copy_only=False)]
+    return known[_numbers(chunk.indices)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from keyshift.models.errors import ChangedWorkloadError, InputError
 from keyshift.models.figures import figure
-from keyshift.models.files.problem import FORMULATIONS, pose
+from keyshift.models.files.problem import CLASSES, pose
 from keyshift.models.plans.way import Way
 from keyshift.models.problem import CheckReport
 from keyshift.models.workload import Workload
@@ -16,7 +16,7 @@ from keyshift.models.workload import Workload
 if TYPE_CHECKING:
     from keyshift.models.plans.plan import Plan
 
-ONE_STEP = frozenset(FORMULATIONS) - {"migration-sequence", "migration-policy"}
+ONE_STEP = frozenset(CLASSES) - {"migration-sequence", "migration-policy"}
 """Problems whose answer is one assignment, which can be checked again; of the others a plan carries out one step."""
 
 

@@ -268,8 +268,8 @@ def other_commands() -> Iterator[Case]:
 
 
 def _generator() -> Any:
-    from keyshift.catalogue.generators import GENERATORS
-    from keyshift.catalogue.loading import load
+    from keyshift.catalogue.families import GENERATORS
+    from keyshift.models.lazily import load
 
     return load(GENERATORS["allocation"])
 

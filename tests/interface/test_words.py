@@ -194,3 +194,16 @@ def test_a_shell_completes_commands_and_options(line, offered):
     )
     assert done.stdout.split() == offered
     assert done.stderr == ""
+
+
+def test_a_short_command_loads_no_pandas(tmp_path):
+    """Pandas takes longer to load than a small instance to read, to solve and to show."""
+    ks.write_workload(named(), tmp_path / "w")
+    script = (
+        "import sys; from keyshift.cli import main; "
+        "code = main(sys.argv[1:]); print([m for m in ('pandas', 'matplotlib', 'pyspark') if m in sys.modules]); sys.exit(code)"
+    )
+    line = ["solve", str(tmp_path / "w"), "--method", "flux", "--max-migrations", "2"]
+    done = subprocess.run([sys.executable, "-c", script, *line], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
