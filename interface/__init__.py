@@ -44,9 +44,8 @@ with lazily() as _LAZY:
     from keyshift.fronts.front import Distance, Front, pareto
     from keyshift.heuristics.splitting.chooser import choose_splitting
     from keyshift.heuristics.splitting.partitioner import Partitioner
-    from keyshift.modelling.answers import read_answer
     from keyshift.modelling.model import Model
-    from keyshift.modelling.opening import model, statements
+    from keyshift.modelling.opening import model, read_answer, statements
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
     from keyshift.models.files.plan import read_plan

@@ -199,7 +199,7 @@ class Kernel:
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """What Numba makes of the function, for Python to call."""
+        """Numba's version of the function, for Python to call."""
         made = self._made({})
         if self._options.get("cache"):
             _keep(made, self.codes)
@@ -296,7 +296,7 @@ def _restore(kept: list[tuple[Any, Any]]) -> None:
 
 
 def _plain(result: Any) -> Any:
-    """What compiled code would hand back: Python's own numbers."""
+    """A result as compiled code would hand it back: Python's own numbers."""
     if isinstance(result, np.generic):
         return result.item()
     if isinstance(result, tuple):

@@ -77,7 +77,7 @@ def arguments_from_frame(
     columns: dict[str, Hashable | None],
     resources: Sequence[Hashable],
 ) -> dict[str, Any]:
-    """What `Workload` is made from, read from the columns of a table.
+    """The arguments of `Workload`, read from the columns of a table.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from keyshift.models.workload import FloatArray, Workload
 
 Record = dict[str, Any]
 ALLOWED = Fraction(1, 10**9)
-"""What the checks allow a sum of floats to exceed a limit by, as a share: part of a record, so that both sides of a
+"""The share by which the checks let a sum of floats exceed a limit: part of a record, so that both sides of a
 claim mean the same assignments."""
 
 

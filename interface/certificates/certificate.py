@@ -33,12 +33,12 @@ PROVERS: dict[type, Prover] = {
     verify.IntervalsCase: prove_intervals,
     verify.CollocationCase: prove_collocation,
 }
-"""What the checker makes of an instance says which proofs there are."""
+"""The proofs that there are for an instance as the checker reads it."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a stranger needs to check an answer: instance, assignment, claim and proof, in exact numbers.
+    """All that a stranger needs to check an answer: instance, assignment, claim and proof, in exact numbers.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Certificate:
 
     @property
     def word(self) -> str:
-        """What rests on a solver's word alone; empty where nothing does."""
+        """Claims that rest on a solver's word alone; empty where none does."""
         return str(self.record["solvers_word"] or "")
 
     def save(self, path: str | Path) -> None:

@@ -56,7 +56,7 @@ def prices_of(problem: Any, case: Any, budget: Budget) -> dict[int, int]:
 
 
 def _exact(case: Any, partitions: list[list[Any]], reach: Fraction, budget: Budget) -> list[list[int | str]]:
-    """What still moves in a chain, from its end to its beginning; where nothing is within reach, as much as that."""
+    """State that still moves in a chain, from its end to its beginning; where nothing is within reach, as much as that."""
     values: list[list[Any]] = [[0] * len(found) for found in partitions]
     for mode in reversed(range(len(partitions))):
         for to, _ in case.modes[mode][1]:
@@ -130,7 +130,7 @@ def values_of(problem: Any, case: Any, solution: Solution, rows: list[Any]) -> l
 
 
 def _values_of_chain(case: Any, rows: list[list[list[int]]]) -> list[int | str]:
-    """What still moves from each decision on, exactly."""
+    """State that still moves from each decision on, exactly."""
     before, moved = case.current, []
     for (decided,) in rows[:-1]:
         moved.append(sum(s for s, q, i in zip(case.state, before, decided, strict=True) if q != i))

@@ -58,7 +58,7 @@ def _tree(case: Any, target: Fraction | None, budget: Budget) -> Tree | None:
 
 
 def _lower_targets(problem: Any, case: Any, solution: Solution, value: Fraction, budget: Budget) -> list[Fraction]:
-    """What may be proven in place of the value: the solution's bound, then what no division of items can beat."""
+    """Claims in place of the value: the solution's bound, then the value that no division of items can beat."""
     made = [] if solution.bound is None else [on_grid(case, Fraction(solution.bound) * (1 - Fraction(1, 10**12)))]
     if isinstance(case, verify.SplittingCase):
         from keyshift.solvers.splitting.flow import flow_bound

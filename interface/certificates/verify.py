@@ -36,7 +36,7 @@ DAMAGED = (KeyError, TypeError, ValueError, IndexError, AttributeError, Arithmet
 
 
 class Refused(Exception):
-    """What is wrong, in one sentence."""
+    """The fault, in one sentence."""
 
 
 def need(holds, said):
@@ -151,7 +151,7 @@ def refute_by_prices(case, target, proof):
 
 
 def cheapest(case, prices, limits):
-    """What all groups of like items pay at least, each by itself; None where the limits leave a group no choice."""
+    """The least that all groups of like items pay, each by itself; None where the limits leave a group no choice."""
     case.charge(prices)
     total = 0
     for group, count in enumerate(case.counts):
@@ -216,7 +216,7 @@ class SplittingCase:
 
 
 class PlacedCase:
-    """What the other problems share: key groups with a state and a current node, and rules for where they may run."""
+    """The other problems' common part: key groups with a state and a current node, and rules for where they may run."""
 
     objective, exact, grows = "state moved", True, False
 
@@ -399,7 +399,7 @@ class AllocationCase(PlacedCase):
         return 0 if i in self.draining else max(0, low), high
 
     def least_paid(self, i, window, counts, prices, one, steps, slopes, enough):
-        """What node i pays at least (or `enough`), over all numbers a of key groups that it sends and b that it takes.
+        """The least that node i pays (or `enough`), over all numbers a of key groups that it sends and b that it takes.
 
         A slope charges for load as it leaves and pays for it as it comes: whatever the slope, no a and b cost less than the a
         cheapest and the b cheapest then do, with what the window of loads is worth. Few enough sets are tried one by one.
@@ -895,7 +895,7 @@ CASES = {
 
 
 def verified(record):
-    """What the certificate proves, in one sentence."""
+    """The statement that the certificate proves, in one sentence."""
     need(type(record) is dict and record.get("format") == "keyshift-certificate", "this is no keyshift certificate")
     need(whole(record["version"], "version") == 1, "this program reads version 1 of certificates")
     need(record["problem"] in CASES, f"there is no problem {record['problem']!a:.40}")

@@ -1,8 +1,9 @@
-"""What the shell shows of an answer: figures as lines, moves as a table, nothing wider than 80 columns."""
+"""An answer on the shell: figures as lines, moves as a table, nothing wider than 80 columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -167,6 +168,35 @@ def as_plan(solution: Solution, **options: Any) -> Plan | None:
     if solution.assignment is None or not isinstance(getattr(solution.problem, "workload", None), Workload):
         return None
     return plan(solution.problem, solution, **patience(solution), **options)
+
+
+def answered(
+    posed: Problem, method: str | None, repair: bool, time_limit: float | None, gap: float, seed: int, **options: Any
+) -> Solution:
+    """Solve a problem, or mend what its limits break already; the options of the method are for solving alone."""
+    if repair:
+        from keyshift.plans.repairing import repair as mend
+
+        return mend(posed, method, time_limit=time_limit, seed=seed)
+    from keyshift.solving import solve
+
+    return solve(posed, method, time_limit=time_limit, gap=gap, seed=seed, **options)
+
+
+def save(plan: Plan, out: Path | None, report: Path | None) -> None:
+    """Write a plan to the files that were asked for."""
+    if out is not None:
+        plan.save(out)
+    if report is not None:
+        plan.report(report)
+
+
+def first_rows(console: Console, heads: Sequence[str], rows: Sequence[Sequence[Any]], every: bool) -> None:
+    """The first rows of a table, or all of them; after a blank line."""
+    console.print()
+    console.print(plain_table(heads, rows if every else rows[:FIRST]))
+    if len(rows) > FIRST and not every:
+        console.print(f"... and {len(rows) - FIRST} more: --all shows them")
 
 
 def patience(solution: Solution) -> dict[str, Any]:

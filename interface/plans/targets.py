@@ -1,4 +1,4 @@
-"""What a solution asks to be moved: the assignment of key groups to nodes that a plan leads to."""
+"""The target of a plan: the assignment of key groups to nodes that a plan leads to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an allocation may do: the limits (2), (6) and (7) of key-group allocation, for it and for collocation."""
+"""The limits of an allocation: (2), (6) and (7) of key-group allocation and of collocation."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class KeyGroupAllocation(Limits):
 
     @property
     def objective_name(self) -> str:  # type: ignore[override]
-        """What the objective measures."""
+        """The objective's name."""
         return self.stages[0].replace("_", " ")
 
     @property

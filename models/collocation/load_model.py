@@ -1,4 +1,4 @@
-"""What traffic between nodes costs the nodes: the load model that makes collocation matter."""
+"""The cost of traffic to the nodes: the load model that makes collocation matter."""
 
 from __future__ import annotations
 

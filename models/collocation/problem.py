@@ -190,12 +190,12 @@ class CollocatedAllocation(OverWindows):
 
     @property
     def own_measure(self) -> str:
-        """What the formulation minimises: `minimise`."""
+        """The measure that the formulation minimises: `minimise`."""
         return self.minimise
 
     @property
     def objective_name(self) -> str:  # type: ignore[override]
-        """What the objective measures."""
+        """The objective's name."""
         return self.stages[0].replace("_", " ")
 
     @cached_property
@@ -352,7 +352,7 @@ class CollocatedAllocation(OverWindows):
         return [Violation("max_load_distance", said, i, float(excess[i]))]
 
     def conflicts(self) -> list[str]:
-        """What key-group allocation finds; a single key group too heavy for any node; nothing may move."""
+        """The conflicts of key-group allocation; a single key group too heavy for any node; nothing may move."""
         if self.several:
             return next(
                 (found for window in self.by_window if (found := window.conflicts())), self.allocation.conflicts()

@@ -151,7 +151,7 @@ class MixedRouting(OverWindows):
 
     @property
     def objective_name(self) -> str:  # type: ignore[override]
-        """What the objective measures."""
+        """The objective's name."""
         return self.stages[0].replace("_", " ")
 
     @property

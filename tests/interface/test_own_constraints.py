@@ -292,3 +292,14 @@ def test_a_verdict_of_highs_is_doubted():
         model = ks.model(ks.IntervalMigration(w, 4, 0), kind)
         own_rules.add(model, own_rules.Rule("row", [(terms, -np.inf, 1.5)]))
         assert model.solve().objective == 0, kind  # HiGHS 1.14 calls it infeasible
+
+
+@pytest.mark.parametrize("solver", ["highs", "scip"])
+def test_a_run_that_finds_nothing_keeps_no_values_of_the_one_before(solver):
+    model = ks.model(ks.KeySplitting(list("aaab"), 2), "mathopt")
+    assert model.solve(solver).assignment is not None
+    first, second = list(model.native.variables())[:2]
+    model.native.add_linear_constraint(first + second >= 5 * (first.upper_bound + second.upper_bound + 1))
+    assert model.solve(solver).assignment is None
+    with pytest.raises(ks.InputError, match="nobody has solved"):
+        model.assignment()
