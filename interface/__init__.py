@@ -69,6 +69,7 @@ with lazily() as _LAZY:
     from keyshift.solving import check, solve
     from keyshift.studies.drawing import families, family
     from keyshift.studies.study import Study, StudyProgress, study
+    from keyshift.warming import warm_up
 for _name in _LAZY:
     del globals()[_name]
 
@@ -140,6 +141,7 @@ __all__ = [
     "solve",
     "statements",
     "study",
+    "warm_up",
     "write_workload",
 ]
 

@@ -150,6 +150,7 @@ COMMANDS = MappingProxyType(
             "exporting",
             "export",
         ),
+        "warm-up": Command("Compile ahead what methods need: for images and CI.", "warming", "warm_up"),
         "methods": Command(
             "List problems and methods; the first method of each problem is its default.", "methods", "methods"
         ),

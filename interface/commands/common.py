@@ -19,6 +19,7 @@ from rich.markup import escape
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import Progress
+from keyshift.models.compiling import COMPILING
 from keyshift.models.figures import figure
 from keyshift.terminal import Terminal
 
@@ -196,11 +197,24 @@ def has_answer(solution: Solution) -> bool:
     return solution.assignment is not None or (solution.status == "none" and solution.bound is not None)
 
 
+class _Line:
+    """What a run does just now; Rich asks for it as long as the spinner turns."""
+
+    def __init__(self, title: str) -> None:
+        self.title, self.words = title, [""]
+
+    def __rich__(self) -> str:
+        if COMPILING.now:
+            return escape(f"{self.title} compiling, once for this machine: {COMPILING.anew:.0f} s")
+        return escape(" ".join([self.title, *self.words]))
+
+
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[Progress], None]]:
     """Show a spinner with the best figures so far on the terminal, once a run takes longer than `PATIENCE`."""
     console = Terminal(stderr=True)
-    status = console.status(escape(title))
+    line = _Line(title)
+    status = console.status(line)
     shown = threading.Event()
 
     def show() -> None:
@@ -214,8 +228,7 @@ def progress(title: str) -> Iterator[Callable[[Progress], None]]:
             for name, value in (("best", now.objective), ("bound", now.bound))
             if value is not None
         ]
-        if shown.is_set():
-            status.update(escape(" ".join([title, now.note, *parts])))
+        line.words = [now.note, *parts]
 
     timer = threading.Timer(PATIENCE, show)
     timer.daemon = True
