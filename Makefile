@@ -9,7 +9,7 @@ SEED ?= 0
 
 BENCHMARKS ?= albic_step_four allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
-.PHONY: setup demo test coverage slow hostile lint docs notebooks bench best-known verify certificates flink surface clean java
+.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known verify certificates flink surface clean java
 
 setup: $(READY) java
 
@@ -47,8 +47,14 @@ lint: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/typed .
 	cd build/typed && MYPYPATH=. ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml -p keyshift
 
+# What stands in the pages' source as printed by a shell must be what the shell prints now.
 docs: setup
+	$(BIN)/python docs/transcripts.py
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going -j 2 -b html docs docs/_build/html
+
+# Run the pages' transcripts again and write what comes out, the catalogue of methods and the list of options too.
+transcripts: setup
+	$(BIN)/python docs/transcripts.py --write
 
 # Every notebook that the site offers, in an environment of its own with nothing but what a reader installs. It takes a while.
 READER := build/reader

@@ -134,7 +134,7 @@ def plainly(problem: ks.CollocatedAllocation, seconds: float) -> np.ndarray:
     w, rng, until = problem.workload, np.random.default_rng(0), time.perf_counter() + seconds
     both = sparse.csr_array(w.traffic + w.traffic.T)
     a, load = w.current.copy(), np.bincount(w.current, w.last_load, w.nodes)
-    low, high = problem.limits(load.mean())
+    low, high = problem.load_band(load.mean())
     on_node = both @ np.eye(w.nodes)[a]
     best, gained, most, heat = a.copy(), 0.0, 0.0, float(on_node.max() - on_node.mean())
     cooling = 0.1 ** (1 / (20_000 * seconds))  # about so many steps

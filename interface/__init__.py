@@ -1,8 +1,8 @@
 """keyshift: exact, relaxed and heuristic rebalancing of stateful streams.
 
 >>> import keyshift as ks
->>> w = ks.Workload(load=[6, 3, 2, 1], state=[9, 2, 2, 1], current=[0, 0, 0, 1], nodes=2)
->>> s = ks.solve(ks.KeyGroupAllocation(w, max_migrations=1))
+>>> w = ks.Workload(load=[8, 6, 5, 2, 2, 1], state=[9, 2, 3, 1, 1, 1], current=[0, 0, 0, 1, 1, 2], nodes=3)
+>>> s = ks.solve(ks.KeyGroupAllocation(w, max_migrations=2))
 >>> s.objective, s.status
 (1.0, 'optimal')
 

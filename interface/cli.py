@@ -24,6 +24,9 @@ except KeyboardInterrupt:  # half a second in which nothing of ours could hear i
 TRACEBACK = "KEYSHIFT_TRACEBACK"
 """Name of the environment's variable that lets a defect through with its traceback; the tests set it."""
 
+COMPLETED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
+"""Where a shell that asks how a line could go on puts the line: bash, and the others."""
+
 TYPER_INTERRUPTED = 130
 """What Typer makes of Ctrl-C, without a word; no command of ours ends with it."""
 
@@ -167,7 +170,6 @@ def application(wanted: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
         name="keyshift",
         help="Exact, relaxed and heuristic rebalancing of stateful streams.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -248,7 +250,7 @@ def _told(error: Exception) -> int:
     if _was_interrupted(error):  # a library that was being loaded made something else of it
         return _said("interrupted", 1)
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").split(".")[0])):
-        return _said(f"{extra[0]} is not installed: pip install 'keyshift[{extra[1]}]'", 2)
+        return _said(f"{extra[0]} is not installed: pip install '.[{extra[1]}]' in a checkout of keyshift", 2)
     if os.environ.get(TRACEBACK):
         raise error
     said = " ".join(str(error).split())[:200]
@@ -262,7 +264,8 @@ def _told(error: Exception) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         line = sys.argv[1:] if arguments is None else list(arguments)
-        code = application([token for token in line if token in COMMANDS][:1])(args=line, standalone_mode=False)
+        asked = line or [word for name in COMPLETED for word in os.environ.get(name, "").split()]
+        code = application([token for token in asked if token in COMMANDS][:1])(args=line, standalone_mode=False)
         sys.stdout.flush()  # a full disk is heard here, not at the interpreter's end
         if code == TYPER_INTERRUPTED:
             raise KeyboardInterrupt

@@ -21,7 +21,7 @@ from keyshift.comparison_table import (
     said_worst,
 )
 from keyshift.models import Budget, InputError, Problem, Solution
-from keyshift.models.answer import Progress
+from keyshift.models.answer import COMPARED, GAP, Progress
 from keyshift.models.guards import real, whole
 from keyshift.solving import answered, interruptible, make_ready
 from keyshift.terminal import Terminal
@@ -142,8 +142,9 @@ class Comparison:
 def compare(
     problem: Problem,
     methods: Sequence[str] | None = None,
-    time_limit: float | None = None,
+    time_limit: float | None = COMPARED,
     *,
+    gap: float = GAP,
     seed: int = 0,
     watch: Callable[[Progress], None] | None = None,
     **options: Any,
@@ -155,8 +156,10 @@ def compare(
     problem : Problem
     methods : sequence of str, optional
         None takes every method that applies.
-    time_limit : float, optional
-        Seconds for each method.
+    time_limit : float or None, default 10.0
+        Seconds for each method; None is for ever.
+    gap : float, default 1e-4
+        As in `solve`.
     seed : int, default 0
     watch : callable, optional
         Called with a `Progress` while a method runs.
@@ -178,7 +181,7 @@ def compare(
     for name in options:
         if not any(name in method.option_names for method in chosen):
             raise InputError(f"none of the methods {', '.join(m.name for m in chosen)} has an option {name!r}")
-    limit = real("time_limit", time_limit)
+    limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)
     seed = whole("seed", seed, optional=False)
     own = [m.checked({k: v for k, v in options.items() if k in m.option_names}) for m in chosen]
     solutions: list[Solution] = []
@@ -189,7 +192,7 @@ def compare(
             if not solutions:
                 raise
             break
-        budget = Budget(limit, watch)
+        budget = Budget(limit, watch, share, problem.scale)
         with interruptible(budget.interrupt):
             solutions.append(answered(problem, method, budget, seed, None, settings))
         if budget.interrupted:

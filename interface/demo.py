@@ -16,6 +16,17 @@ from keyshift.models.files.workload import write_workload
 from keyshift.models.files.writing import write_text
 
 NODES, KEY_GROUPS, MIGRATIONS = 20, 100, 13
+TOPOLOGY = """\
+operators:
+  - name: ExtractDelay      # every flight of a known aeroplane
+    key: tailnum
+  - name: SumDelay          # adds up the delays of those that arrived
+    key: tailnum
+    filter: arr_delay IS NOT NULL
+edges:
+  - [ExtractDelay, SumDelay]
+"""
+GATHERED = ("statistics", "flights.parquet", "topology.yaml")
 BANDWIDTH, PHASE_MOVES = 100.0, 5  # tuples of state a second in one transfer, moves in a phase: ours, for the schedule
 
 
@@ -25,16 +36,11 @@ def flight_workload(folder: Path) -> Workload:
     ExtractDelay reads every flight of a known aeroplane; SumDelay adds up the delays of those that arrived. Both
     are keyed by tail number, so a tuple goes from a key group of one to the same key group of the other.
     """
-    from keyshift.spark_stats import Operator, Topology, collect, local_session
+    from keyshift.spark_stats import Topology, collect, local_session
 
-    topology = Topology(
-        operators=[
-            Operator(name="ExtractDelay", key="tailnum"),
-            Operator(name="SumDelay", key="tailnum", filter="arr_delay IS NOT NULL"),
-        ],
-        edges=[("ExtractDelay", "SumDelay")],
-    )
-    log = folder / "flights.parquet"
+    log, description = folder / "flights.parquet", folder / "topology.yaml"
+    write_text(description, TOPOLOGY)
+    topology = Topology.from_yaml(description)
     flights().to_parquet(log, index=False, coerce_timestamps="us")
     with local_session("keyshift demo") as spark:
         stats = collect(
@@ -52,8 +58,9 @@ def run_demo(
     Parameters
     ----------
     out : Path
-        Made if missing. Gets ``statistics/``, ``workload/``, ``comparison.csv``, ``.txt`` and ``.png``; and of the best answer
-        ``plan.json``, ``plan.csv`` (the moves with their times) and ``plan.html``.
+        Made if missing. Gets the log, ``flights.parquet``, with its ``topology.yaml``; ``statistics/``, ``workload/``,
+        ``comparison.csv``, ``.txt`` and ``.png``; and of the best answer ``plan.json``, ``plan.csv`` (the moves with
+        their times) and ``plan.html``.
     time_limit : float, optional
         Seconds for each method.
     seed : int, default 0
@@ -68,7 +75,8 @@ def run_demo(
     try:
         workload = flight_workload(scratch)
         shutil.rmtree(out / "statistics", ignore_errors=True)
-        (scratch / "statistics").rename(out / "statistics")
+        for name in GATHERED:
+            (scratch / name).replace(out / name)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     write_workload(workload, out / "workload")

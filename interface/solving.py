@@ -7,18 +7,21 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from keyshift.catalogue import find_method
+from keyshift.catalogue import find_method, formulation_of
 from keyshift.catalogue.loading import load
 from keyshift.catalogue.method import Method
 from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
-from keyshift.models.answer import Progress
+from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.guards import real, whole
 from keyshift.models.priorities import Prioritised
 
+STARTS_SHARE, STARTS_SECONDS = 0.25, 2.0
+"""The share of the time, and the seconds, that all starts may take together; each that is tried in need may take the share."""
 _STOPS: list[Callable[[], None]] = []
 """Ctrl-C calls these: one for each `interruptible` block that runs, the outermost first."""
 MOST_SEED = 2**31 - 1
@@ -35,7 +38,8 @@ def solve(
     problem: Problem,
     method: str | None = None,
     *,
-    time_limit: float | None = None,
+    time_limit: float | None = TIME_LIMIT,
+    gap: float = GAP,
     seed: int = 0,
     start: Any = None,
     watch: Callable[[Progress], None] | None = None,
@@ -49,10 +53,13 @@ def solve(
         Any of keyshift's problems.
     method : str, optional
         One of ``methods(problem)``; None takes the best exact one.
-    time_limit : float, optional
-        Seconds. At the limit, or at Ctrl-C, the best assignment so far comes back with its bound.
+    time_limit : float or None, default 60.0
+        Seconds; None is for ever. At the limit, or at Ctrl-C, the best assignment so far comes back with its bound.
+    gap : float, default 1e-4
+        From two seconds on the run ends as soon as the objective is within ``gap * problem.scale`` of the bound; 0 goes on
+        to the proof. The solution's `termination` says which it was: "optimal", "gap" or "time_limit".
     seed : int, default 0
-        The same seed gives the same answer, unless a limit cuts the run short or an option says otherwise.
+        The same seed gives the same answer, unless a limit or the gap cuts the run short or an option says otherwise.
     start : array_like or Solution, optional
         A feasible assignment to begin from. None lets exact methods begin from the best fast heuristic.
     watch : callable, optional
@@ -72,11 +79,11 @@ def solve(
     """
     chosen = find_method(problem, method)
     options = chosen.checked(options)
-    limit = real("time_limit", time_limit)
+    limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)
     seed = whole("seed", seed, most=MOST_SEED, optional=False)
     known = read_start(problem, start)
     make_ready(problem, chosen, known)
-    budget = Budget(limit, watch)
+    budget = Budget(limit, watch, share, problem.scale)
     with interruptible(budget.interrupt):
         return answered(problem, chosen, budget, seed, known, options)
 
@@ -93,7 +100,23 @@ def answered(
     solution = Solution.of(problem, method.name, answer, budget.elapsed)
     if solution.bound or solution.status == "infeasible":
         solution.details["proof"] = LIMITS if conflicts else WORD
-    return solution
+    return _with_why(solution, method, budget)
+
+
+def _with_why(solution: Solution, method: Method, budget: Budget) -> Solution:
+    """The solution, with a word on why it ended where that was neither its proof nor a limit."""
+    if solution.status != "feasible" or solution.termination in ("time_limit", "interrupted"):
+        if not (solution.status == "feasible" and budget.closed and not budget.interrupted):
+            return solution
+    gap, most = solution.gap_abs, budget.gap * budget.scale
+    if gap is not None and gap <= most and budget.closed:
+        said = f"within the gap asked for: {gap:.3g} is at most {most:.3g}, {budget.gap:g} of the scale; gap=0 asks for the proof"
+        return replace(solution, termination="gap", message=" - ".join(filter(None, (said, solution.message))))
+    if solution.message or method.kind != "exact":
+        return solution
+    return replace(
+        solution, message=f"{method.name} came to its end before the limit, and its bound does not meet the objective"
+    )
 
 
 def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> None:
@@ -148,7 +171,7 @@ def _run(
 
     if start is None and method.takes_start:
         start = best_start(problem, method, budget, seed)
-    later = None if method.later is None else load(method.later)
+    later = None if method.later is None else partial(load(method.later), formulation=formulation_of(problem))
     return lexicographic(problem, own, later, budget=budget, seed=seed, start=start)
 
 
@@ -187,10 +210,12 @@ def best_start(problem: Problem, asked: Method, budget: Budget, seed: int) -> np
     best: tuple[float, np.ndarray] | None = None
     if asked.starts and workload is not None:
         best = _better(problem, None, workload.current)
+    together = budget.part(STARTS_SHARE, STARTS_SECONDS)  # a start must leave time for what starts from it
     for at, name in enumerate(asked.starts):
         if budget.expired or (best is not None and name in asked.rescue):
             break
-        method, share = find_method(problem, name), budget.part(0.25)  # a start must leave time for what starts from it
+        method, left = find_method(problem, name), len(asked.warm_start) - at
+        share = together.part(1 / left, scale=0.0) if left > 0 else budget.part(STARTS_SHARE, scale=0.0)
         known = {"start": best[1]} if at > 0 and best is not None and method.takes_start else {}
         best = _better(problem, best, method.function(plain, budget=share, seed=seed, **known).assignment)
     return None if best is None else best[1]

@@ -71,14 +71,23 @@ class Progress:
     note: str = ""
 
 
+GAP = 1e-4
+"""The share of a problem's scale that may lie between objective and bound where a run ends, unless the caller says otherwise."""
+TIME_LIMIT, COMPARED = 60.0, 10.0
+"""Seconds that `solve` and its like take at most, and each method that is compared, unless the caller says otherwise."""
+PATIENCE = 2.0
+"""Seconds before which no run ends by its gap: what is proven in so little time is proven."""
+
+
 class LimitReached(Exception):  # noqa: N818 - no error: a limit is not a failure
     """Raised by `Budget.tick` to leave a loop that writes a model down."""
 
 
 class Budget:
-    """How long a method may run: until a time limit, or until somebody interrupts it.
+    """How long a method may run: until a time limit, until objective and bound are close enough, or until somebody interrupts it.
 
-    A method asks `expired` in its loops and then returns the best answer it has; a limit is not a failure.
+    A method asks `expired` in its loops and then returns the best answer it has; a limit is not a failure. What it
+    tells `report` decides about the gap: both figures are those of the problem it was given.
     The clock stands still while kernels are compiled or loaded.
 
     Parameters
@@ -87,11 +96,23 @@ class Budget:
         Seconds from now; None is no limit.
     watch : callable, optional
         Called with a `Progress` whenever a method reports.
+    gap : float, default 0.0
+        How far the objective may lie above the bound when the run ends, as a share of `scale`; 0 asks for a proof. It
+        counts after `PATIENCE` seconds only.
+    scale : float, default 1.0
+        The problem's.
     """
 
-    def __init__(self, time_limit: float | None = None, watch: Callable[[Progress], None] | None = None) -> None:
+    def __init__(
+        self,
+        time_limit: float | None = None,
+        watch: Callable[[Progress], None] | None = None,
+        gap: float = 0.0,
+        scale: float = 1.0,
+    ) -> None:
         self._began = time.monotonic() - COMPILING.seconds
         self.time_limit = math.inf if time_limit is None else float(time_limit)
+        self.gap, self.scale = gap, scale
         self.interrupted = False
         self.progress = Progress()
         self._watch = watch
@@ -103,13 +124,21 @@ class Budget:
 
     @property
     def remaining(self) -> float:
-        """Seconds left, never negative; infinite without a limit."""
-        return 0.0 if self.interrupted else max(0.0, self.time_limit - self.elapsed)
+        """Seconds left, never negative; infinite without a limit, 0 where the gap is closed."""
+        return 0.0 if self.interrupted or self.closed else max(0.0, self.time_limit - self.elapsed)
 
     @property
     def expired(self) -> bool:
         """Whether a method should stop now."""
         return self.remaining <= 0.0
+
+    @property
+    def closed(self) -> bool:
+        """Whether objective and bound, as reported, are as close as the caller asked for."""
+        now = self.progress
+        if self.gap <= 0.0 or now.objective is None or now.bound is None:
+            return False
+        return now.objective - now.bound <= self.gap * self.scale and self.elapsed >= PATIENCE
 
     @property
     def why(self) -> Termination:
@@ -123,7 +152,9 @@ class Budget:
         """Why a run ended that may have ended by itself: a solver's own clock may be a hair ahead of this one."""
         if self.interrupted:
             return "interrupted"
-        return "time_limit" if self.remaining <= 0.01 + 0.01 * min(self.time_limit, 100.0) else otherwise
+        if self.time_limit - self.elapsed <= 0.01 + 0.01 * min(self.time_limit, 100.0):
+            return "time_limit"
+        return "gap" if self.closed else otherwise
 
     def tick(self) -> None:
         """Ask from within a long loop - one that writes a model down, say - whether to go on.
@@ -140,9 +171,12 @@ class Budget:
         """Ask the running method to stop (Ctrl-C does)."""
         self.interrupted = True
 
-    def part(self, share: float, most: float = math.inf) -> Budget:
-        """A budget of a share of the time left, `most` seconds at most, which an interruption of this one also ends."""
-        return _Part(self, share, most)
+    def part(self, share: float, most: float = math.inf, scale: float | None = None) -> Budget:
+        """A budget of a share of the time left, `most` seconds at most, which an interruption of this one also ends.
+
+        With a `scale` it is another problem's, with figures and a gap of its own; 0 asks for a proof.
+        """
+        return _Part(self, share, most, scale)
 
     def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
         """Tell the watcher how far the method has come; figures that are not given stay as they were."""
@@ -155,17 +189,30 @@ class Budget:
 
 
 class _Part(Budget):
-    """A share of another budget: interrupted with it, reporting through it."""
+    """A share of another budget: interrupted with it, reporting through it, on its clock."""
 
-    def __init__(self, whole: Budget, share: float, most: float) -> None:
+    def __init__(self, whole: Budget, share: float, most: float, scale: float | None) -> None:
         self._whole = whole
+        self._since = whole.elapsed
         limit = min(whole.remaining * share, most)
-        super().__init__(None if math.isinf(limit) else limit, whole._watch)
-        self.progress = whole.progress
+        super().__init__(
+            None if math.isinf(limit) else limit, whole._watch, 0.0 if scale == 0 else whole.gap, scale or 1.0
+        )
+        self._same = scale is None
+        if self._same:
+            self.progress = whole.progress
+
+    @property
+    def elapsed(self) -> float:
+        return self._whole.elapsed - self._since
 
     @property
     def remaining(self) -> float:
         return 0.0 if self._whole.interrupted else min(super().remaining, self._whole.remaining)
 
+    @property
+    def closed(self) -> bool:
+        return self._whole.closed if self._same else super().closed
+
     def ended(self, otherwise: Termination) -> Termination:
-        return self._whole.ended(otherwise)
+        return "gap" if self.closed and not self.interrupted else self._whole.ended(otherwise)

@@ -11,6 +11,7 @@ import numpy as np
 
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Problem, Violation
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 TIE = 1e-6
 """Two values of a measure are the same when they differ by no more than this share of its unit."""
@@ -20,18 +21,57 @@ ROUNDING = 0.05
 """Share of the tolerance by which the rounding of sums may exceed what is kept."""
 
 
+class Searched(NamedTuple):
+    """What the local search for later stages knows of a problem about one window, in the problem's own units.
+
+    Attributes
+    ----------
+    load : ndarray, shape (p,)
+        Of each key group were all its traffic remote.
+    allowed : ndarray of bool, shape (p, n)
+    most : dict of str to float
+        What the problem's limits allow of each measure, at most.
+    mean : float or None
+        What deviations are from; None: the mean of the loads, which remote traffic changes.
+    pairs : tuple of ndarray
+        Key groups that talk to each other, the first and the second of each pair, and their traffic.
+    per_tuple : float
+        The load that a tuple costs which leaves its node.
+    cost, cost_limit : ndarray of shape (p,), float or None
+        What moving each key group costs, and the most that all may.
+    rooms : tuple of (ndarray of shape (p,), ndarray of shape (n,))
+        Use of each limited resource, and the room for it.
+    bands : ndarray, shape (4, n)
+        The most that a node may carry, as a share of all load and a rest; the least, likewise.
+    """
+
+    load: FloatArray
+    allowed: BoolArray
+    most: Mapping[str, float]
+    mean: float | None = None
+    pairs: tuple[IntArray, IntArray, FloatArray] | None = None
+    per_tuple: float = 0.0
+    cost: FloatArray | None = None
+    cost_limit: float | None = None
+    rooms: tuple[tuple[FloatArray, FloatArray], ...] = ()
+    bands: FloatArray | None = None
+
+
 class Prioritised(Problem):
     r"""A problem whose answer may be the best in several measures, one after another.
 
     With ``priorities = (f1, f2, ...)`` the answer is the lexicographic minimum: of least :math:`f_1`; among those
     of least :math:`f_2`; and so on. Two values that are closer than `tie` are the same.
 
-    A subclass names its `measures`, which are metrics of its own, and its `own_measure`, which its formulation minimises.
+    A subclass names its `measures`, which are metrics of its own, and its `own_measure`, which its formulation minimises. Of each
+    it says the value (`measured`), the `unit` and what a `tie` is; which earlier ones are limits of its own (`limited`); and what
+    the search for later stages needs (`searched`).
     """
 
     measures: ClassVar[tuple[str, ...]]
     """The metrics that `priorities` may name."""
 
+    workload: Workload
     priorities: str | tuple[str, ...]
 
     @property
@@ -66,6 +106,10 @@ class Prioritised(Problem):
     def limited(self, kept: Mapping[str, float]) -> Self | None:
         """The problem with measures kept by limits of its own; None where it has no such limits."""
         return None if kept else self.plain()
+
+    @abstractmethod
+    def searched(self) -> Searched:
+        """The problem as the search for later stages sees it."""
 
     @abstractmethod
     def unit(self, measure: str) -> float:

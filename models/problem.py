@@ -1,19 +1,27 @@
-"""What every problem can say about an assignment without any solver: is it allowed, and what is it worth?"""
+"""What every problem can say without any solver: of an assignment, of its own limits, of the next period.
+
+`Problem` is the one protocol of all formulations: what plans, remedies, replays and engines have to know of one, they ask it.
+"""
 
 from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from keyshift.models.errors import InputError
 from keyshift.models.figures import figure
-from keyshift.models.workload import Workload
+from keyshift.models.workload import IntArray, Workload, grown
+
+Number = float | Fraction
+NEAR = 1e-9
+"""A limit binds when it is met within this share of itself."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +75,82 @@ class CheckReport:
         return f"{verdict} (objective {figure(self.objective)})"
 
 
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """One limit of a problem, for `remedies`, `explain` and `repair`.
+
+    Attributes
+    ----------
+    name : str
+        The problem's parameter, ``"resource_capacity.<name>"``, or ``"nodes"``.
+    value : float or Fraction
+        As it is now; for a resource, 1: a factor on every node's capacity; for nodes, how many there are.
+    at : callable
+        The problem with another value.
+    needed : callable or None
+        The tightest value that an assignment keeps; None where that says nothing.
+    ends : float or None
+        A value that limits nothing; None where there is none.
+    whole : bool
+        Whether only whole numbers make sense.
+    step : float
+        A little more of it, for marginal values.
+    down : bool
+        Whether the limit loosens as the value falls.
+    ordered : bool
+        Whether a looser value admits whatever a tighter one does. Another number of nodes does not: it moves the mean.
+    arithmetic : callable or None
+        The least value by arithmetic alone, where all other limits cannot stand in its way.
+    least : callable or None
+        A problem whose optimum is the least value, the other limits kept.
+    measure : str
+        The measure that it limits, where the catalogue has bounds for it (`Formulation.measure_bounds`).
+    """
+
+    name: str
+    value: Number
+    at: Callable[[Number], Problem]
+    needed: Callable[[np.ndarray], Number] | None = None
+    ends: Number | None = None
+    whole: bool = False
+    step: float = 1.0
+    down: bool = False
+    ordered: bool = True
+    arithmetic: Callable[[], Number] | None = None
+    least: Callable[[], Problem] | None = None
+    measure: str = ""
+
+    @classmethod
+    def of(cls, problem: Problem, name: str, *, whole: bool = False, **more: Any) -> Limit:
+        """The limit that a parameter sets; what is said of it is as above."""
+        return cls(
+            name, getattr(problem, name), lambda value: replace(problem, **{name: int(value) if whole else value}),  # type: ignore[type-var]
+            whole=whole, **more,
+        )  # fmt: skip
+
+
 class Problem(ABC):
     """Base of every formulation. A subclass is a frozen dataclass that validates itself in ``__post_init__``.
 
     A subclass names itself, reads an assignment (`canonical`), lists broken rules (`violations`) and values
     (`objective`, `metrics`). All of it is plain arithmetic on arrays: `check` is what solvers are checked by.
+
+    That is enough for `solve`, `compare`, `study` and the files. The rest has defaults, which a subclass overrides where it has
+    more to say:
+
+    =====================  =============================================================================================
+    `limits`               its limits: value, the problem with another one, what an assignment needs (`remedies`, `explain`)
+    `binding`              which of them an answer uses up, in words
+    `worth`, `aim`         what a move is worth, in plans; which figure a replay's plans are after
+    `repairable`           limits that the current nodes may exceed, and `repair` loosens; `mended`: with other values
+    `reached`              the move of key groups that an answer asks for now
+    `in_period`, `after`   the problem of one period of a replay; of the next period
+    `rescue`, `fallback`   what a replay does where there is no answer
+    `chooses_nodes`        whether answers say how many nodes there are
+    `by_table`             whether answers are exceptions to a hash, for a routing table
+    =====================  =============================================================================================
+
+    A problem of several measures has more questions: see `keyshift.models.priorities.Prioritised`.
     """
 
     name: ClassVar[str]
@@ -79,6 +158,27 @@ class Problem(ABC):
 
     objective_name: ClassVar[str]
     """What the objective measures, for tables and axes; always minimised."""
+
+    worth: ClassVar[str] = "load distance"
+    """What a plan says each move is worth: "load distance", "imbalance" or "remote traffic"."""
+
+    aim: ClassVar[str] = "load_distance"
+    """The figure that a plan is after on the window that comes: what regret and worth are counted in."""
+
+    repairable: ClassVar[tuple[str, ...]] = ()
+    """The limits that the current nodes may exceed, and that `repair` loosens; none where they do not depend on them."""
+
+    rescue: ClassVar[Literal["stay", "offered", "balance"]] = "stay"
+    """What a replay does where a method has no answer: nothing; what the method offers although it breaks a limit; `fallback`."""
+
+    limits_first: ClassVar[bool] = False
+    """Whether to keep the limits matters more than `aim`: then a plan that mends them is always worth its state."""
+
+    chooses_nodes: ClassVar[bool] = False
+    """Whether the number of nodes is part of the problem: plans name new ones, and a node that they empty is removed."""
+
+    by_table: ClassVar[bool] = False
+    """Whether an answer is a table of exceptions to a hash."""
 
     @classmethod
     def from_path(cls, path: str | Path, *, last: int | None = None, **parameters: Any) -> Self:
@@ -151,6 +251,79 @@ class Problem(ABC):
     def conflicts(self) -> list[str]:
         """Sentences that prove, by arithmetic alone, that no assignment is feasible; empty when none is found."""
         return []
+
+    # Limits ------------------------------------------------------------------------------------------------------
+
+    @property
+    def limits(self) -> list[Limit]:
+        """The limits that are set, and the number of nodes; by default none is known."""
+        return []
+
+    def more_nodes(self, **changes: Callable[[int], Any]) -> Limit:
+        """Nodes added to the workload, each like the largest; `changes` of other parameters, by the number of new ones."""
+        workload = self.workload  # type: ignore[attr-defined]  # a field of the subclass
+
+        def at(nodes: Number) -> Problem:
+            new = int(nodes) - workload.nodes
+            made = {name: change(new) for name, change in changes.items()}
+            return replace(self, workload=grown(workload, int(nodes)), **made)  # type: ignore[type-var]
+
+        return Limit("nodes", workload.nodes, at, whole=True, ordered=False)
+
+    def binding(self, assignment: np.ndarray) -> list[str]:
+        """Limits that a canonical assignment uses up."""
+        found = []
+        for limit in self.limits:
+            if limit.needed is None or assignment.ndim != 1:
+                continue
+            needed, value = float(limit.needed(assignment)), float(limit.value)
+            spare = needed - value if limit.down else value - needed
+            if spare <= NEAR * max(1.0, abs(value)):
+                found.append(f"{limit.name} = {figure(value)} is used up")
+        return found
+
+    def mended(self, **changes: Any) -> Self:
+        """The problem with other values of its `repairable` limits, of which none holds it back from staying as it is."""
+        return replace(self, **changes)  # type: ignore[type-var]
+
+    # Plans and periods -------------------------------------------------------------------------------------------
+
+    def reached(
+        self, assignment: np.ndarray, step: int = 0, nodes_after: int | None = None
+    ) -> tuple[Workload, IntArray]:
+        """The workload, and the node of each key group, that an answer moves between in a step; `nodes_after` for a policy."""
+        return self.workload, assignment  # type: ignore[attr-defined]  # a field of the subclass
+
+    @classmethod
+    def in_period(cls, workload: Workload, options: Mapping[str, Any], counts: Sequence[int] = ()) -> tuple[Self, str]:
+        """The problem of one period of a replay, and what had to give so that it has an answer.
+
+        `counts` are the numbers of nodes from this period on, as far as they are known.
+        """
+        made = dict(options)
+        if isinstance(made.get("windows"), int):  # at first there are fewer
+            made["windows"] = min(made["windows"], workload.windows)
+        return cls(workload, **made), ""  # type: ignore[call-arg]  # a subclass's dataclass fields
+
+    @classmethod
+    def fallback(cls, workload: Workload, options: Mapping[str, Any]) -> Problem | None:
+        """The problem that is answered where this one has no answer, for `rescue` "balance"."""
+        return None
+
+    def after(self, answer: Any, window: Workload) -> Self:
+        """The problem of the next period: what is measured in `window`, from where an answer has brought the key groups."""
+        workload, place = self.reached(self.canonical(getattr(answer, "assignment", answer)))
+        nodes = grown(workload, int(place.max(initial=0)) + 1)
+        here = window.replace(
+            current=place,
+            nodes=nodes.capacity,
+            draining=nodes.draining,
+            node_names=nodes.node_names,
+            home=workload.home,
+        )
+        return replace(self, workload=here)  # type: ignore[type-var]
+
+    # Check -------------------------------------------------------------------------------------------------------
 
     def check(self, assignment: Any) -> CheckReport:
         """Check an assignment; needs no solver.

@@ -13,6 +13,7 @@ import numpy as np
 
 from keyshift.models.integers import Scaled, scaled
 from keyshift.models.priorities import ROUNDING, Stage
+from keyshift.models.problem import Problem
 from keyshift.models.workload import FloatArray, IntArray
 
 WIDE = 1e-8
@@ -21,7 +22,17 @@ FLOATS = 1e-12
 """A share of a measure's unit that is more than the rounding of the check's sums."""
 
 
-class PyomoStages(ABC):
+class OfStage:
+    """A statement that can be made for a stage."""
+
+    @classmethod
+    def of_stage(cls, stage: Stage) -> Any:
+        """The statement of a stage's problem, fine enough for what the stage measures."""
+        make: Callable[[Problem], Any] = getattr(cls, "of", cls)
+        return make(stage.problem)
+
+
+class PyomoStages(OfStage, ABC):
     """A Pyomo statement whose objective can be any measure of its problem."""
 
     model: Any
@@ -84,7 +95,7 @@ class WholeMeasure:
         return cls(expression, most, lambda whole: float(Fraction(whole) / numbers.scale) + rest - doubt)
 
 
-class CpSatStages(ABC):
+class CpSatStages(OfStage, ABC):
     """A CP-SAT statement whose objective can be any measure of its problem."""
 
     model: Any

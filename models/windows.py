@@ -101,9 +101,11 @@ class OverWindows(Prioritised):
     def arguments(self) -> dict[str, Any]:
         """Without what is said of windows where that is nothing: such a problem's fingerprint is what it always was."""
         mine = OverWindows.__annotations__
-        usual = {f.name: f.default for f in fields(self) if f.name in mine}  # type: ignore[arg-type]  # it is a dataclass
+        usual: dict[str, Any] = {f.name: f.default for f in fields(self) if f.name in mine}  # type: ignore[arg-type]  # it is a dataclass
         given = super().arguments()
-        return given if self.several else {k: v for k, v in given.items() if k not in usual or v != usual[k]}
+        if self.several:
+            return given
+        return {k: v for k, v in given.items() if k not in usual or not np.array_equal(v, usual[k])}
 
     def _read_windows(self) -> None:
         """Read the fields, or raise `InputError`."""

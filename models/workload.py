@@ -23,7 +23,7 @@ FloatArray = NDArray[Any]
 IntArray = NDArray[Any]
 BoolArray = NDArray[Any]
 
-MOST_NODES = 10_000_000
+MOST_NODES = 100_000
 """More nodes than any cluster has: a larger number is a slip, and would only fill the memory."""
 
 
@@ -293,3 +293,28 @@ def _capacities(nodes: int | ArrayLike) -> FloatArray:
     if (capacity == 0).any():
         raise InputError(f"nodes[{int(np.argmin(capacity))}] = 0: a capacity must be above 0")
     return capacity
+
+
+def grown(workload: Workload, nodes: int) -> Workload:
+    """The workload with nodes added, each as large as the largest there is; never fewer."""
+    new = nodes - workload.nodes
+    if new <= 0:
+        return workload
+    names = workload.node_names
+    if names is not None:
+        names = (*names, *_fresh_names(names, new))
+    return workload.replace(
+        nodes=np.concatenate([workload.capacity, np.full(new, workload.capacity.max())]),
+        draining=np.concatenate([workload.draining, np.zeros(new, dtype=bool)]),
+        node_names=names,
+    )
+
+
+def _fresh_names(names: tuple[str | int, ...], new: int) -> list[str]:
+    taken, number = set(map(str, names)), 1
+    made: list[str] = []
+    while len(made) < new:
+        if (name := f"new {number}") not in taken:
+            made.append(name)
+        number += 1
+    return made

@@ -18,6 +18,7 @@ from threadpoolctl import ThreadpoolController
 
 from keyshift.models import Budget
 from keyshift.models.answer import LimitReached
+from keyshift.models.compiling import off_clock
 
 POLL_SECONDS = 0.05
 SHORT = 5_000_000
@@ -36,7 +37,8 @@ Result = TypeVar("Result")
 @cache
 def _libraries() -> ThreadpoolController:
     """The BLAS of NumPy and of SciPy: looking for them takes longer than a small problem does."""
-    import scipy.linalg  # noqa: F401  # loads its own
+    with off_clock():
+        import scipy.linalg  # noqa: F401  # loads its own
 
     return ThreadpoolController()
 

@@ -143,6 +143,31 @@ def test_private_names_stay_in_their_folder():
             assert near or not private, f"{path}:{node.lineno} imports {private} from {node.module}"
 
 
+POSE_ONE = (
+    "interface/demo.py", "interface/engines/flink.py", "solvers/stages/warm_up.py", "spark_stats/key_problems.py", "spark_stats/key_routing.py",
+    "spark_stats/keys.py",
+)  # fmt: skip
+"""They make a problem of their own choice, and ask none which one it is."""
+STILL_BY_TYPE = ("interface/certificates/", "interface/modelling/")
+
+
+def test_only_its_own_rooms_name_a_formulation():
+    from keyshift.catalogue import FORMULATIONS
+
+    problems = {formulation.problem_class.__name__ for formulation in FORMULATIONS.values()}
+    rooms = {path.name for path in (ROOT / "models").iterdir() if (path / "problem.py").exists()} | {"intervals"}
+    own = ("models/", "interface/catalogue/", "interface/__init__.py", *POSE_ONE, *STILL_BY_TYPE)
+    own += tuple(f"{floor}/{room}/" for floor in ("solvers", "heuristics") for room in rooms)
+    found = {
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sources(*FOLDERS)
+        if not str(path.relative_to(ROOT)).startswith(own)
+        for node in ast.walk(tree_of(path))
+        if getattr(node, "id", getattr(node, "attr", getattr(node, "name", ""))) in problems
+    }
+    assert found == set()
+
+
 def test_every_class_has_a_name_of_its_own():
     named = defaultdict(list)
     for path in sources(*FOLDERS):

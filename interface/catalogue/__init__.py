@@ -25,6 +25,17 @@ from keyshift.catalogue.method import Formulation, Method
 from keyshift.models import InputError, Problem
 from keyshift.models.files.reading import shown
 
+__all__ = [
+    "FORMULATIONS",
+    "Formulation",
+    "Method",
+    "find_method",
+    "formulation_of",
+    "methods",
+    "register",
+    "registered",
+]
+
 _ALL = (
     allocation.FORMULATION,
     collocation.FORMULATION,

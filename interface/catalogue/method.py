@@ -15,6 +15,7 @@ from keyshift.catalogue.statement import Statement
 from keyshift.catalogue.trade import Trade
 from keyshift.models import Answer, InputError, Problem
 from keyshift.models.compiling import COMPILING
+from keyshift.models.priorities import Stage
 
 Kind = Literal["exact", "relaxation", "heuristic"]
 _READY: set[tuple[str, str]] = set()
@@ -133,6 +134,8 @@ class Formulation:
         The declarative models that `keyshift.model` opens, the plainest first.
     trades : tuple of Trade
         Second objectives that `pareto` trades its own against, the default one first.
+    bounds : mapping of str to str
+        ``"module:function"`` by measure; ``function(problem, budget, seed)`` returns what the measure cannot fall below.
     """
 
     name: str
@@ -142,6 +145,17 @@ class Formulation:
     methods: tuple[Method, ...] = field(default=())
     statements: tuple[Statement, ...] = field(default=())
     trades: tuple[Trade, ...] = ()
+    bounds: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def measure_bounds(self) -> dict[str, Callable[..., float]]:
+        """Those of `bounds`, imported."""
+        return {measure: load(code) for measure, code in self.bounds.items()}
+
+    def stated(self, stage: Stage, language: str) -> Any:
+        """The plain statement of a stage of a problem with priorities."""
+        (statement,) = (s for s in self.statements if s.kind == language)
+        return load(statement.code).of_stage(stage)
 
     @property
     def problem_class(self) -> type[Problem]:

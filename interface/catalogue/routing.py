@@ -47,6 +47,7 @@ FORMULATION = Formulation(
         Trade(name="table-size", metric="table_size", limit="max_table_size", label="entries in the table", whole=True),
         Trade(name="theta", metric="theta", limit="theta_max", label="theta, the largest deviation from the mean load"),
     ),
+    bounds={"table_size": "keyshift.solvers.routing.fewest_entries:fewest_entries"},
     methods=(
         Method(
             name="milp",

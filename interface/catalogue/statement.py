@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,7 +17,10 @@ Language = Literal["pyomo", "cp-sat", "mathopt"]
 class Statement:
     """One way to write a problem down as variables, constraints and an objective.
 
-    The class that `code` names is made from the problem alone, by its classmethod ``of`` where it has one. It has
+    The class that `code` names is made from the problem, by its classmethod ``of`` where it has one. Where it takes
+    ``strengthened``, that is whether it may assume what some optimum keeps, but not every answer - interchangeable
+    nodes in order, a limit from a known answer, variables fixed or held from one side -, which is wrong as soon as
+    somebody adds a rule. It has
 
     * ``model``: the ConcreteModel, CpModel or mathopt.Model itself;
     * ``set_start(assignment)`` (Pyomo, CP-SAT) or ``hint(assignment)`` (MathOpt, a `SolutionHint`), where it answers;
@@ -57,8 +61,10 @@ class Statement:
     exact: bool = True
     reader: str | None = None
 
-    def build(self, problem: Problem) -> Any:
+    def build(self, problem: Problem, strengthened: bool = True) -> Any:
         """The statement of a problem: an object of the class that `code` names."""
         cls = load(self.code)
-        make: Callable[[Problem], Any] = getattr(cls, "of", cls)
+        make: Callable[..., Any] = getattr(cls, "of", cls)
+        if "strengthened" in inspect.signature(make).parameters:
+            return make(problem, strengthened=strengthened)
         return make(problem)

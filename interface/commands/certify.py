@@ -9,6 +9,7 @@ import typer
 
 from keyshift.commands import common, options
 from keyshift.models import Solution
+from keyshift.models.answer import TIME_LIMIT
 
 
 def certify(
@@ -17,7 +18,7 @@ def certify(
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
     last: common.LastOption = None,
     method: options.MethodOption = None,
-    time_limit: common.TimeOption = None,
+    time_limit: common.TimeOption = TIME_LIMIT,
     seed: common.SeedOption = 0,
     seconds: Annotated[float, typer.Option(help="For the search for a proof.")] = 60.0,
     out: Annotated[Path, typer.Option(help="The certificate's file.")] = Path("certificate.json"),
@@ -54,4 +55,4 @@ def _solution(
             return read_solution(path)
     posed = common.read_problem(path, problem, context.args, last)
     with common.progress(f"{posed.name}: solving") as watch:
-        return solve(posed, method, time_limit=time_limit, seed=seed, watch=watch)
+        return solve(posed, method, time_limit=time_limit, gap=0.0, seed=seed, watch=watch)

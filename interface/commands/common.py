@@ -30,7 +30,23 @@ ProblemOption = Annotated[str, typer.Option("--problem", "-p", help="Which probl
 LastOption = Annotated[
     int | None, typer.Option(min=1, help="Only so many windows of the workload, counted from the last.")
 ]
-TimeOption = Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds for each method.")]
+
+
+def _for_ever(seconds: float | None) -> float | None:
+    return None if seconds is None or math.isinf(seconds) else seconds
+
+
+TimeOption = Annotated[
+    float | None,
+    typer.Option("--time-limit", "-t", callback=_for_ever, help="Seconds for each method; inf is for ever."),
+]
+TogetherOption = Annotated[
+    float | None,
+    typer.Option("--time-limit", "-t", callback=_for_ever, help="Seconds, for everything together; inf is for ever."),
+]
+GapOption = Annotated[
+    float, typer.Option(min=0.0, help="Enough: objective less bound, as a share of the problem's scale; 0: a proof.")
+]
 SeedOption = Annotated[int, typer.Option(help="Same seed, same answer.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 SettingOption = Annotated[

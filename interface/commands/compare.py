@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from keyshift.commands import common
+from keyshift.models.answer import COMPARED, GAP
 
 
 def compare(
@@ -16,7 +17,8 @@ def compare(
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
     last: common.LastOption = None,
     method: Annotated[list[str] | None, typer.Option("--method", "-m", help="May be repeated; default: all.")] = None,
-    time_limit: common.TimeOption = None,
+    time_limit: common.TimeOption = COMPARED,
+    gap: common.GapOption = GAP,
     seed: common.SeedOption = 0,
     plot: Annotated[Path | None, typer.Option(help="Also write a figure (.png, .svg, .pdf).")] = None,
     wide: Annotated[bool, typer.Option("--wide", help="All columns, whatever the terminal's width.")] = False,
@@ -29,7 +31,7 @@ def compare(
     target = None if plot is None else figure_path(plot)  # before the work, not after it
     posed = common.read_problem(path, problem, context.args, last)
     with common.progress(f"{posed.name}: comparing") as watch:
-        comparison = run(posed, method, time_limit, seed=seed, watch=watch)
+        comparison = run(posed, method, time_limit, gap=gap, seed=seed, watch=watch)
     if target is not None:
         comparison.plot(target)
     if as_json:

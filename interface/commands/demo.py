@@ -29,6 +29,6 @@ def demo(
     console.print(closing_sentence(comparison))
     console.print(
         f"Written to {out}/: comparison.csv, comparison.txt, comparison.png, plan.json, plan.csv, plan.html, "
-        "statistics/, workload/",
+        "statistics/, workload/, flights.parquet, topology.yaml",
         markup=False,
     )

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from keyshift.commands import common, options, showing
+from keyshift.models.answer import GAP, TIME_LIMIT
 
 
 def explain(
@@ -15,7 +16,8 @@ def explain(
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
     last: common.LastOption = None,
     method: options.MethodOption = None,
-    time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds, for everything together.")] = 60.0,
+    time_limit: common.TogetherOption = TIME_LIMIT,
+    gap: common.GapOption = GAP,
     seed: common.SeedOption = 0,
     min_gain: Annotated[
         float | None,
@@ -35,7 +37,7 @@ def explain(
 
     posed = common.read_problem(path, problem, context.args, last)
     with common.progress(f"{posed.name}: explaining"):
-        answer = solve(posed, method, time_limit=0.4 * time_limit, seed=seed)
+        answer = solve(posed, method, time_limit=None if time_limit is None else 0.4 * time_limit, gap=gap, seed=seed)
         if answer.assignment is None:
             showing.lines(common.console(), showing.solution_lines(answer))
             raise typer.Exit(1)
@@ -45,7 +47,8 @@ def explain(
             min_gain=min_gain,
             marginals=marginals and answer.termination != "interrupted",
             method=method,
-            time_limit=0.6 * time_limit,
+            time_limit=None if time_limit is None else 0.6 * time_limit,
+            gap=gap,
             seed=seed,
         )
     if as_json:

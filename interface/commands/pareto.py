@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from keyshift.commands import common
+from keyshift.models.answer import GAP, TIME_LIMIT
 
 
 def pareto(
@@ -17,7 +18,8 @@ def pareto(
     last: common.LastOption = None,
     against: Annotated[str | None, typer.Option(help="The second objective, such as migrations or table-size.")] = None,
     points: Annotated[int, typer.Option(help="Number of points, the extremes among them; 0: the whole front.")] = 10,
-    time_limit: Annotated[float | None, typer.Option("--time-limit", "-t", help="Seconds for the whole front.")] = None,
+    time_limit: common.TogetherOption = TIME_LIMIT,
+    gap: common.GapOption = GAP,
     seed: common.SeedOption = 0,
     workers: Annotated[int, typer.Option(help="Points solved at a time.")] = 1,
     checkpoint: Annotated[
@@ -38,6 +40,7 @@ def pareto(
             points or None,
             against=against,
             time_limit=time_limit,
+            gap=gap,
             seed=seed,
             workers=workers,
             checkpoint=checkpoint,

@@ -9,6 +9,7 @@ import typer
 
 from keyshift.commands import common, options, showing
 from keyshift.models import InputError, Problem, Solution
+from keyshift.models.answer import GAP, TIME_LIMIT
 
 
 def plan(
@@ -17,7 +18,8 @@ def plan(
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
     last: common.LastOption = None,
     method: options.MethodOption = None,
-    time_limit: common.TimeOption = None,
+    time_limit: common.TimeOption = TIME_LIMIT,
+    gap: common.GapOption = GAP,
     seed: common.SeedOption = 0,
     solution: Annotated[Path | None, typer.Option(help="Carry out this saved solution, instead of solving.")] = None,
     bandwidth: options.BandwidthOption = None,
@@ -44,7 +46,7 @@ def plan(
     common.expect_places(out, report)
     posed = common.read_problem(path, problem, context.args, last)
     with common.progress(f"{posed.name}: {method or 'solving'}"):
-        answer = _answer(posed, solution, method, time_limit, seed, repair)
+        answer = _answer(posed, solution, method, time_limit, gap, seed, repair)
     if answer.assignment is None:
         showing.lines(common.console(), showing.solution_lines(answer))
         common.console().print("there is no plan: `keyshift remedies` says what would have to give")
@@ -75,7 +77,13 @@ def plan(
 
 
 def _answer(
-    posed: Problem, saved: Path | None, method: str | None, time_limit: float | None, seed: int, repair: bool
+    posed: Problem,
+    saved: Path | None,
+    method: str | None,
+    time_limit: float | None,
+    gap: float,
+    seed: int,
+    repair: bool,
 ) -> Solution:
     if saved is not None:
         from keyshift.models.files.solution import read_solution
@@ -91,7 +99,7 @@ def _answer(
         return mend(posed, method, time_limit=time_limit, seed=seed)
     from keyshift.solving import solve
 
-    return solve(posed, method, time_limit=time_limit, seed=seed)
+    return solve(posed, method, time_limit=time_limit, gap=gap, seed=seed)
 
 
 def _check(path: Path, saved: Path, last: int | None, as_json: bool) -> None:

@@ -7,6 +7,7 @@ import typer
 from keyshift.catalogue import find_method
 from keyshift.commands import common, options, showing
 from keyshift.models import InputError
+from keyshift.models.answer import GAP, TIME_LIMIT
 
 
 def solve(
@@ -15,7 +16,8 @@ def solve(
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
     last: common.LastOption = None,
     method: options.MethodOption = None,
-    time_limit: common.TimeOption = None,
+    time_limit: common.TimeOption = TIME_LIMIT,
+    gap: common.GapOption = GAP,
     seed: common.SeedOption = 0,
     settings: common.SettingOption = None,
     repair: options.RepairOption = False,
@@ -42,7 +44,7 @@ def solve(
 
             solution = mend(posed, method, time_limit=time_limit, seed=seed)
         else:
-            solution = answer(posed, method, time_limit=time_limit, seed=seed, watch=watch, **chosen)
+            solution = answer(posed, method, time_limit=time_limit, gap=gap, seed=seed, watch=watch, **chosen)
     made = showing.as_plan(solution) if out or report else None
     if made is None and (out or report) and solution.assignment is not None:
         raise InputError(f"--{'out' if out else 'report'}: {posed.name} moves no key groups, there is no plan to write")

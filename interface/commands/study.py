@@ -12,7 +12,7 @@ import typer
 
 from keyshift.commands import common
 from keyshift.models import BoundError, InputError, Problem
-from keyshift.models.answer import Progress
+from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 
 
 def study(
@@ -24,7 +24,8 @@ def study(
     seed: Annotated[int, typer.Option(help="Seed of the first instance.")] = 0,
     method: Annotated[list[str] | None, typer.Option("--method", "-m", help="May be repeated; default: all.")] = None,
     seeds: Annotated[int, typer.Option(help="Runs of every method, with seeds 0, 1, ...")] = 1,
-    time_limit: common.TimeOption = None,
+    time_limit: common.TimeOption = TIME_LIMIT,
+    gap: common.GapOption = GAP,
     out: Annotated[Path | None, typer.Option(help="A folder for the results; a killed study goes on there.")] = None,
     workers: Annotated[int, typer.Option(help="Processes of this machine.")] = 1,
     spark: Annotated[str | None, typer.Option(help="Run on this Spark master instead, such as local[4].")] = None,
@@ -49,7 +50,7 @@ def study(
             watch(Progress(note=f"{now.done:,} of {now.expected or '?'} solves{left}"))
 
         done = run(
-            instances, method or None, range(seeds), time_limit, out, workers, session, memory=memory,
+            instances, method or None, range(seeds), time_limit, out, workers, session, gap=gap, memory=memory,
             best_known=best, watch=said,
         )  # fmt: skip
     if wrong := done.contradictions():

@@ -30,7 +30,7 @@ from keyshift.models.errors import InputError, MissingDependencyError
 from keyshift.models.files.writing import write_text
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.intervals.flink_ranges import default_ranges
-from keyshift.models.routing import MixedRouting, RoutingTable
+from keyshift.models.routing import RoutingTable
 from keyshift.models.workload import FloatArray, IntArray, Workload
 from keyshift.solvers.intervals.step.ssm import solve_ssm
 
@@ -220,11 +220,10 @@ def routing(
         if isinstance(plan, Solution):
             if plan.assignment is None:
                 raise InputError(f"the solution of {plan.problem.name} has no assignment to route by")
-            if not isinstance(plan.problem, MixedRouting):
-                raise InputError(
-                    f"a solution of mixed routing has a table to route by, one of {plan.problem.name} has none"
-                )
-            table, labels = RoutingTable.of(plan.problem, plan.assignment), labels or plan.problem.workload.keys
+            problem: Any = plan.problem
+            if not problem.by_table:
+                raise InputError(f"a solution of mixed routing has a table to route by, one of {problem.name} has none")
+            table, labels = RoutingTable.of(problem, plan.assignment), labels or problem.workload.keys
         assert isinstance(table, RoutingTable)
         for position, node in zip(table.keys.tolist(), table.nodes.tolist(), strict=True):
             if labels is not None and position >= len(labels):

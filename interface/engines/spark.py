@@ -17,7 +17,7 @@ from keyshift.heuristics.splitting.partitioner import Partitioner
 from keyshift.models import Solution, guards
 from keyshift.models.errors import InputError, MissingDependencyError
 from keyshift.models.placement import placement as place
-from keyshift.models.routing import MixedRouting, RoutingTable
+from keyshift.models.routing import RoutingTable
 
 try:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -107,10 +107,10 @@ def route(
 
 def _plan_of(solution: Solution) -> tuple[RoutingTable | np.ndarray, Sequence[Hashable] | None]:
     """The table of a solution of mixed routing, and its keys; else the assignment."""
-    problem = solution.problem
+    problem: Any = solution.problem
     if solution.assignment is None:
         raise InputError(f"the solution of {problem.name} has no assignment to route by")
-    if isinstance(problem, MixedRouting):
+    if problem.by_table:
         return RoutingTable.of(problem, solution.assignment), problem.workload.keys
     return solution.assignment, None
 

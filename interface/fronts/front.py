@@ -17,7 +17,7 @@ from keyshift.catalogue.trade import Trade
 from keyshift.fronts.checkpoint import FrontCheckpoint
 from keyshift.fronts.tracing import TracedPoint, Tracer, as_solution, find_trade
 from keyshift.models import Budget, InputError, Problem, Solution
-from keyshift.models.answer import Progress
+from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.figures import figure, percent
 from keyshift.models.files.fingerprint import problem_fingerprint
 from keyshift.models.guards import real, whole
@@ -228,7 +228,8 @@ def pareto(
     points: int | None = 10,
     *,
     against: str | None = None,
-    time_limit: float | None = None,
+    time_limit: float | None = TIME_LIMIT,
+    gap: float = GAP,
     seed: int = 0,
     workers: int = 1,
     starts: Sequence[Any] = (),
@@ -248,8 +249,10 @@ def pareto(
         The second objective. `MCLB`: "state-moved"; `KeyGroupAllocation`: "migrations" (the default) or "state-moved";
         `CollocatedAllocation`: "migrations"; `MixedRouting`: "table-size" or "theta"; `IntervalMigration`: "tau";
         `KeySplitting`: "counters", one point for each number of choices.
-    time_limit : float, optional
-        Seconds for the whole front. What was not finished carries the bound it has.
+    time_limit : float or None, default 60.0
+        Seconds for the whole front; None is for ever. What was not finished carries the bound it has.
+    gap : float, default 1e-4
+        For each point, as in `solve`.
     seed : int, default 0
     workers : int, default 1
         Points solved at a time, for `MCLB`. With a time limit, more than one may change what is found.
@@ -280,14 +283,14 @@ def pareto(
     points = whole("points", points, least=2, most=MOST_POINTS)
     workers = whole("workers", workers, least=1, most=1024, optional=False)
     seed = whole("seed", seed, most=MOST_SEED, optional=False)
-    limit = real("time_limit", time_limit)
+    limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)
     known = [problem.canonical(s.assignment if isinstance(s, Solution) else s) for s in starts]
     kind = load(f"{trade.code.partition(':')[0]}:FrontPoint") if trade.code else TracedPoint
     memory = FrontCheckpoint(problem, trade, None if checkpoint is None else Path(checkpoint), points, seed, kind)
     with memory.open():
         for method in formulation_of(problem).methods if trade.code else [find_method(problem, None)]:
             make_ready(problem, method, None)
-        budget = Budget(limit, watch)
+        budget = Budget(limit, watch, share)
         with interruptible(budget.interrupt):
             if trade.code:
                 made = load(trade.code)(

@@ -114,7 +114,7 @@ class Tracer:
         first = None if start is None else start.answer.assignment
         if first is not None and not posed.check(first).feasible:
             first = None
-        part = self.budget.part(share)
+        part = self.budget.part(share, scale=posed.scale)
         solution = answered(posed, self.method, part, self.seed, first, {})
         if solution.assignment is None:
             return None

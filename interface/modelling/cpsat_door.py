@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -44,6 +44,16 @@ class CpSatDoor(Model):
         plain = self.native.clone()
         plain.clear_hints()
         return hashlib.sha256(str(plain.proto).encode()).hexdigest()
+
+    def _extends(self, fresh: Self) -> bool:
+        mine, stated = self.native.proto, fresh.native.proto
+        return str(mine.objective) == str(stated.objective) and all(
+            len(more) >= len(part) and all(str(a) == str(b) for a, b in zip(more, part, strict=False))
+            for more, part in ((mine.variables, stated.variables), (mine.constraints, stated.constraints))
+        )
+
+    def _settled(self) -> bool:
+        return True
 
     def _run(self, solver: str | None, budget: Budget, seed: int) -> Run:
         if solver not in (None, "cp-sat"):

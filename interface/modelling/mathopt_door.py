@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -85,6 +85,12 @@ class MathOptDoor(Model):
     def _fingerprint(self) -> str:
         return hashlib.sha256(self.native.export_model().SerializeToString(deterministic=True)).hexdigest()
 
+    def _extends(self, fresh: Self) -> bool:
+        return self.program().extends(fresh.program())
+
+    def _settled(self) -> bool:
+        return not hasattr(self.statement, "settled") or bool(self.statement.settled(self._values))
+
     def _set_start(self, assignment: np.ndarray) -> None:
         self._hint = self.statement.hint(assignment)
         self._values: Any = None
@@ -106,6 +112,8 @@ class MathOptDoor(Model):
 
     def _run(self, solver: str | None, budget: Budget, seed: int) -> Run:
         program = self.program() if solver in (None, "highs") or self.relaxed or not self.about.integer else None
+        if self._whole and program is not None:
+            program = program.made_whole(self.statement.whole_family)
         if solver is None:
             assert program is not None
             solver = program.fitting_solver

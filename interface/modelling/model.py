@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -67,13 +67,17 @@ class Model(ABC):
         The model in its own language.
     relaxed : bool
         Whether whole variables have become continuous.
+    strengthened : bool
+        Whether it assumes what some optimum keeps, but not every answer: nothing may be added to it then.
     """
 
     suffixes: ClassVar[tuple[str, ...]]
 
-    def __init__(self, problem: Problem, about: Statement, statement: Any) -> None:
-        self.problem, self.about, self.statement = problem, about, statement
-        self.native: Any = statement.model
+    def __init__(self, problem: Problem, about: Statement, strengthened: bool = False) -> None:
+        self.problem, self.about, self.strengthened = problem, about, strengthened
+        self.statement = about.build(problem, strengthened)
+        self.native: Any = self.statement.model
+        self._whole = False
         self.relaxed = False
         self._known: np.ndarray | None = None
 
@@ -157,9 +161,12 @@ class Model(ABC):
         Solution
             Checked and valued anew, like every answer. ``details["bound_from"]`` says whose word the bound is. Where
             the model is not the one that the problem states - its numbers are compared with those of a fresh one - no
-            bound is claimed for the problem, so that the status is "feasible" at most; what the solver proved of the
-            changed model is then in ``details["bound_with_additions"]``. An answer that breaks the problem's own rules
-            is in `Solution.offered`, with `Solution.violations`.
+            bound is claimed for the problem, so that the status is "feasible" at most. Where something was only added
+            - rows, variables without a cost, variables fixed or their limits narrowed -,
+            ``details["bound_with_additions"]`` holds for every assignment that keeps the problem's rules and the
+            additions; where the objective was changed, a row taken away or widened, or the model is `strengthened`,
+            nothing is said. An answer that breaks the problem's own rules is in `Solution.offered`, with
+            `Solution.violations`.
 
         Raises
         ------
@@ -170,18 +177,18 @@ class Model(ABC):
         budget = Budget(limit)
         seed = whole("seed", seed, most=MOST_SEED, optional=False)
         with interruptible(budget.interrupt):
-            stated = self.as_stated()
-            run = self._run(solver, budget, seed)
-            answer = self._answer(run, stated, budget)
+            standing = self._standing()
+            run = self._run_settled(solver, budget, seed, standing)
+            answer = self._answer(run, standing, budget)
             rounds = 0
-            while self._refused(answer) and (stated or (self.about.language == "cp-sat" and rounds < MOST_CUTS)):
+            while self._refused(answer) and (standing == "stated" or (standing == "added" and rounds < MOST_CUTS)):
                 rounds += 1
-                if stated:
+                if standing == "stated":
                     run = self._again(answer.assignment, run.solver, budget, seed)
-                else:  # whole numbers are widened where they round, with additions too
+                else:  # limits are widened where they round, with additions too
                     self.statement.forbid(answer.assignment)
                     run = self._run(solver, budget, seed)
-                answer = self._answer(run, stated, budget)
+                answer = self._answer(run, standing, budget)
         name = f"model:{self.kind}/{run.solver}" + (" relaxed" if self.relaxed else "")
         try:
             return Solution.of(self.problem, name, answer, budget.elapsed)
@@ -194,10 +201,7 @@ class Model(ABC):
 
     def as_stated(self) -> bool:
         """Whether the model still is what the problem states: its numbers are those of one built afresh."""
-        try:
-            return self._fingerprint() == self._fresh()._fingerprint()
-        except InputError:  # what no matrix holds has been added
-            return False
+        return self._standing() == "stated"
 
     def assignment(self, values: Any = None) -> np.ndarray:
         """Read the assignment from a solved model, whichever solver solved it; it is read, not checked: see `keyshift.check`.
@@ -242,13 +246,44 @@ class Model(ABC):
     def _read(self, values: Any) -> np.ndarray: ...
     @abstractmethod
     def _fingerprint(self) -> str: ...
+    @abstractmethod
+    def _extends(self, fresh: Self) -> bool: ...
+    @abstractmethod
+    def _settled(self) -> bool: ...
 
     # What all share ---------------------------------------------------------------------------------------------
 
     def _fresh(self) -> Self:
         """The model that the problem states, built anew."""
-        made = type(self)(self.problem, self.about, self.about.build(self.problem))
+        made = type(self)(self.problem, self.about, self.strengthened)
         return made.relax() if self.relaxed else made
+
+    def _standing(self) -> Literal["stated", "added", "changed"]:
+        """What has become of the model: what the problem states, that and more, or something else."""
+        try:
+            fresh = self._fresh()
+            if self._fingerprint() == fresh._fingerprint():
+                return "stated"
+            return "added" if self._extends(fresh) and not self.strengthened else "changed"
+        except InputError:  # what no matrix holds has been added
+            return "changed"
+
+    def _run_settled(self, solver: str | None, budget: Budget, seed: int, standing: str) -> Run:
+        """Run it; once more with whole variables, where these are whole by themselves only until rows are added."""
+        run = self._run(solver, budget, seed)
+        if (
+            standing == "stated"
+            or not run.found
+            or not self._reads
+            or self._settled()
+            or not hasattr(self.statement, "whole_family")
+        ):
+            return run
+        self._whole = True
+        try:
+            return self._run("highs", budget, seed)
+        finally:
+            self._whole = False
 
     def _again(self, refused: np.ndarray | None, solver: str, budget: Budget, seed: int) -> Run:
         """Run a fresh model without the assignments that tolerances or rounding let in; the model itself stays."""
@@ -274,7 +309,13 @@ class Model(ABC):
             return False
         return hasattr(self.statement, "forbid") and bool(self.problem.violations(answer.assignment))
 
-    def _answer(self, run: Run, stated: bool, budget: Budget) -> Answer:
+    @property
+    def _reads(self) -> bool:
+        """Whether a solver's values are an assignment."""
+        return self.about.exact and not self.relaxed and self.about.reader is None
+
+    def _answer(self, run: Run, standing: str, budget: Budget) -> Answer:
+        stated = standing == "stated"
         details = dict(run.details)
         bound = None
         if run.proven is not None and np.isfinite(run.proven) and hasattr(self.statement, "bound"):
@@ -287,15 +328,24 @@ class Model(ABC):
         if self.about.reader is not None and run.found and not self.relaxed:
             answer: Answer = load(self.about.reader)(self.statement, budget)
             answer.message, answer.details = message, {**details, **answer.details, "bound_from": "the values, checked"}
+            if not stated:
+                answer.bound, answer.termination = None, "completed"
+                answer.message += ", and its variables are values: the policy that is best for them keeps no rule"
             return answer
         if bound is not None:
             whose = f"{run.solver}, made safe" if run.safe else f"{run.solver}'s word"
-            details |= {"bound_from": whose} if stated else {"bound_with_additions": bound}
-        complete = self.about.exact and not self.relaxed
+            if stated:
+                details["bound_from"] = whose
+            elif standing == "added":
+                details["bound_with_additions"] = bound
+        reads = run.found and self._reads
         ended: Termination = run.termination
-        if not complete:
+        if not self._reads:
             ended = "completed" if ended == "optimal" else ended
-        found = self._read(None) if run.found and complete else None
+        if reads and not stated and not self._settled():
+            reads, ended = False, "completed" if ended == "optimal" else ended
+            message += "; its answer is a mixture of several, of which none need keep what was added"
+        found = self._read(None) if reads else None
         return Answer(found, bound if stated else None, ended, message, details)
 
     def _nothing(self, run: Run, stated: bool, details: dict[str, Any]) -> Answer:
@@ -306,5 +356,5 @@ class Model(ABC):
         return Answer(None, termination="completed", message=said, details=details)
 
     def _require_answers(self, what: str) -> None:
-        if self.relaxed or not self.about.exact or self.about.reader is not None:
+        if not self._reads:
             raise InputError(f"a model of kind {self.kind!r}{' relaxed' * self.relaxed} has no variables for {what}")

@@ -31,7 +31,7 @@ def statements(problem: Problem | type[Problem]) -> tuple[str, ...]:
     return tuple(entry.kind for entry in _entries(problem))
 
 
-def model(problem: Problem, kind: str = "pyomo") -> Model:
+def model(problem: Problem, kind: str = "pyomo", *, strengthened: bool = False) -> Model:
     """Open a declarative model of a problem: to read it, to change it, to write it down, to solve it anywhere.
 
     Parameters
@@ -39,11 +39,19 @@ def model(problem: Problem, kind: str = "pyomo") -> Model:
     problem : Problem
     kind : str, default "pyomo"
         One of ``statements(problem)``.
+    strengthened : bool, default False
+        Whether to assume what some optimum keeps, but not every answer, as our own solving does: interchangeable nodes
+        in order, limits from a known answer, variables fixed or held from one side alone. It is solved faster, and
+        wrong as soon as anything is added.
 
     Returns
     -------
     Model
-        ``native`` is the model in its own language, for constraints of one's own.
+        ``native`` is the model in its own language, for constraints of one's own. A rule may speak of every variable
+        that is whole: it is what its name says, no more and no less. The others - a load distance, the largest load -
+        are at least what they are called after: a rule may limit them from above. Where a variable counts keys that
+        are alike (routing: x[r,n]; splitting and placement: x[g,n]), a rule about one named key cannot be said; where
+        it is the flow along an interval or the value of a partition, one about a node cannot.
 
     Raises
     ------
@@ -62,7 +70,7 @@ def model(problem: Problem, kind: str = "pyomo") -> Model:
     if conflicts := problem.conflicts():
         raise InputError(f"there is nothing to model: {conflicts[0]}")
     door: type[Model] = load(DOORS[about.language])
-    return door(problem, about, about.build(problem))
+    return door(problem, about, strengthened)
 
 
 def _entries(problem: Problem | type[Problem]) -> tuple[Statement, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -57,6 +59,35 @@ class NamedProgram:
         digest.update(repr(sorted(self.squares.items())).encode())
         return digest.hexdigest()
 
+    def extends(self, stated: NamedProgram) -> bool:
+        """Whether nothing of another program is gone: its objective, its rows and its limits, or narrower ones."""
+        mine, theirs = self._by_name(), stated._by_name()
+        return (
+            mine.cost == theirs.cost
+            and self.linear.offset == stated.linear.offset
+            and all(name in mine.boxes and _within(mine.boxes[name], box) for name, box in theirs.boxes.items())
+            and all(row in mine.rows and _within(mine.rows[row], sides) for row, sides in theirs.rows.items())
+        )
+
+    def _by_name(self) -> _ByName:
+        p, made = self.linear, _ByName({}, {}, {})
+        for name, cost in zip(self.columns, p.cost.tolist(), strict=True):
+            if cost:
+                made.cost[name, ""] = cost
+        for (a, b), factor in self.squares.items():
+            made.cost[self.columns[a], self.columns[b]] = factor
+        boxes = zip(p.column_lower.tolist(), p.column_upper.tolist(), strict=True)
+        made.boxes.update(zip(self.columns, boxes, strict=True))
+        for name, terms, low, high in self.terms():
+            known = made.rows.get(row := (name, frozenset(terms)), (-math.inf, math.inf))
+            made.rows[row] = max(low, known[0]), min(high, known[1])
+        return made
+
+    def made_whole(self, family: str) -> NamedProgram:
+        """The same with the variables of a family whole."""
+        whole = np.array([name.startswith(f"{family}[") for name in self.columns], dtype=bool)
+        return replace(self, linear=replace(self.linear, integer=self.linear.integer | whole))
+
     def values(self, of: np.ndarray) -> dict[str, float]:
         """Numbers of the columns by their names."""
         return dict(zip(self.columns, of.tolist(), strict=True))
@@ -77,6 +108,18 @@ class NamedProgram:
         for r, (name, low, high) in enumerate(sides):
             at = range(ends[r], ends[r + 1])
             yield name, [(factors[e], self.columns[columns[e]]) for e in at if factors[e] != 0], low, high
+
+
+class _ByName(NamedTuple):
+    """A program by its names: costs, limits of the columns, and rows with their terms."""
+
+    cost: dict[tuple[str, str], float]
+    boxes: dict[str, tuple[float, float]]
+    rows: dict[tuple[str, frozenset[tuple[float, str]]], tuple[float, float]]
+
+
+def _within(box: tuple[float, float], other: tuple[float, float]) -> bool:
+    return box[0] >= other[0] and box[1] <= other[1]
 
 
 def distinct(names: Iterable[str]) -> list[str]:

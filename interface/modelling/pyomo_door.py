@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyomo.environ as pyo
@@ -109,6 +109,16 @@ class PyomoDoor(Model):
     def _fingerprint(self) -> str:
         return self.program().fingerprint()
 
+    def _extends(self, fresh: Self) -> bool:
+        twins = {v.name: v for v in fresh.native.component_data_objects(pyo.Var)}
+        for variable in self.native.component_data_objects(pyo.Var):
+            if variable.fixed and (twin := twins.get(variable.name)) is not None:
+                twin.fix(variable.value)  # a constant in the rows of both
+        return self.program().extends(fresh.program())
+
+    def _settled(self) -> bool:
+        return not hasattr(self.statement, "settled") or bool(self.statement.settled())
+
     # Starts, copies, files --------------------------------------------------------------------------------------
 
     def _set_start(self, assignment: np.ndarray) -> None:
@@ -149,6 +159,8 @@ class PyomoDoor(Model):
             if "broken whatever is chosen" in str(error):
                 return Run(solver or "highs", False, None, "infeasible")
             raise
+        if self._whole:
+            program = program.made_whole(self.statement.whole_family)
         solver = solver or program.fitting_solver
         if solver == "highs":
             if program.squares:

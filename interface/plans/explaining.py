@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models import Budget, InputError, Problem, Solution
-from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.figures import figure, signed
 from keyshift.models.guards import real, whole
-from keyshift.plans.limits import Limit, limits_of
+from keyshift.models.problem import Limit
 from keyshift.plans.targets import bare_moves, read_target
 from keyshift.plans.thinning import Thinned, thin
 from keyshift.plans.thinning import given as as_solution
@@ -20,9 +20,6 @@ from keyshift.solving import interruptible, solve
 
 if TYPE_CHECKING:
     import pandas as pd
-
-NEAR = 1e-9
-"""A limit binds when it is met within this share of itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +130,8 @@ def explain(
     min_gain: float | None = None,
     marginals: bool = True,
     method: str | None = None,
-    time_limit: float | None = 60.0,
+    time_limit: float | None = TIME_LIMIT,
+    gap: float = GAP,
     seed: int = 0,
 ) -> Explanation:
     """Explain an answer: its moves by arithmetic, and what looser limits would bring by solving.
@@ -150,7 +148,9 @@ def explain(
     method : str, optional
         How to answer; None takes the best exact method.
     time_limit : float, optional
-        Seconds, shared by everything that is solved.
+        Seconds, shared by everything that is solved; None is for ever.
+    gap : float, default 1e-4
+        As in `solve`.
     seed : int, default 0
 
     Returns
@@ -164,9 +164,9 @@ def explain(
     """
     budget, seed = Budget(real("time_limit", time_limit)), whole("seed", seed, optional=False)
     with interruptible(budget.interrupt):
-        answer = _answer(problem, solution, method, _seconds(budget, 0.4), seed)
+        answer = _answer(problem, solution, method, _seconds(budget, 0.4), gap, seed)
         posed = answer.problem
-        found = tuple(_marginals(posed, answer, method, budget, seed)) if marginals else ()
+        found = tuple(_marginals(posed, answer, method, budget, gap, seed)) if marginals else ()
     moves, measure = _moves(posed, answer)
     nothing, nothing_objective = _doing_nothing(posed, answer)
     lean = None if min_gain is None else thin(posed, answer, real("min_gain", min_gain, optional=False))
@@ -175,7 +175,7 @@ def explain(
         answer,
         moves,
         measure,
-        tuple(_binding(posed, answer.assignment)),
+        () if answer.assignment is None else tuple(posed.binding(answer.assignment)),
         found,
         nothing,
         nothing_objective,
@@ -183,9 +183,9 @@ def explain(
     )
 
 
-def _answer(problem: Problem, given: Any, method: str | None, seconds: float | None, seed: int) -> Solution:
+def _answer(problem: Problem, given: Any, method: str | None, seconds: float | None, gap: float, seed: int) -> Solution:
     if given is None:
-        given = solve(problem, method, time_limit=seconds, seed=seed)
+        given = solve(problem, method, time_limit=seconds, gap=gap, seed=seed)
     if isinstance(given, Solution):
         if given.assignment is None:
             raise InputError(f"there is no assignment to explain: {given.message or given!r}; ask for remedies")
@@ -233,36 +233,23 @@ def _doing_nothing(problem: Problem, answer: Solution) -> tuple[str, float | Non
     return f"doing nothing leaves {figure(report.objective)}{known}", report.objective
 
 
-def _binding(problem: Problem, assignment: Any) -> list[str]:
-    """Limits that the answer uses up, by the problem's own figures."""
-    if isinstance(problem, KeyGroupAllocation) and not problem.several:
-        from keyshift.models.allocation.why import explain as why
-
-        return list(why(problem, assignment).binding)
-    found = []
-    for limit in limits_of(problem):
-        if limit.needed is None or assignment.ndim != 1:
-            continue
-        needed, value = float(limit.needed(assignment)), float(limit.value)
-        spare = needed - value if limit.down else value - needed
-        if spare <= NEAR * max(1.0, abs(value)):
-            found.append(f"{limit.name} = {figure(value)} is used up")
-    return found
-
-
-def _marginals(problem: Problem, answer: Solution, method: str | None, budget: Budget, seed: int) -> list[Marginal]:
+def _marginals(
+    problem: Problem, answer: Solution, method: str | None, budget: Budget, gap: float, seed: int
+) -> list[Marginal]:
     """Solve the problem with a little more of each limit, beginning from the answer in hand."""
-    limits, found = limits_of(problem), []
+    limits, found = problem.limits, []
     for position, limit in enumerate(limits):
         part = budget.part(1.0 / (len(limits) - position))
         try:
-            found.append(_marginal(limit, answer, method, _seconds(part, 1.0), seed))
+            found.append(_marginal(limit, answer, method, _seconds(part, 1.0), gap, seed))
         except InputError:  # a value that the problem refuses: there is no more of it to be had
             continue
     return found
 
 
-def _marginal(limit: Limit, answer: Solution, method: str | None, seconds: float | None, seed: int) -> Marginal:
+def _marginal(
+    limit: Limit, answer: Solution, method: str | None, seconds: float | None, gap: float, seed: int
+) -> Marginal:
     now = limit.value
     then = now - type(now)(limit.step) if limit.down else now + type(now)(limit.step)
     posed = limit.at(then)
@@ -272,7 +259,7 @@ def _marginal(limit: Limit, answer: Solution, method: str | None, seconds: float
             start = assignment
     except InputError:  # another shape, as that of a policy
         start = None
-    more = solve(posed, method, time_limit=seconds, seed=seed, start=start)
+    more = solve(posed, method, time_limit=seconds, gap=gap, seed=seed, start=start)
     held = answer.objective or 0.0
     best = more.objective if start is None or more.objective is None else min(more.objective, posed.objective(start))
     gained = 0.0 if best is None else held - best

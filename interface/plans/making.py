@@ -16,7 +16,7 @@ from keyshift.models.guards import by_name, non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.plan import Plan
-from keyshift.models.plans.transfers import TransferScheduling
+from keyshift.models.plans.transfers import TransferScheduling, durations
 from keyshift.models.plans.way import Way
 from keyshift.models.plans.worth import gains
 from keyshift.models.workload import FloatArray, IntArray
@@ -26,8 +26,6 @@ from keyshift.solvers.plans.fast import Schedule, fast_schedule
 from keyshift.solvers.plans.steps import Order, cut, order_of
 from keyshift.solving import interruptible
 
-MOMENT = 1e-3
-"""A key group without state still takes this share of the mean transfer, and at most this many seconds."""
 EXACT_UP_TO = 30
 """The exact model is asked for phases of at most this many moves."""
 
@@ -117,7 +115,6 @@ class _Work:
         moving = np.flatnonzero(w.current != reached.target)
         source, target = w.current[moving], reached.target[moving]
         speed = _speeds(bandwidth, way.nodes)
-        slower = np.ones(moving.size) if speed is None else np.minimum(speed[source], speed[target])
         names = tuple(limits)
         use = [_use(w, name) for name in names]
         held = _table([np.bincount(w.current, weights=u, minlength=way.nodes) for u in use], way.nodes)
@@ -126,7 +123,7 @@ class _Work:
         # A node above its limit before or after the plan, whatever the order, must at least go no higher.
         limit = np.maximum(asked, np.maximum(held, after))
         problem = TransferScheduling(
-            source, target, _durations(w.state[moving] / slower), way.nodes, parallel,
+            source, target, durations(w.state[moving], source, target, speed), way.nodes, parallel,
             held=held, usage=_table([u[moving] for u in use], moving.size), limit=limit,
         )  # fmt: skip
         notes = _already_over(reached.workload, names, asked, limit)
@@ -175,13 +172,6 @@ def _limit(name: str, given: Any, workload: Workload, nodes: int) -> FloatArray:
     if (limit == 0).any():
         raise InputError(f"max_on_the_way[{name!r}][{int(np.argmin(limit))}] = 0 must be above 0")
     return limit
-
-
-def _durations(seconds: FloatArray) -> FloatArray:
-    """Seconds of every transfer; moving a key group without state takes a moment, too."""
-    some = seconds[seconds > 0]
-    moment = min(MOMENT, MOMENT * float(some.mean())) if some.size else MOMENT
-    return np.where(seconds > 0, seconds, moment)
 
 
 def _schedule(

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.catalogue import find_method
+from keyshift.catalogue import find_method, formulation_of
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.figures import figure
 from keyshift.models.guards import real, whole
-from keyshift.models.routing import MixedRouting
-from keyshift.plans.limits import Limit, Number, limits_of
+from keyshift.models.problem import Limit, Number
 from keyshift.solving import interruptible, solve
 
 FINE = 1e-6
@@ -113,7 +112,7 @@ def remedies(
     search = RemedySearch(wanted, method, whole("seed", seed, optional=False))
     _ = find_method(problem, method).function  # imported before the clock starts
     budget = Budget(seconds)
-    limits = limits_of(problem)
+    limits = problem.limits
     found = []
     with interruptible(budget.interrupt):
         verdict = search.attempt(problem, budget.part(0.3))[0] if limits else "yes"
@@ -147,19 +146,19 @@ class RemedySearch:
             return "yes", solution
         if solution.bound is not None and solution.bound > self.target + problem.tolerance:
             return "no", None
-        if isinstance(problem, MixedRouting) and problem.max_table_size is not None and not budget.expired:
-            from keyshift.solvers.routing.fewest_entries import fewest_entries
-
-            if fewest_entries(problem, budget.part(0.5), self.seed) > problem.max_table_size:
-                return "no", None
+        for limit in problem.limits:
+            bound = formulation_of(problem).measure_bounds.get(limit.measure)
+            if bound is not None and not budget.expired:
+                if bound(problem, budget.part(0.5), self.seed) > limit.value:
+                    return "no", None
         return "unknown", None
 
     def least(self, problem: Problem, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
         """The least value of one limit; `refuted` says that the present one is proven not to do."""
         if limit.arithmetic is not None and np.isinf(self.target):
             return self._by_arithmetic(limit, budget)
-        if isinstance(problem, MixedRouting) and limit.name == "max_table_size" and np.isinf(self.target):
-            return self._least_table(problem, limit, budget, refuted)
+        if limit.least is not None and np.isinf(self.target):
+            return self._by_problem(problem, limit, limit.least(), budget, refuted)
         return self.bisect(limit, budget, refuted) if limit.ordered else self._count_up(limit, budget)
 
     def _by_arithmetic(self, limit: Limit, budget: Budget) -> Remedy:
@@ -168,22 +167,17 @@ class RemedySearch:
         verdict, solution = self.attempt(limit.at(value), budget)
         return Remedy(limit.name, float(limit.value), float(value), None, verdict != "no", solution)
 
-    def _least_table(self, problem: MixedRouting, limit: Limit, budget: Budget, refuted: bool) -> Remedy:
-        """The fewest exceptions to the hash are least movement from the hash, one unit a key: the same problem."""
-        w = problem.workload
+    def _by_problem(self, problem: Problem, limit: Limit, posed: Problem, budget: Budget, refuted: bool) -> Remedy:
+        """The least value is the optimum of a problem of its own."""
         if budget.why == "interrupted":
             return Remedy(limit.name, float(limit.value), None, None, False)
-        posed = MixedRouting(
-            w.replace(current=problem.home, state=np.ones(w.key_groups)), problem.theta_max, None, problem.sides
-        )
         solution = solve(posed, self.method, time_limit=_seconds(budget, 0.4), seed=self.seed)
         if solution.status == "infeasible":
             return Remedy(limit.name, float(limit.value), None, None, True)
         least = 0.0 if solution.bound is None else float(np.ceil(solution.bound - 1e-6))
-        if solution.objective is None or least < solution.objective - 1e-6:
-            from keyshift.solvers.routing.fewest_entries import fewest_entries
-
-            least = max(least, float(fewest_entries(problem, budget.part(0.6), self.seed)))
+        bound = formulation_of(problem).measure_bounds.get(limit.measure)
+        if bound is not None and (solution.objective is None or least < solution.objective - 1e-6):
+            least = max(least, float(bound(problem, budget.part(0.6), self.seed)))
         too_few = max(least - 1, float(limit.value) if refuted else -1.0)
         known = too_few if too_few >= limit.value else None
         if solution.objective is None:

@@ -8,17 +8,12 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import Budget, InputError, Problem, Solution
-from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.figures import percent
 from keyshift.models.guards import real, whole
-from keyshift.models.routing import MixedRouting
+from keyshift.models.problem import Limit
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.plans.limits import Limit, limits_of
 from keyshift.plans.remedying import RemedySearch
 from keyshift.solving import interruptible, solve
-
-LOOSENED = ("theta_max", "max_table_size", "max_load_distance")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +38,11 @@ class Excess:
         """Measure the current nodes."""
         w = problem.workload
         broken = {}
-        for limit in limits_of(problem):
-            if limit.name in LOOSENED and limit.needed is not None:
+        for limit in problem.limits:
+            if limit.name in problem.repairable and limit.needed is not None:
                 needed = float(limit.needed(w.current))
                 if needed > float(limit.value) * (1 + 1e-9):
-                    broken[limit.name] = (float(limit.value), needed)
+                    broken[limit.name] = (limit.value, needed)
         rooms = {}
         for name, room in (getattr(problem, "resource_capacity", None) or {}).items():
             use = {**w.resources, "load": w.last_load}[name]
@@ -60,20 +55,18 @@ class Excess:
         changes: dict[str, Any] = {}
         for name, (limit, now) in self.limits.items():
             allowed = limit + s * (now - limit)
-            changes[name] = int(np.floor(allowed + 1e-9)) if name == "max_table_size" else allowed
+            changes[name] = int(np.floor(allowed + 1e-9)) if isinstance(limit, int) else allowed
         if self.rooms:
             changes["resource_capacity"] = {
                 name: room + s * np.maximum(used - room, 0.0) for name, (room, used) in self.rooms.items()
             }
-        if getattr(self.problem, "distance_floor", False):
-            changes["distance_floor"] = self.problem.objective(self.problem.workload.current) <= self.problem.mean_load
-        made: Problem = replace(self.problem, **changes)
+        made: Problem = self.problem.mended(**changes)
         return made
 
     def needed(self, assignment: IntArray) -> float:
         """The share of the excess that an assignment keeps, at its worst limit or node."""
         w, worst = self.problem.workload, 0.0
-        needs = {limit.name: limit.needed for limit in limits_of(self.problem)}
+        needs = {limit.name: limit.needed for limit in self.problem.limits}
         for name, (limit, now) in self.limits.items():
             needed = needs[name]
             assert needed is not None
@@ -96,7 +89,8 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
 
     Parameters
     ----------
-    problem : KeyGroupAllocation, CollocatedAllocation or MixedRouting
+    problem : Problem
+        One with `repairable` limits: key-group allocation, collocated allocation, mixed routing.
     method : str, optional
     time_limit : float, optional
         Seconds.
@@ -113,16 +107,14 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
     InputError
         For any other problem.
     """
-    if not isinstance(problem, KeyGroupAllocation | CollocatedAllocation | MixedRouting):
+    if not problem.repairable:
         raise InputError(f"{problem.name} cannot be repaired: its limits do not depend on where key groups run")
     budget = Budget(real("time_limit", time_limit))
     with interruptible(budget.interrupt):
         return _repaired(problem, method, budget, whole("seed", seed, optional=False))
 
 
-def _repaired(
-    problem: KeyGroupAllocation | CollocatedAllocation | MixedRouting, method: str | None, budget: Budget, seed: int
-) -> Solution:
+def _repaired(problem: Problem, method: str | None, budget: Budget, seed: int) -> Solution:
     """The answer that leaves the least share of every excess."""
     excess, search = Excess.of(problem), RemedySearch(np.inf, method, seed)
     verdict, solution = search.attempt(problem, budget.part(0.5))

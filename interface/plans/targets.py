@@ -15,11 +15,6 @@ from keyshift.models.workload import IntArray
 if TYPE_CHECKING:
     import pandas as pd
 
-MEASURES = {"collocated-allocation": "remote traffic", "mclb": "imbalance"}
-"""What moves are worth, where that is not the load distance."""
-GIVES_UP_NODES = ("interval-migration", "migration-sequence", "migration-policy", "movement-within-limits")
-"""Problems that choose how many nodes carry load: a node that they empty is removed, not idle."""
-
 
 @dataclass(frozen=True, eq=False)
 class Target:
@@ -57,26 +52,8 @@ def read_target(problem: Problem, solution: Any, step: int = 0, nodes_after: int
         found = ("given", "feasible", report.objective, None)
     if not report.feasible:
         raise InputError(f"the assignment breaks a rule: {report.violations[0]}")
-    workload, target = _rows(problem, workload, assignment, step, nodes_after)
-    return Target(workload, target, *found, MEASURES.get(problem.name, "load distance"), problem.name in GIVES_UP_NODES)
-
-
-def _rows(
-    problem: Problem, workload: Workload, assignment: np.ndarray, step: int, nodes_after: int | None
-) -> tuple[Workload, IntArray]:
-    if assignment.ndim == 1:
-        return workload, assignment
-    if assignment.ndim == 2:  # a sequence: one row for each step
-        if not 0 <= step < len(assignment):
-            raise InputError(f"step = {step}: the sequence has the steps 0 to {len(assignment) - 1}")
-        if step == 0:
-            return workload, assignment[0]
-        return grown(workload, int(assignment[:step].max()) + 1).replace(current=assignment[step - 1]), assignment[step]
-    asked: Any = problem  # a policy: the decision depends on the node count that comes
-    if nodes_after is None:
-        likely = asked.first_row
-        nodes_after = max(likely, key=lambda n: (likely[n], -n))
-    return workload, asked.decision(assignment, nodes_after)
+    workload, target = problem.reached(assignment, step, nodes_after)
+    return Target(workload, target, *found, problem.worth, problem.chooses_nodes)
 
 
 def bare_moves(solution: Solution) -> pd.DataFrame:
@@ -98,28 +75,3 @@ def bare_moves(solution: Solution) -> pd.DataFrame:
         }
     )
     return table.sort_values(["gain", "key_group"], ascending=[False, True], kind="stable").reset_index(drop=True)
-
-
-def grown(workload: Workload, nodes: int) -> Workload:
-    """The workload with nodes added, each as large as the largest there is; never fewer."""
-    new = nodes - workload.nodes
-    if new <= 0:
-        return workload
-    names = workload.node_names
-    if names is not None:
-        names = (*names, *_fresh_names(names, new))
-    return workload.replace(
-        nodes=np.concatenate([workload.capacity, np.full(new, workload.capacity.max())]),
-        draining=np.concatenate([workload.draining, np.zeros(new, dtype=bool)]),
-        node_names=names,
-    )
-
-
-def _fresh_names(names: tuple[str | int, ...], new: int) -> list[str]:
-    taken, number = set(map(str, names)), 1
-    made: list[str] = []
-    while len(made) < new:
-        if (name := f"new {number}") not in taken:
-            made.append(name)
-        number += 1
-    return made

@@ -16,15 +16,14 @@ import numpy as np
 from keyshift.heuristics.splitting.partitioner import SCHEMES, Partitioner
 from keyshift.models import InputError
 from keyshift.models.answer import Progress
-from keyshift.models.splitting import KeyPlacement, KeySplitting
 from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import IntArray
 from keyshift.replays.checkpoint import Checkpoint
-from keyshift.replays.planner import Planner
+from keyshift.replays.planner import Planner, is_about, problem_class
 from keyshift.replays.results import PackedRows, Replay
 from keyshift.solving import solve
 
-PROBLEMS = (KeySplitting.name, KeyPlacement.name)
+SPLITTING = "key-splitting"
 ANYWHERE = ("shuffle", "on-greedy", "d-choices", "w-choices")
 """Schemes that send a key beyond its two candidates: the plan that knew may do so, too."""
 _FOR_PARTITIONER = ("workers", "choices", "sources", "feed", "hash_seed")
@@ -49,9 +48,10 @@ class KeyStreams:
 
     def __post_init__(self) -> None:
         for planner in self.planners:
-            if planner.problem not in PROBLEMS or planner.method not in SCHEMES:
+            problem_class(planner.problem, "stream")
+            if planner.method not in SCHEMES:
                 said = f"{planner.problem}, {planner.method!r}"
-                raise InputError(f"{said}: a stream of keys is replayed by {', '.join(SCHEMES)} of {PROBLEMS[0]}")
+                raise InputError(f"{said}: a stream of keys is replayed by {', '.join(SCHEMES)} of {SPLITTING}")
         self.partitioners = [_partitioner(planner) for planner in self.planners]
 
     def description(self) -> dict[str, Any]:
@@ -69,7 +69,8 @@ class KeyStreams:
     def row(self, number: int, period: int, keys: IntArray) -> dict[str, Any] | None:
         """What a scheme makes of a window; None where it was interrupted."""
         planner, sent = self.planners[number], self.partitioners[number].feed(keys)
-        problem = KeySplitting(keys, **planner.options)
+        make: Any = problem_class(SPLITTING, "stream")
+        problem = make(keys, **planner.options)
         outcome = problem.outcome(sent, points=1)
         mean = problem.scale
         figures = {
@@ -152,7 +153,7 @@ def _partitioner(planner: Planner) -> Partitioner:
 
 def streams_of_keys(planners: Sequence[Planner]) -> bool:
     """Whether the planners are for keys: all of them, or none."""
-    split = [planner.problem in PROBLEMS for planner in planners]
+    split = [is_about(planner.problem, "stream") for planner in planners]
     if any(split) and not all(split):
         raise InputError("methods mix problems of keys and of workloads: a stream holds one or the other")
     return any(split)

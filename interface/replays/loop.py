@@ -9,6 +9,8 @@ from itertools import islice
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from keyshift.heuristics.collocation.allocation_program import allocate
 from keyshift.models import Budget, InputError, Workload, metrics
 from keyshift.models.answer import Progress
@@ -17,7 +19,6 @@ from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.workload import IntArray
 from keyshift.replays.checkpoint import Checkpoint
 from keyshift.replays.forecasting import Forecast, Past
-from keyshift.replays.formulations import figures_of
 from keyshift.replays.planner import Planner
 from keyshift.replays.scaling import NodeCounts, Planned, Scaling, ScalingRule
 from keyshift.replays.state import Cluster
@@ -188,7 +189,7 @@ class Loop:
         if self.forecast is not None:
             row |= _prefixed("planned", self._valued(cluster, expected)) | _prefixed("knew", knew)
         if knew:
-            row["regret"] = figures[planner.adapter.measure] - knew[planner.adapter.measure]
+            row["regret"] = figures[planner.problem_class.aim] - knew[planner.problem_class.aim]
         return row
 
     def _seen(self, planner: Planner, expected: Workload, resource: str) -> Workload:
@@ -202,7 +203,7 @@ class Loop:
     ) -> tuple[_Plan | None, bool]:
         """The plan, made anew where the scaling rule changes the cluster; and whether it was."""
         workload = cluster.workload(seen)
-        kept, recuts = int(workload.kept.sum()), planner.adapter.recuts
+        kept, recuts = int(workload.kept.sum()), planner.problem_class.chooses_nodes
         if (period + 1) % planner.every:
             return _Plan(workload.current, None, None, "not due", (kept,)), False
         known = self.scaling.known(period) if recuts and isinstance(self.scaling, NodeCounts) else ()
@@ -223,27 +224,26 @@ class Loop:
 
     def _plan(self, planner: Planner, workload: Workload, period: int, counts: tuple[int, ...]) -> _Plan | None:
         """The method's plan; else what the formulation falls back on; None when it was interrupted."""
-        seed, adapter = self.seed + period, planner.adapter
-        posed, note = adapter.pose(planner, workload, self.load_model, counts)
-        if adapter.recuts:
-            counts = (adapter.nodes_after(posed, counts), *counts[1:])
-        stays = planner.from_current and not adapter.recuts and not posed.violations(workload.current)
+        seed = self.seed + period
+        posed, note = planner.pose(workload, self.load_model, counts)
+        if posed.chooses_nodes:
+            counts = (getattr(posed, "nodes_after", None) or counts[0], *counts[1:])
+        stays = planner.from_current and not posed.chooses_nodes and not posed.violations(workload.current)
         start = workload.current if stays else None
         found = solve(posed, planner.method, seed=seed, time_limit=self.time_limit, start=start, **planner.settings)
         if found.termination == "interrupted":
             return None
         if found.assignment is not None:
-            read = adapter.read(posed, found.assignment, counts)
-            return _Plan(read, found.objective, found.bound, note, counts)
-        if adapter.rescue == "offered" and found.offered is not None:
+            place = posed.reached(found.assignment, nodes_after=counts[0])[1]
+            return _Plan(place, found.objective, found.bound, note, counts)
+        if posed.rescue == "offered" and found.offered is not None:
             return _Plan(found.offered, None, found.bound, "offered", counts)
-        if adapter.rescue != "balance" or not planner.balance_first:
-            return _Plan(workload.current, None, found.bound, "stay", counts)
-        return self._rebalanced(planner, workload, seed, _Plan(workload.current, None, found.bound, "stay", counts))
+        stay = _Plan(workload.current, None, found.bound, "stay", counts)
+        balancing = planner.falls_back(workload, self.load_model)
+        return stay if balancing is None else self._rebalanced(balancing, seed, stay)
 
-    def _rebalanced(self, planner: Planner, workload: Workload, seed: int, stay: _Plan) -> _Plan | None:
+    def _rebalanced(self, posed: Any, seed: int, stay: _Plan) -> _Plan | None:
         """Key-group allocation's plan; else to stay; None when it was interrupted."""
-        posed = planner.balancing(workload, self.load_model)
         budget = Budget(self.time_limit)
         with interruptible(budget.interrupt):
             balanced = allocate(posed, budget, seed, BALANCING_ROUNDS, 1e-3 * posed.scale)
@@ -255,7 +255,7 @@ class Loop:
 
     def _after(self, planner: Planner, cluster: Cluster, plan: _Plan, period: int) -> tuple[Cluster, int]:
         """The cluster when a plan is applied, and how many of its moves go straight back."""
-        if planner.adapter.recuts and plan.fallback not in ("not due", "held", "stay"):
+        if planner.problem_class.chooses_nodes and plan.fallback not in ("not due", "held", "stay"):
             return cluster, cluster.recut(plan.assignment, plan.counts[0], period, self.memory)
         return cluster, cluster.apply(plan.assignment, period, self.memory)
 
@@ -266,13 +266,12 @@ class Loop:
     def _waits(self, planner: Planner, workload: Workload, plan: _Plan, resource: str) -> bool:
         """Whether a plan is not worth its state: see `Patience`. What drains, or mends a broken limit, is always worth it."""
         moved = metrics.moved(workload, plan.assignment)
-        adapter = planner.adapter
         if not self.patience or not moved.any() or workload.draining[workload.current[moved]].any():
             return False
         if plan.assignment.max() >= workload.nodes:
             return False
-        if adapter.limits_first:
-            posed, _ = adapter.pose(planner, workload, self.load_model, plan.counts)
+        if planner.problem_class.limits_first:
+            posed, _ = planner.pose(workload, self.load_model, plan.counts)
             if posed.violations(workload.current):
                 return False
         staying = going = 0.0
@@ -288,7 +287,7 @@ class Loop:
         return workload.replace(load=window.last_load, traffic=window.traffic)
 
     def _measure(self, planner: Planner, workload: Workload) -> float:
-        return figures_of(self.load_model, workload, None, workload.current)[planner.adapter.measure]
+        return figures_of(self.load_model, workload, None, workload.current)[planner.problem_class.aim]
 
 
 def _moved(workload: Workload, assignment: IntArray) -> dict[str, float]:
@@ -300,3 +299,31 @@ def _moved(workload: Workload, assignment: IntArray) -> dict[str, float]:
 
 def _prefixed(prefix: str, figures: dict[str, float]) -> dict[str, float]:
     return {f"{prefix}_{name}": figures[name] for name in PROMISED if name in figures}
+
+
+def figures_of(
+    load_model: LoadModel, workload: Workload, start_load: float | None, first_place: Any
+) -> dict[str, float]:
+    """What an assignment, the workload's current one, is worth on the workload's last window."""
+    place = workload.current
+    loads = load_model.node_loads(workload, place)
+    mean = float(loads.sum() / workload.capacity[workload.kept].sum())
+    deviation = loads / workload.capacity - mean
+    distance = float(max(np.abs(deviation[workload.kept]).max(), deviation[workload.draining].max(initial=0.0)))
+    total = float(loads.sum())
+    unmoved = load_model.total_load(workload, np.array(first_place))
+    figures = {
+        "load_distance": distance,
+        "load_distance_percent": 100 * distance / mean if mean > 0 else 0.0,
+        "theta": max(float(deviation[workload.kept].max()) / mean, 0.0) if mean > 0 else 0.0,
+        "imbalance": float(np.square(deviation[workload.kept]).mean()),
+        "load_index": 100 * total / start_load if start_load else 100.0,
+        "load_index_same_input": 100 * total / unmoved if unmoved > 0 else 100.0,
+        "total_load": total,
+    }
+    if workload.traffic is not None:
+        figures["remote_traffic"] = metrics.remote_traffic(workload, place)
+        figures["collocation_factor"] = metrics.collocation_factor(workload, place)
+    if workload.home is not None:
+        figures["table_size"] = metrics.table_size(workload, place)
+    return figures

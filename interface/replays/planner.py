@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Problem, Workload
-from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.guards import whole
 from keyshift.replays.forecasting import MOST_WINDOWS
-from keyshift.replays.formulations import Adapter, adapter_of
 
 DEFAULT_PROBLEM = "collocated-allocation"
 
@@ -80,34 +78,38 @@ class Planner:
         return self.windows or most
 
     @property
-    def adapter(self) -> Adapter:
-        """How the loop deals with the problem."""
-        return adapter_of(self.problem)
+    def problem_class(self) -> type[Problem]:
+        """The class of the problem."""
+        return problem_class(self.problem)
 
     @property
     def name(self) -> str:
         """The label, or the method."""
         return self.label or self.method
 
-    def pose(self, workload: Workload, load_model: LoadModel) -> Problem:
-        """The problem of one period; `workload` holds processing loads."""
-        cls, options = _problem_class(self.problem), dict(self.options)
-        if isinstance(options.get("windows"), int):  # at first there are fewer
-            options["windows"] = min(options["windows"], workload.windows)
-        if not self.integrated:
-            return cls(load_model.measured(workload), **options)  # type: ignore[call-arg]
-        costs = {"serialisation": load_model.serialisation, "deserialisation": load_model.deserialisation}
-        return cls(workload, **{**options, **costs})  # type: ignore[call-arg]
+    def pose(self, workload: Workload, load_model: LoadModel, counts: Sequence[int] = ()) -> tuple[Problem, str]:
+        """The problem of one period, and what had to give so that it has an answer; `workload` holds processing loads."""
+        cls, options = self.problem_class, dict(self.options)
+        if self.integrated and "serialisation" in {f.name for f in fields(cls)}:  # type: ignore[arg-type]
+            options |= {"serialisation": load_model.serialisation, "deserialisation": load_model.deserialisation}
+            return cls.in_period(workload, options, counts)
+        return cls.in_period(load_model.measured(workload), options, counts)
 
-    def balancing(self, workload: Workload, load_model: LoadModel) -> KeyGroupAllocation:
-        """Key-group allocation with those of the options that it knows."""
-        known = {f.name for f in fields(KeyGroupAllocation)} - {"priorities", "windows", "over"}
-        return KeyGroupAllocation(
-            load_model.measured(workload), **{k: v for k, v in self.options.items() if k in known}
-        )
+    def falls_back(self, workload: Workload, load_model: LoadModel) -> Problem | None:
+        """What is answered where the problem has no answer; None to stay."""
+        if self.problem_class.rescue != "balance" or not self.balance_first:
+            return None
+        return self.problem_class.fallback(load_model.measured(workload), self.options)
 
 
-def _problem_class(name: str) -> type[Problem]:
-    if name not in FORMULATIONS:
-        raise InputError(f"problem = {name!r}: choose one of {', '.join(FORMULATIONS)}")
-    return FORMULATIONS[name].problem_class
+def problem_class(name: str, about: str = "workload") -> type[Problem]:
+    """The class of a problem whose data is a workload, or a stream."""
+    if is_about(name, about):
+        return FORMULATIONS[name].problem_class
+    fitting = [other for other in FORMULATIONS if is_about(other, about)]
+    raise InputError(f"problem = {name!r}: a replay of {about}s plans with one of {', '.join(fitting)}")
+
+
+def is_about(name: str, data: str) -> bool:
+    """Whether the data of a problem is a workload, or a stream: the first field of its class."""
+    return name in FORMULATIONS and fields(FORMULATIONS[name].problem_class)[0].name == data  # type: ignore[arg-type]

@@ -98,10 +98,10 @@ def _said(instance: str) -> tuple[str, int, dict[str, Any]]:
     )
 
 
-def family_of(instance: str) -> str:
-    """The family that an instance's name says it was drawn from; the name itself where it says none."""
+def family_of(instance: str) -> str | None:
+    """The family that a name says its instance was drawn from; else what stands before its "/"; None where there is none."""
     head = instance.partition("(")[0].partition("/")[0]
-    return head if head in FAMILIES else instance
+    return head if head in FAMILIES else instance.rpartition("/")[0] or None
 
 
 def _choices(drawn: Family, given: Mapping[str, Any]) -> list[dict[str, Any]]:

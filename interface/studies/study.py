@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from keyshift.catalogue import FORMULATIONS, formulation_of, registered
 from keyshift.models import InputError, Problem
+from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.files.fingerprint import problem_fingerprint
 from keyshift.models.guards import real, whole
 from keyshift.studies.best_known import BestKnown
 from keyshift.studies.drawing import family, family_of
 from keyshift.studies.guarded import Guard, GuardedPool
 from keyshift.studies.results import ResultFolder
-from keyshift.studies.tables import gap_table, profile_table, summary_table
+from keyshift.studies.tables import gap_table, latex_table, profile_table, summary_table
 from keyshift.studies.tasks import Row, SolveTask
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from keyshift.figures.notebook_figure import Figure
 
 Instances = str | Mapping[str, Problem] | Iterable[tuple[str, Problem]]
 MOST_WORKERS = 1024
@@ -82,15 +85,17 @@ class Study:
         """
         return gap_table(self.rows, self.known)
 
-    def summary(self, seed: int = 0) -> pd.DataFrame:
+    def summary(self, seed: int = 0, by: str = "family") -> pd.DataFrame:
         """One row a family and method: solves, how they ended, gaps with a bootstrap interval, wins, times.
 
         Parameters
         ----------
         seed : int, default 0
             Of the bootstrap.
+        by : {"family", "problem", "instance"}, default "family"
+            What the solves are grouped by: "problem" summarises over all families.
         """
-        return summary_table(self.to_frame(), seed)
+        return summary_table(self.to_frame(), seed, by)
 
     def profile(self, over: str = "time") -> pd.DataFrame:
         """The performance profile of Dolan and More (2002): on what share of the instances a method is within a factor.
@@ -120,6 +125,21 @@ class Study:
         """Write what this study found better into the table of best known answers; returns what improved."""
         return self.known.updated(self.rows).write(path)
 
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw performance profiles and gaps, a row for each problem; with a path (.png, .svg, .pdf), write them.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        from keyshift.figures.study import study_figure
+
+        return study_figure(self, path)
+
+    def to_latex(self, by: str = "family") -> str:
+        """The summary as a LaTeX table, for the package booktabs: gaps in percent, seconds as medians."""
+        return latex_table(self.summary(by=by), by)
+
     def report(self, path: str | Path, title: str = "A study") -> None:
         """Write one self-contained HTML page: profiles, gaps, the worst instances by name, every number."""
         from keyshift.report.study_page import write_study_report
@@ -135,15 +155,17 @@ def study(
     instances: Instances,
     methods: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     seeds: Sequence[int] = (0,),
-    time_limit: float | None = None,
+    time_limit: float | None = TIME_LIMIT,
     out: str | Path | None = None,
     workers: int = 1,
     spark: Any = None,
     *,
+    gap: float = GAP,
     memory: float | None = None,
     patience: float = 60.0,
     best_known: str | Path | None = None,
     watch: Callable[[StudyProgress], None] | None = None,
+    family: str | Mapping[str, str] | None = None,
     **options: Any,
 ) -> Study:
     """Run methods on many instances.
@@ -157,14 +179,16 @@ def study(
         which for each problem, by its name.
     seeds : sequence of int, default (0,)
         Every method runs once with each.
-    time_limit : float, optional
-        Seconds for each solve.
+    time_limit : float or None, default 60.0
+        Seconds for each solve; None is for ever.
     out : path, optional
         A folder with one file a result. A study that was killed goes on there where it stopped.
     workers : int, default 1
         Processes of this machine. One is a process of its own, too: no solve can take the study down with it.
     spark : SparkSession, optional
         Run the solves as tasks of a Spark job, on any master, in place of `workers`.
+    gap : float, default 1e-4
+        As in `solve`.
     memory : float, optional
         GiB that the address space of a process may have; a method that asks for more ends in a row that says so.
     patience : float, default 60
@@ -173,6 +197,9 @@ def study(
         A table of best known answers to compare with.
     watch : callable, optional
         Called with a `StudyProgress` after every solve.
+    family : str, or mapping of str to str, optional
+        The group of all instances, or of each by its name. None: the family that it was drawn from, else what stands before
+        the "/" of its name, else its problem.
     **options
         Passed to every method that has an option of that name.
 
@@ -187,6 +214,7 @@ def study(
         holds another study.
     """
     guard = Guard(real("time_limit", time_limit), real("patience", patience, optional=False), real("memory", memory))
+    share = real("gap", gap, optional=False)
     chosen = _Methods(methods, options)
     numbers = [whole("seeds", seed, optional=False) for seed in seeds]
     workers = whole("workers", workers, least=1, most=MOST_WORKERS, optional=False)
@@ -195,9 +223,10 @@ def study(
         "time_limit": guard.time_limit,
         "memory": guard.memory,
         "options": {k: repr(v) for k, v in options.items()},
+        **({"gap": share} if share else {}),
     }
     results = ResultFolder(None if out is None else Path(out), asked)
-    drawn = _Tasks(instances, chosen, numbers, guard.time_limit, results)
+    drawn = _Tasks(instances, chosen, numbers, guard.time_limit, share, results, family)
     began = time.perf_counter()
     with results.locked(), ExitStack() as stack:
         if spark is None:
@@ -257,13 +286,15 @@ class _Tasks:
     """The tasks of a study that have no result yet, drawn one by one."""
 
     def __init__(
-        self, instances: Instances, methods: _Methods, seeds: list[int], limit: float | None, results: ResultFolder
-    ) -> None:
+        self, instances: Instances, methods: _Methods, seeds: list[int], limit: float | None, gap: float,
+        results: ResultFolder, groups: str | Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
         if isinstance(instances, str):
             instances = family(instances)
+        self.groups = groups
         self._pairs = iter(instances.items() if isinstance(instances, Mapping) else instances)
         self._to_come = operator.length_hint(instances, -1)
-        self.methods, self.seeds, self.limit, self.results = methods, seeds, limit, results
+        self.methods, self.seeds, self.limit, self.gap, self.results = methods, seeds, limit, gap, results
         self.keys: list[str] = []
         self.instances, self.solves, self.taken = 0, 0, 0
 
@@ -273,6 +304,13 @@ class _Tasks:
         if self._to_come < 0 or self.instances == 0:
             return None
         return round(self.solves * max(self._to_come, self.instances) / self.instances)
+
+    def _group(self, name: str, problem: Problem) -> str:
+        if isinstance(self.groups, str):
+            return self.groups
+        if self.groups is not None and name not in self.groups:
+            raise InputError(f"family has no entry for the instance {name!r:.60}")
+        return str(self.groups[name]) if self.groups is not None else family_of(name) or problem.name
 
     def __iter__(self) -> Iterator[SolveTask]:
         seen: set[str] = set()
@@ -289,12 +327,13 @@ class _Tasks:
                 for seed in self.seeds:
                     task = SolveTask(
                         name,
-                        family_of(name),
+                        self._group(name, problem),
                         problem,
                         mark,
                         method,
                         seed,
                         self.limit,
+                        self.gap,
                         options,
                         registered(problem.name, method),
                     )

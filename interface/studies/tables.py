@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models import InputError
+from keyshift.models.figures import figure
 from keyshift.studies.best_known import BestKnown
 from keyshift.studies.tasks import Row
 
@@ -56,15 +57,58 @@ def _share(part: float | None, whole: float | None) -> float | None:
     return 0.0 if part == 0 else part / abs(whole)
 
 
-def summary_table(frame: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
-    """A row for each family and method; `Study.summary` says what the columns mean."""
+def summary_table(frame: pd.DataFrame, seed: int = 0, by: str = "family") -> pd.DataFrame:
+    """A row for each group and method; `Study.summary` says what the columns mean."""
     import pandas as pd
 
+    if by not in ("family", "problem", "instance"):
+        raise InputError(f"by = {by!r} must be 'family', 'problem' or 'instance'")
     rows = [
-        {"family": family, "method": method, **_figures(part, seed)}
-        for (family, method), part in frame.groupby(["family", "method"], sort=False)
+        {by: group, "method": method, **_figures(part, seed)}
+        for (group, method), part in frame.groupby([by, "method"], sort=False)
     ]
     return pd.DataFrame(rows)
+
+
+LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\^{}"}
+)
+
+
+def latex_table(summary: pd.DataFrame, by: str) -> str:
+    """A summary as LaTeX's booktabs has tables; pandas would need another package for it."""
+    shown = {
+        "solves": 1,
+        "proven": 1,
+        "wins": 1,
+        "gap_mean": 100,
+        "gap_low": 100,
+        "gap_high": 100,
+        "gap_worst": 100,
+        "seconds_median": 1,
+    }
+    heads = ["solves", "proven", "wins", "gap (\\%)", "from", "to", "worst", "seconds"]
+    rows = [" & ".join([by, "method", *heads])]
+    for row in summary.to_dict("records"):
+        numbers = [
+            None if row[name] is None or row[name] != row[name] else unit * row[name] for name, unit in shown.items()
+        ]
+        rows.append(
+            " & ".join(
+                [str(row[name]).translate(LATEX) for name in (by, "method")] + [figure(v, 1.0, 3) for v in numbers]
+            )
+        )
+    head, *body = (f"{row} \\\\" for row in rows)
+    lines = [
+        "\\begin{tabular}{ll" + "r" * len(heads) + "}",
+        "\\toprule",
+        head,
+        "\\midrule",
+        *body,
+        "\\bottomrule",
+        "\\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _figures(part: pd.DataFrame, seed: int) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class SolveTask:
     seed : int
     time_limit : float or None
         Seconds.
+    gap : float
     options : mapping
         The method's own.
     own : Method, optional
@@ -49,6 +50,7 @@ class SolveTask:
     method: str
     seed: int
     time_limit: float | None = None
+    gap: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
     own: Method | None = None
 
@@ -56,6 +58,7 @@ class SolveTask:
     def key(self) -> str:
         """What the result's file is called: the same task has the same name on any machine."""
         said = [self.instance, self.fingerprint, self.method, self.seed, self.time_limit, encode(dict(self.options))]
+        said += [self.gap] if self.gap else []
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
 
     def make_ready(self) -> None:
@@ -69,8 +72,9 @@ class SolveTask:
         try:
             self._entry()
             solution = solve(
-                self.problem, self.method, time_limit=self.time_limit, seed=self.seed, **dict(self.options)
-            )
+                self.problem, self.method, time_limit=self.time_limit, gap=self.gap, seed=self.seed,
+                **dict(self.options),
+            )  # fmt: skip
         except MemoryError:
             return self.failed("memory", "it asked for more memory than it was given", time.perf_counter() - begun)
         except Exception as error:

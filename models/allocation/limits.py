@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 from keyshift.models import guards, metrics
 from keyshift.models.errors import InputError
 from keyshift.models.knapsack import Knapsack
-from keyshift.models.problem import Violation
+from keyshift.models.problem import Limit, Number, Problem, Violation
 from keyshift.models.windows import OverWindows
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
@@ -168,3 +169,48 @@ class Limits(OverWindows):
         if self.max_migrations == 0 or (self.max_migration_cost == 0 and (self.migration_cost > 0).all()):
             found += [f"{v.message}, and nothing may move" for v in self._broken_capacities(self.workload.current)]
         return found
+
+
+def allocation_limits(problem: Any) -> list[Limit]:
+    """The limits (2) and (7) of an allocation, collocated or not, and its number of nodes."""
+    w, found = problem.workload, []
+    if problem.max_migrations is not None:
+        found.append(
+            Limit.of(problem, "max_migrations", whole=True, needed=partial(metrics.migrations, w), ends=w.key_groups)
+        )
+    if (most := problem.max_migration_cost) is not None:
+        cost = problem.alpha * w.state
+        found.append(
+            Limit.of(
+                problem, "max_migration_cost", needed=lambda a: float(cost[metrics.moved(w, a)].sum()),
+                ends=float(cost.sum()), step=0.1 * most or float(cost.min()) or 1.0,
+            )
+        )  # fmt: skip
+    capacities = dict(problem.resource_capacity or {})
+    found += [limit for name in capacities if (limit := _capacity_limit(problem, name)) is not None]
+    if not capacities:
+        return [*found, problem.more_nodes()]
+
+    def wider(new: int) -> dict[str, FloatArray]:
+        return {name: np.concatenate([room, np.full(new, np.max(room))]) for name, room in capacities.items()}
+
+    return [*found, problem.more_nodes(resource_capacity=wider)]
+
+
+def _capacity_limit(problem: Any, name: str) -> Limit | None:
+    """(7): a common factor on the capacities of one resource; None where no node has any."""
+    w, capacities = problem.workload, problem.resource_capacity
+    use, room = {**w.resources, "load": w.last_load}[name], np.asarray(capacities[name])
+    if not (room > 0).any():
+        return None
+
+    def at(factor: Number) -> Problem:
+        scaled = {r: np.asarray(c) * (float(factor) if r == name else 1.0) for r, c in capacities.items()}
+        return replace(problem, resource_capacity=scaled)
+
+    def needed(a: np.ndarray) -> float:
+        used = np.bincount(a, weights=use, minlength=w.nodes)
+        return float((used[used > 0] / np.maximum(room[used > 0], 1e-300)).max(initial=0.0))
+
+    ends = float(use.sum() / room[room > 0].min())
+    return Limit(f"resource_capacity.{name}", 1.0, at, needed, max(ends, 1.0), step=0.1)

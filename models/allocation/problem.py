@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics
-from keyshift.models.allocation.limits import SLACK, Limits
+from keyshift.models.allocation.limits import SLACK, Limits, allocation_limits
 from keyshift.models.errors import InputError
-from keyshift.models.problem import Violation, read_assignment
+from keyshift.models.figures import figure
+from keyshift.models.priorities import Searched
+from keyshift.models.problem import NEAR, Limit, Violation, read_assignment
 from keyshift.models.windows import Over
 from keyshift.models.workload import FloatArray, Workload
 
@@ -110,6 +112,9 @@ class KeyGroupAllocation(Limits):
     """
 
     name: ClassVar[str] = "key-group-allocation"
+    repairable: ClassVar[tuple[str, ...]] = ("resource_capacity",)
+    rescue: ClassVar[Literal["balance"]] = "balance"
+    limits_first: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = (
         "load_distance", "deviation_sum", "draining_load", "migrations", "state_moved",
     )  # fmt: skip
@@ -302,3 +307,70 @@ class KeyGroupAllocation(Limits):
         if excess <= SLACK * (mean or 1.0):
             return []
         return [Violation("distance_floor", f"the load distance exceeds the mean by {excess:g}", amount=excess)]
+
+    # What stages, plans, remedies and replays ask ---------------------------------------------------------------
+
+    def searched(self) -> Searched:
+        most = {} if self.max_migrations is None else {"migrations": float(self.max_migrations)}
+        if self.distance_floor:
+            most["load_distance"] = self.mean_load
+        rooms = tuple(
+            (self.usage(name), np.asarray(limit) * (1 + SLACK))
+            for name, limit in (self.resource_capacity or {}).items()
+        )
+        return Searched(
+            self.workload.last_load, self.open_pairs, most, self.mean_load, rooms=rooms,
+            cost=self.migration_cost, cost_limit=self.max_migration_cost,
+        )  # fmt: skip
+
+    @property
+    def limits(self) -> list[Limit]:
+        return allocation_limits(self)
+
+    @classmethod
+    def fallback(cls, workload: Workload, options: Mapping[str, Any]) -> KeyGroupAllocation:
+        """Key-group allocation with those of the options that it knows."""
+        known = {f.name for f in fields(KeyGroupAllocation)} - {"priorities", "windows", "over"}
+        return KeyGroupAllocation(workload, **{name: value for name, value in options.items() if name in known})
+
+    def mended(self, **changes: Any) -> Self:
+        now = self.distance_floor and self.objective(self.workload.current) <= self.mean_load
+        return super().mended(**changes, distance_floor=now)
+
+    def binding(self, chosen: np.ndarray) -> list[str]:
+        """Limits and nodes without slack, by the numbers of the formulation."""
+        if self.several:
+            return super().binding(chosen)
+        w, figures = self.workload, self.metrics(chosen)
+        deviation = metrics.deviations(w, chosen, self.mean_load)
+        distance, near = figures["load_distance"], NEAR * self.scale
+        found = []
+        if self.max_migrations is not None and figures["migrations"] >= self.max_migrations:
+            found.append(f"(2) all {self.max_migrations} migrations are used")
+        if self.max_migration_cost is not None:
+            spare = self.max_migration_cost - figures["migration_cost"]
+            unmoved = self.migration_cost[~metrics.moved(w, chosen)]
+            if unmoved.size and spare < unmoved.min() - NEAR * max(1.0, self.max_migration_cost):
+                found.append(f"(2) the migration cost left, {figure(spare)}, moves no further key group")
+        if distance <= near:
+            return found + self._full(chosen)
+        above, below = deviation >= distance - near, w.kept & (deviation <= near - distance)
+        for number, nodes, side in ((3, above, "above"), (4, below, "below")):
+            found += [
+                f"({number}) node {w.node(i)} lies {figure(abs(deviation[i]))} {side} the mean, the whole load distance"
+                for i in np.flatnonzero(nodes)
+            ]
+        return found + self._full(chosen)
+
+    def _full(self, chosen: np.ndarray) -> list[str]:
+        """Nodes whose capacity (7) has no room for even the smallest key group."""
+        w, found = self.workload, []
+        for name, limit in (self.resource_capacity or {}).items():
+            room = np.asarray(limit) - np.bincount(chosen, self.usage(name), w.nodes)
+            used = self.usage(name)[self.usage(name) > 0]
+            tight = room < (used.min() if used.size else 0.0) * (1 - NEAR)
+            found += [
+                f"(7) node {w.node(i)} has {figure(room[i])} of {name} left, too little for any key group"
+                for i in np.flatnonzero(tight)
+            ]
+        return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from ortools.sat.python import cp_model
@@ -13,6 +13,7 @@ from keyshift.models.allocation.cpsat_model import AllocationCpSat
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.collocation.problem import CollocatedAllocation
 from keyshift.models.integers import scaled
+from keyshift.models.priorities import Stage
 from keyshift.models.stages import FLOATS, WholeMeasure
 from keyshift.models.windows_cpsat import combine
 from keyshift.models.workload import FloatArray, IntArray
@@ -34,13 +35,20 @@ class CollocationCpSat(AllocationCpSat):
     problem : CollocatedAllocation
     load_bits : int
         All loads together stay below two to that power; `DISTANCE_BITS` where a load distance is a measure.
+    strengthened : bool, default True
+        z is held from above alone where that is enough for the objective, as in `CollocationPyomo`.
 
     Attributes
     ----------
     model : ortools.sat.python.cp_model.CpModel
     """
 
-    def __init__(self, problem: CollocatedAllocation, load_bits: int = LOAD_BITS) -> None:
+    @classmethod
+    def of_stage(cls, stage: Stage) -> Self:
+        return cls(stage.problem, DISTANCE_BITS if "load_distance" in (stage.measure, *stage.kept) else LOAD_BITS)  # type: ignore[arg-type]
+
+    def __init__(self, problem: CollocatedAllocation, load_bits: int = LOAD_BITS, strengthened: bool = True) -> None:
+        self.both_ways = not strengthened or problem.load_model.per_tuple > 0
         self.collocated = problem
         self.problem = problem.allocation
         self.workload = problem.workload
@@ -125,7 +133,7 @@ class CollocationCpSat(AllocationCpSat):
                 z = self.z[e, i] = self.model.new_bool_var(f"z[e{e},n{i}]")
                 self.model.add_implication(z, self.x[k, i])
                 self.model.add_implication(z, self.x[other, i])
-                if self.cost > 0:
+                if self.both_ways:
                     self.model.add_bool_or(z, ~self.x[k, i], ~self.x[other, i])
 
     def node_loads(self) -> None:

@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.allocation.problem import SLACK
+from keyshift.models.allocation.limits import SLACK, allocation_limits
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.collocation.pairs import Pairs
 from keyshift.models.errors import InputError
-from keyshift.models.problem import Violation
+from keyshift.models.priorities import Searched
+from keyshift.models.problem import Limit, Problem, Violation
 from keyshift.models.windows import Over, OverWindows
 from keyshift.models.workload import FloatArray, Workload
 
@@ -114,6 +115,11 @@ class CollocatedAllocation(OverWindows):
     """
 
     name: ClassVar[str] = "collocated-allocation"
+    worth: ClassVar[str] = "remote traffic"
+    aim: ClassVar[str] = "remote_traffic"
+    repairable: ClassVar[tuple[str, ...]] = ("max_load_distance", "resource_capacity")
+    rescue: ClassVar[Literal["balance"]] = "balance"
+    limits_first: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = (
         "remote_traffic", "total_load", "load_distance", "migrations", "state_moved",
     )  # fmt: skip
@@ -164,8 +170,9 @@ class CollocatedAllocation(OverWindows):
 
     def arguments(self) -> dict[str, Any]:
         """Without the rule where it is the usual one: such a problem's fingerprint is what it was before there were others."""
-        given, rule = super().arguments(), {"over": "mean", "level": 0.9, "probabilities": None}
-        usual = all(given.get(name, value) is value or given.get(name, value) == value for name, value in rule.items())
+        given: dict[str, Any] = super().arguments()
+        rule: dict[str, Any] = {"over": "mean", "level": 0.9, "probabilities": None}
+        usual = all(np.array_equal(given.get(name, value), value) for name, value in rule.items())
         return {name: value for name, value in given.items() if not (usual and name in rule)}
 
     # Data of the formulation ------------------------------------------------------------------------------------
@@ -232,7 +239,7 @@ class CollocatedAllocation(OverWindows):
         """Capacity of the kept nodes."""
         return float(self.workload.capacity[self.workload.kept].sum())
 
-    def limits(self, mean: float) -> tuple[float, float]:
+    def load_band(self, mean: float) -> tuple[float, float]:
         """The least and the greatest load per unit of capacity that (9) and (8) allow at a mean."""
         if self.max_load_distance is None:
             return -np.inf, np.inf
@@ -319,7 +326,7 @@ class CollocatedAllocation(OverWindows):
     def broken_load_distance(self, assignment: np.ndarray) -> list[Violation]:
         """(8), (9): the node that deviates most, where that is too far."""
         deviation, mean = self._deviations(assignment)
-        high = self.limits(mean)[1]
+        high = self.load_band(mean)[1]
         excess = np.where(self.workload.kept, np.abs(deviation), deviation) - (high - mean)
         i = int(np.argmax(excess))
         if excess[i] <= SLACK * mean:
@@ -343,11 +350,43 @@ class CollocatedAllocation(OverWindows):
         # The largest mean against the lightest key group: no assignment need attain either, so this is only necessary.
         mean, roomiest = float(self.remote_loads.sum()) / self.kept_capacity, float(w.capacity.max())
         k = int(np.argmax(w.last_load))
-        if w.last_load[k] > roomiest * self.limits(mean)[1] + SLACK * mean * roomiest:
-            high = self.limits(mean)[1]
+        if w.last_load[k] > roomiest * self.load_band(mean)[1] + SLACK * mean * roomiest:
+            high = self.load_band(mean)[1]
             found.append(
                 f"key group {w.key(k)} alone loads a node with {w.last_load[k]:g}, the limit is {roomiest * high:g}"
             )
         if self.max_migrations == 0:
             found += [f"{v.message}, and nothing may move" for v in self.broken_load_distance(w.current)]
         return found
+
+    # What stages, plans, remedies and replays ask ---------------------------------------------------------------
+
+    def searched(self) -> Searched:
+        bands, most = None, self.max_load_distance
+        if most is not None:
+            w, percent = self.workload, self.distance_unit == "percent"
+            share, rest = SLACK + (most / 100 if percent else 0.0), 0.0 if percent else most
+            per_node, below = w.capacity / self.kept_capacity, np.where(w.kept, -rest, -np.inf)
+            bands = np.array([per_node * (1 + share), rest * w.capacity, per_node * (1 - share), below * w.capacity])
+        pairs = (self.pairs.first, self.pairs.second, self.pairs.traffic)
+        return self.allocation.searched()._replace(
+            load=self.remote_loads, mean=None, pairs=pairs, per_tuple=self.load_model.per_tuple, bands=bands
+        )
+
+    @property
+    def limits(self) -> list[Limit]:
+        found, most = allocation_limits(self), self.max_load_distance
+        if most is None:
+            return found
+        percent = self.distance_unit == "percent"
+        figure = "load_distance_percent" if percent else "load_distance"
+        ends = 100.0 * self.workload.nodes if percent else float(self.remote_loads.sum())
+        return [
+            Limit.of(self, "max_load_distance", needed=lambda a: self.metrics(a)[figure], ends=max(ends, most)),
+            *found,
+        ]
+
+    @classmethod
+    def fallback(cls, workload: Workload, options: Mapping[str, Any]) -> Problem:
+        """Key-group allocation under the same limits."""
+        return KeyGroupAllocation.fallback(workload, options)

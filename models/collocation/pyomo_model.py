@@ -32,6 +32,9 @@ class CollocationPyomo(AllocationPyomo):
         traffic is then bounded by `beyond`, so that the model is a relaxation. Only where remote traffic costs no load.
     beyond : ndarray, shape (p, n), optional
         By what share of all traffic moving k to i may raise the collocated traffic of pairs without a z, above today's.
+    strengthened : bool, default True
+        Key groups with one node left are constants, and z is held from above alone where that is enough for the
+        objective. Without, z is 1 just where both ends run, so that a rule may speak of it.
 
     Attributes
     ----------
@@ -45,9 +48,9 @@ class CollocationPyomo(AllocationPyomo):
     }  # fmt: skip
 
     @classmethod
-    def of(cls, problem: CollocatedAllocation) -> Self:  # type: ignore[override]
+    def of(cls, problem: CollocatedAllocation, strengthened: bool = True) -> Self:  # type: ignore[override]
         """The whole problem."""
-        return cls(problem)
+        return cls(problem, strengthened=strengthened)
 
     def __init__(
         self,
@@ -55,7 +58,10 @@ class CollocationPyomo(AllocationPyomo):
         open_to: BoolArray | None = None,
         explicit: BoolArray | None = None,
         beyond: FloatArray | None = None,
+        strengthened: bool = True,
     ) -> None:
+        self.strengthened = strengthened
+        self.both_ways = not strengthened or problem.load_model.per_tuple > 0
         self.collocated = problem
         self.problem = problem.allocation
         self.workload = problem.workload
@@ -94,7 +100,7 @@ class CollocationPyomo(AllocationPyomo):
         m.pairs = pyo.Set(initialize=[(k, i) for k, nodes in enumerate(self.open) for i in nodes], dimen=2)
         m.x = pyo.Var(m.pairs, domain=pyo.Binary)
         for k, nodes in enumerate(self.open):
-            if len(nodes) == 1:
+            if self.strengthened and len(nodes) == 1:
                 m.x[k, nodes[0]].fix(1)
 
     def together(self, explicit: BoolArray, beyond: FloatArray | None) -> None:
@@ -113,7 +119,7 @@ class CollocationPyomo(AllocationPyomo):
         m.z = pyo.Var(m.shared, bounds=(0, 1))
         m.z_first = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= m.x[first[e], i])
         m.z_second = pyo.Constraint(m.shared, rule=lambda m, e, i: m.z[e, i] <= m.x[second[e], i])
-        if self.collocated.load_model.per_tuple > 0:
+        if self.both_ways:
             m.z_lower = pyo.Constraint(
                 m.shared, rule=lambda m, e, i: m.z[e, i] >= m.x[first[e], i] + m.x[second[e], i] - 1
             )
@@ -138,11 +144,10 @@ class CollocationPyomo(AllocationPyomo):
         own = p.pair_traffic / (p.total_traffic or 1.0)
         self.whole_in = [self.whole_by(row) for row in own]
         m.kept_in = pyo.Var(range(len(own)), bounds=lambda m, s: (0, float(own[s].sum())))
-        exact = p.load_model.per_tuple > 0
 
         def summed(m: pyo.ConcreteModel, s: int) -> object:
             right = pyo.quicksum(self.whole_in[s])
-            return m.kept_in[s] == right if exact else m.kept_in[s] <= right
+            return m.kept_in[s] == right if self.both_ways else m.kept_in[s] <= right
 
         m.kept_in_sum = pyo.Constraint(range(len(own)), rule=summed)
 
@@ -153,12 +158,11 @@ class CollocationPyomo(AllocationPyomo):
         right = pyo.quicksum(self.whole) + today
         if beyond is not None:
             right += pyo.quicksum(float(beyond[k, i]) * x for (k, i), x in m.x.items() if beyond[k, i] != 0)
-        exact = self.collocated.load_model.per_tuple > 0
-        m.together_sum = pyo.Constraint(expr=m.together == right if exact else m.together <= right)
+        m.together_sum = pyo.Constraint(expr=m.together == right if self.both_ways else m.together <= right)
 
     def is_free(self, k: int) -> bool:
-        """Whether key group k has more than one node open to it."""
-        return len(self.open[k]) > 1
+        """Whether key group k has variables: one with a single node open to it is a constant."""
+        return not self.strengthened or len(self.open[k]) > 1
 
     def _today(self, key_groups: list[int]) -> IntArray:
         return self.workload.current[key_groups]

@@ -36,6 +36,8 @@ class IntervalCpSat:
         State of the tasks in whole units, where these are not to be `whole_state` of the workload's.
     tick : callable, optional
         Called in every long loop; what it raises leaves the model unfinished.
+    strengthened : bool, default True
+        b and v only from below, as in `IntervalPyomo`.
 
     Attributes
     ----------
@@ -47,8 +49,9 @@ class IntervalCpSat:
         problem: IntervalMigration | MigrationSequence,
         state: Scaled | None = None,
         tick: Callable[[], None] = lambda: None,
+        strengthened: bool = True,
     ) -> None:
-        self.problem = problem
+        self.problem, self.strengthened = problem, strengthened
         self.tick = tick
         self.workload = problem.workload
         self.whole = whole_state(problem.workload.state) if state is None else state
@@ -87,6 +90,8 @@ class IntervalCpSat:
                 for k in self.tasks:
                     before = self.x[t, i, k - 1] if k > 0 else 0
                     self.model.add(self.b[t, i, k] >= self.x[t, i, k] - before)
+                    if not self.strengthened:
+                        self.model.add(2 * self.b[t, i, k] <= self.x[t, i, k] + 1 - before)
                 self.model.add_at_most_one(self.b[t, i, k] for k in self.tasks)
 
     def loads(self) -> None:
@@ -117,12 +122,14 @@ class IntervalCpSat:
         current = self.workload.current.tolist()
         for k in self.tasks:
             stays = self.x.get((0, current[k], k), 0)
-            self.model.add(self.v[0, k] >= 1 - stays)
+            self.model.add(self.v[0, k] >= 1 - stays if self.strengthened else self.v[0, k] == 1 - stays)
         for t in range(1, len(self.steps)):
             for i in self.nodes:
                 self.tick()
                 for k in self.tasks:
                     self.model.add(self.v[t, k] >= self.x[t - 1, i, k] - self.x[t, i, k])
+                    if not self.strengthened:
+                        self.model.add(self.v[t, k] <= 2 - self.x[t - 1, i, k] - self.x[t, i, k])
 
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""
@@ -153,6 +160,8 @@ class FreeCpSat(IntervalCpSat):
             self.model.add_implication(self.x[t, i, k], self.b[t, i, 0])
             if k > 0:
                 self.model.add(self.b[t, i, k] == 0)
+            elif not self.strengthened:
+                self.model.add_bool_or(~self.b[t, i, 0], *(self.x[t, i, j] for j in self.tasks))
 
     def loads(self) -> None:
         """(3); loads that do not fit 64 bits are rounded down and the limit up, which only relaxes it."""

@@ -5,12 +5,71 @@ A partition is written as its cuts: positions 0 = c[0] < c[1] < ... < c[-1] = m.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.intervals.exact_arithmetic import Prefix
-from keyshift.models.problem import Violation
+from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
+from keyshift.models.problem import Limit, MovesState, Violation
 from keyshift.models.workload import IntArray, Workload
+
+
+class InIntervals(MovesState):
+    """What the problems about intervals share: the load test, its limit tau, and how a replay poses them."""
+
+    objective_name: ClassVar[str] = "state moved"
+    aim: ClassVar[str] = "theta"
+    chooses_nodes: ClassVar[bool] = True
+
+    workload: Workload
+    tau: float | Fraction
+
+    @property
+    @abstractmethod
+    def certain_counts(self) -> Iterable[int]:
+        """The numbers of nodes for which there must be a partition."""
+
+    @classmethod
+    @abstractmethod
+    def _counted(cls, workload: Workload, tau: Fraction, counts: Sequence[int], options: Mapping[str, Any]) -> Self:
+        """The problem when the next numbers of nodes are these."""
+
+    @cached_property
+    def prefix(self) -> Prefix:
+        """Exact prefix sums of the loads."""
+        return Prefix(self.workload.last_load)
+
+    @property
+    def smallest_tau(self) -> Fraction:
+        """The smallest tau for which these numbers of nodes can carry the tasks; not monotone in the number of nodes."""
+        return max(self.prefix.smallest_tau(n) for n in dict.fromkeys(self.certain_counts))
+
+    @property
+    def limits(self) -> list[Limit]:
+        """Tau: whether any partition fits is arithmetic on the loads alone."""
+        tau = Fraction(self.tau)
+        ends = max(tau, Fraction(max(self.certain_counts)))
+        return [replace(Limit.of(self, "tau", ends=ends, step=0.01), value=tau, arithmetic=lambda: self.smallest_tau)]
+
+    @classmethod
+    def in_period(cls, workload: Workload, options: Mapping[str, Any], counts: Sequence[int] = ()) -> tuple[Self, str]:
+        """As posed, for the numbers of nodes given; a tau too small for the period's loads is raised to the smallest feasible."""
+        for name in {"nodes_after", "node_counts"} & set(options):
+            raise InputError(
+                f"{name} comes from the replay, period by period: give the counts as scaling=NodeCounts(...)"
+            )
+        if "tau" not in options:
+            raise InputError(f"{cls.name} needs tau")
+        rest = {name: value for name, value in options.items() if name != "tau"}
+        posed = cls._counted(workload, Fraction(exact_number("tau", options["tau"])), counts, rest)
+        raised = posed.smallest_tau > posed.tau
+        return (replace(posed, tau=posed.smallest_tau), "tau") if raised else (posed, "")  # type: ignore[type-var]
 
 
 def cuts_of(assignment: np.ndarray) -> IntArray:

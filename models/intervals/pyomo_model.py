@@ -32,6 +32,9 @@ class IntervalPyomo:
         Sizes in place of the workload's.
     tick : callable, optional
         Called for every row; what it raises leaves the model unfinished.
+    strengthened : bool, default True
+        b and v only from below, which is enough for the objective; without, they are 1 just where they say, so that a
+        rule may speak of them.
 
     Attributes
     ----------
@@ -40,7 +43,8 @@ class IntervalPyomo:
     """
 
     letters: ClassVar[dict[str, str]] = {
-        "x": "tnk", "b": "tnk", "v": "tk", "one_node": "tk", "begin": "tnk", "one_interval": "tn", "nodes_after": "t",
+        "x": "tnk", "b": "tnk", "v": "tk", "one_node": "tk", "begin": "tnk", "begin_only": "tnk",
+        "one_interval": "tn", "nodes_after": "t",
     }  # fmt: skip
 
     def __init__(
@@ -48,8 +52,9 @@ class IntervalPyomo:
         problem: IntervalMigration | MigrationSequence,
         state: FloatArray | None = None,
         tick: Callable[[], None] = lambda: None,
+        strengthened: bool = True,
     ) -> None:
-        self.problem = problem
+        self.problem, self.strengthened = problem, strengthened
         self.workload = problem.workload
         self.state = problem.workload.state if state is None else state
         self.tick = tick
@@ -94,7 +99,12 @@ class IntervalPyomo:
             self.tick()
             return m.b[t, i, k] >= m.x[t, i, k] - (m.x[t, i, k - 1] if k > 0 else 0)
 
+        def begins_there(m: pyo.ConcreteModel, t: int, i: int, k: int) -> object:
+            return 2 * m.b[t, i, k] <= m.x[t, i, k] + (1 - m.x[t, i, k - 1] if k > 0 else 1)
+
         m.begin = pyo.Constraint(m.places, rule=begins)
+        if not self.strengthened:
+            m.begin_only = pyo.Constraint(m.places, rule=begins_there)
         m.one_interval = pyo.Constraint(
             range(len(self.steps)), self.nodes, rule=lambda m, t, i: sum(m.b[t, i, k] for k in self.tasks) <= 1
         )
@@ -130,10 +140,12 @@ class IntervalPyomo:
                 self.tick()
                 if t == 0:
                     stays = m.x[0, current[k], k] if current[k] in self.nodes else 0
-                    m.leave.add(m.v[0, k] >= 1 - stays)
+                    m.leave.add(m.v[0, k] >= 1 - stays if self.strengthened else m.v[0, k] == 1 - stays)
                 else:
                     for i in self.nodes:
                         m.leave.add(m.v[t, k] >= m.x[t - 1, i, k] - m.x[t, i, k])
+                        if not self.strengthened:
+                            m.leave.add(m.v[t, k] <= 2 - m.x[t - 1, i, k] - m.x[t, i, k])
 
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable the value it has in a known assignment."""

@@ -25,14 +25,16 @@ class MCLBCpSat:
     Parameters
     ----------
     problem : MCLB
+    strengthened : bool, default True
+        With (5): for our own solving, as in `MCLBPyomo`.
 
     Attributes
     ----------
     model : ortools.sat.python.cp_model.CpModel
     """
 
-    def __init__(self, problem: MCLB) -> None:
-        self.problem, self.core = problem, problem.core
+    def __init__(self, problem: MCLB, strengthened: bool = True) -> None:
+        self.problem, self.core, self.strengthened = problem, problem.core, strengthened
         self.scaled = scaled(self.core.load.ravel(), bits=BITS)
         self.load: IntArray = self.scaled.values.reshape(self.core.load.shape)
         self.order = np.argsort(-np.square(self.core.load).sum(axis=1), kind="stable").tolist()
@@ -42,7 +44,8 @@ class MCLBCpSat:
         self.loads()
         self.squares()
         self.state_budget()
-        self.first_come_first_node()
+        if strengthened:
+            self.first_come_first_node()
         self.model.minimize(sum(self.square.values()))
 
     def variables(self) -> None:
@@ -108,7 +111,9 @@ class MCLBCpSat:
     def set_start(self, assignment: IntArray) -> None:
         """Hint a known assignment."""
         self.model.clear_hints()
-        known = in_order(self.core.lower(assignment), self.order, self.core.interchangeable)
+        known = self.core.lower(assignment)
+        if self.strengthened:
+            known = in_order(known, self.order, self.core.interchangeable)
         for (k, i), x in self.x.items():
             self.model.add_hint(x, int(known[k] == i))
 

@@ -19,6 +19,8 @@ class MCLBMathOpt:
     Parameters
     ----------
     problem : MCLB
+    strengthened : bool, default True
+        With (5): for our own solving, as in `MCLBPyomo`.
 
     Attributes
     ----------
@@ -26,8 +28,8 @@ class MCLBMathOpt:
         Variables ``x[k, i]`` over kept nodes and deviations ``d[t, i]``, loads scaled as in `MCLBPyomo`.
     """
 
-    def __init__(self, problem: MCLB) -> None:
-        self.problem, self.core = problem, problem.core
+    def __init__(self, problem: MCLB, strengthened: bool = True) -> None:
+        self.problem, self.core, self.strengthened = problem, problem.core, strengthened
         self.unit = float(np.sqrt(problem.scale * self.core.nodes))
         self.load = self.core.load / self.unit
         self.order = np.argsort(-np.square(self.load).sum(axis=1), kind="stable").tolist()
@@ -36,7 +38,8 @@ class MCLBMathOpt:
         self.one_node_each()
         self.deviations()
         self.state_budget()
-        self.first_come_first_node()
+        if strengthened:
+            self.first_come_first_node()
         self.model.minimize(mathopt.fast_sum(d * d for d in self.d.values()))
 
     def variables(self) -> None:
@@ -73,7 +76,7 @@ class MCLBMathOpt:
         if not core.limited:
             return
         for k in np.flatnonzero(~core.limit.fits).tolist():
-            self.x[k, int(core.current[k])].lower_bound = 1.0
+            self.model.add_linear_constraint(self.x[k, int(core.current[k])] == 1.0, name=f"too_large[k{k}]")
         if core.limit.binds:
             shares = core.limit.shares()
             costly = np.flatnonzero(shares > 0).tolist()
@@ -99,7 +102,9 @@ class MCLBMathOpt:
 
     def hint(self, assignment: IntArray) -> mathopt.SolutionHint:
         """A known assignment as a warm start."""
-        known = in_order(self.core.lower(assignment), self.order, self.core.interchangeable)
+        known = self.core.lower(assignment)
+        if self.strengthened:
+            known = in_order(known, self.order, self.core.interchangeable)
         values = {x: float(known[k] == i) for (k, i), x in self.x.items()}
         return mathopt.SolutionHint(variable_values=values)
 

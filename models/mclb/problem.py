@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from keyshift.models import guards, metrics
+from keyshift.models.compiling import off_clock
 from keyshift.models.errors import InputError
 from keyshift.models.knapsack import Knapsack
-from keyshift.models.problem import Problem, Violation, read_assignment
+from keyshift.models.problem import Limit, Problem, Violation, read_assignment
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 SLACK = 1e-9
@@ -70,6 +71,8 @@ class MCLB(Problem):
     """
 
     name: ClassVar[str] = "mclb"
+    worth: ClassVar[str] = "imbalance"
+    aim: ClassVar[str] = "imbalance"
     objective_name: ClassVar[str] = "imbalance"
 
     workload: Workload
@@ -147,6 +150,18 @@ class MCLB(Problem):
         if self.max_state_moved is None or forced <= self.max_state_moved * (1 + SLACK):
             return []
         return [f"emptying the draining nodes moves {forced:g} of state, the limit is {self.max_state_moved:g}"]
+
+    @property
+    def limits(self) -> list[Limit]:
+        w, most = self.workload, self.max_state_moved
+        if most is None:
+            return [self.more_nodes()]
+        total = float(w.state.sum())
+        budget = Limit.of(
+            self, "max_state_moved", needed=lambda a: metrics.state_moved(w, a), ends=total,
+            step=0.1 * most or 0.1 * total or 1.0,
+        )  # fmt: skip
+        return [budget, self.more_nodes()]
 
     # What the algorithms work on --------------------------------------------------------------------------------
 
@@ -236,16 +251,20 @@ class Core:
         return float(np.square(loads - loads.mean(axis=0)).sum())
 
     def relabelled(self, assignment: IntArray) -> IntArray:
-        """The same groups on the nodes where they move least state (an assignment problem, O(n^3))."""
-        from scipy.optimize import linear_sum_assignment  # half a second: not before it is needed
+        """The same groups on the nodes where they move least state: an assignment problem, cubic in the nodes that hold something."""
+        with off_clock():
+            from scipy.optimize import linear_sum_assignment  # half a second: not before it is needed
 
-        staying = np.zeros((self.nodes, self.nodes))
         known = self.current >= 0
-        np.add.at(staying, (assignment[known], self.current[known]), self.state[known])
+        holding, group = np.unique(assignment, return_inverse=True)
+        held, now = np.unique(self.current[known], return_inverse=True)
+        staying = np.zeros((holding.size, held.size))
+        np.add.at(staying, (group[known], now), self.state[known])
         groups, nodes = linear_sum_assignment(staying, maximize=True)
-        label = np.empty(self.nodes, dtype=np.int64)
-        label[groups] = nodes
-        return label[assignment]
+        label = np.full(holding.size, -1, dtype=np.int64)
+        label[groups] = held[nodes]
+        label[label < 0] = np.setdiff1d(np.arange(self.nodes), label)[: np.count_nonzero(label < 0)]
+        return label[group]
 
     def lower(self, assignment: IntArray) -> IntArray:
         """From the workload's node numbers to 0..n-1; -1 for draining nodes."""

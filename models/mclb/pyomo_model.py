@@ -26,6 +26,9 @@ class MCLBPyomo:
     linear : bool, default False
         Replace the squares by ``e[t, i]`` above tangents, which `add_tangents` supplies: a mixed-integer
         linear outer approximation, whose optimum is a lower bound.
+    strengthened : bool, default True
+        With (5), which takes interchangeable nodes for the same, and with what stays fixed: for our own solving. A
+        rule about a node does not take them for the same.
 
     Attributes
     ----------
@@ -33,10 +36,10 @@ class MCLBPyomo:
         Variables ``x[k, i]`` over kept nodes 0..n-1 (`Core`), ``d[t, i]`` and, when linear, ``e[t, i]``.
     """
 
-    letters: ClassVar[dict[str, str]] = {"one_node": "k"}
+    letters: ClassVar[dict[str, str]] = {"one_node": "k", "too_large": "k"}
 
-    def __init__(self, problem: MCLB, linear: bool = False) -> None:
-        self.problem, self.core, self.linear = problem, problem.core, linear
+    def __init__(self, problem: MCLB, linear: bool = False, strengthened: bool = True) -> None:
+        self.problem, self.core, self.linear, self.strengthened = problem, problem.core, linear, strengthened
         self.unit = float(np.sqrt(problem.scale * self.core.nodes))
         self.load = self.core.load / self.unit
         self.order = np.argsort(-np.square(self.load).sum(axis=1), kind="stable").tolist()
@@ -45,7 +48,8 @@ class MCLBPyomo:
         self.one_node_each()
         self.deviations()
         self.state_budget()
-        self.first_come_first_node()
+        if strengthened:
+            self.first_come_first_node()
         self.set_objective()
 
     def variables(self) -> None:
@@ -79,8 +83,12 @@ class MCLBPyomo:
         m.covers = pyo.ConstraintList()
         if not core.limited:
             return
-        for k in np.flatnonzero(~core.limit.fits).tolist():
-            m.x[k, int(core.current[k])].fix(1)
+        stay = np.flatnonzero(~core.limit.fits).tolist()
+        if self.strengthened:
+            for k in stay:
+                m.x[k, int(core.current[k])].fix(1)
+        else:
+            m.too_large = pyo.Constraint(stay, rule=lambda m, k: m.x[k, int(core.current[k])] == 1)
         if core.limit.binds:
             costly = np.flatnonzero(core.limit.fits & (core.state > 0)).tolist()
             moved = pyo.quicksum(float(core.state[k]) * (1 - m.x[k, int(core.current[k])]) for k in costly)
@@ -132,8 +140,8 @@ class MCLBPyomo:
         return (loads - loads.mean(axis=0)).T
 
     def in_order(self, assignment: IntArray) -> IntArray:
-        """The same groups with interchangeable nodes numbered as (5) asks."""
-        return in_order(assignment, self.order, self.core.interchangeable)
+        """The same groups with interchangeable nodes numbered as (5) asks, where it is stated."""
+        return in_order(assignment, self.order, self.core.interchangeable) if self.strengthened else assignment
 
     def set_start(self, assignment: IntArray) -> None:
         """Give every variable its value in a known assignment."""

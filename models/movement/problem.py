@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from keyshift.models import guards, metrics
 from keyshift.models.errors import InputError
-from keyshift.models.problem import MovesState, Violation, read_assignment
+from keyshift.models.problem import Limit, MovesState, Violation, read_assignment
 from keyshift.models.workload import MOST_NODES, BoolArray, FloatArray, IntArray, Workload
 
 SLACK = 1e-9
@@ -63,6 +63,8 @@ class MovementWithinLimits(MovesState):
     """
 
     name: ClassVar[str] = "movement-within-limits"
+    rescue: ClassVar[Literal["offered"]] = "offered"
+    chooses_nodes: ClassVar[bool] = True
     objective_name: ClassVar[str] = "state moved"
 
     workload: Workload
@@ -174,6 +176,27 @@ class MovementWithinLimits(MovesState):
                 f"key group {self.workload.key(k)} has load {largest:g}, no node may have more than {self.upper:g}"
             )
         return found
+
+    @property
+    def limits(self) -> list[Limit]:
+        highest = float(self.load.sum(axis=1).max())
+
+        def used(a: np.ndarray) -> FloatArray:
+            loads = self.node_loads(a)
+            return loads[:, np.bincount(a, minlength=loads.shape[1]) > 0]
+
+        def lower(a: np.ndarray) -> float:
+            loads = used(a)  # only a lower limit of 0 lets nodes be empty that should be used
+            return float(loads.min()) if loads.shape[1] == self.nodes_after else 0.0
+
+        return [
+            Limit.of(
+                self, "upper", needed=lambda a: float(used(a).max()), ends=max(highest, self.upper),
+                step=0.05 * self.upper,
+            ),
+            Limit.of(self, "lower", needed=lower, ends=0.0, step=0.05 * self.lower or 1.0, down=True),
+            Limit.of(self, "nodes_after", whole=True, ordered=False),
+        ]  # fmt: skip
 
 
 def nodes_for(total: float, lower: float, upper: float) -> int:

@@ -20,7 +20,7 @@ from keyshift.models.plans.difference import PlanDifference, difference
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.record import record_of
-from keyshift.models.plans.transfers import TransferScheduling, peaks
+from keyshift.models.plans.transfers import TransferScheduling, durations, peaks
 from keyshift.models.plans.undoing import undone
 from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
@@ -158,6 +158,11 @@ class Plan:
         """From the first transfer to the end of the last; in units of state where no bandwidth was given."""
         return float(self.end.max(initial=0.0))
 
+    @cached_property
+    def lengths(self) -> FloatArray:
+        """How long each move takes, from its state: late in a long plan `end` - `start` rounds a short one to nothing."""
+        return durations(self.state, self.source, self.target, self.bandwidth)
+
     @property
     def seconds_bound(self) -> float:
         """No schedule of the same phases is shorter."""
@@ -237,7 +242,7 @@ class Plan:
         shape = (len(names), n)
         raised = np.array([self.limits[r] * (1 + self.overload) for r in names]).reshape(shape)
         return TransferScheduling(
-            self.source, self.target, self.end - self.start, n, self.parallel,
+            self.source, self.target, self.lengths, n, self.parallel,
             np.array([self.held[r] for r in names]).reshape(shape),
             np.array([self.usage[r] for r in names]).reshape(len(names), len(self)),
             raised,
@@ -254,7 +259,11 @@ class Plan:
             broken.append(Violation("moves", "the moves do not lead from where key groups run to the assignment"))
         if np.unique(self.key_group).size != self.key_group.size:
             broken.append(Violation("moves", "a key group moves twice"))
-        slack = 1e-9 * max(1.0, self.seconds)
+        slack = 1e-9 * self.seconds
+        if late := np.flatnonzero(np.abs(self.start + self.lengths - self.end) > slack).tolist():
+            j = late[0]
+            said = f"move {j} ends at {self.end[j]:g}, by its state at {self.start[j] + self.lengths[j]:g}"
+            broken.append(Violation("moves", said, j))
         for phase in self.phases:
             rows = np.array(phase.moves, dtype=np.int64)
             if (self.start[rows] < phase.start - slack).any() or (self.end[rows] > phase.end + slack).any():

@@ -13,6 +13,8 @@ from keyshift.models.workload import FloatArray, IntArray
 
 SLACK = 1e-9
 """Relative rounding allowed when times and sums of loads are held against each other."""
+MOMENT = 1e-3
+"""A key group without state still takes this share of the mean transfer, and at most this many seconds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +140,14 @@ class TransferScheduling:
     def after(self) -> FloatArray:
         """What every node holds once all transfers are done, shape (resources, nodes)."""
         return self.held + net_change(self.usage, self.source, self.target, self.nodes)
+
+
+def durations(state: FloatArray, source: IntArray, target: IntArray, bandwidth: FloatArray | None) -> FloatArray:
+    """Seconds that transfers take, or units of state without a bandwidth; no state takes a moment, too, shape (e,)."""
+    seconds = state if bandwidth is None else state / np.minimum(bandwidth[source], bandwidth[target])
+    some = seconds[seconds > 0]
+    moment = min(MOMENT, MOMENT * float(some.mean())) if some.size else MOMENT
+    return np.where(seconds > 0, seconds, moment)
 
 
 def net_change(usage: FloatArray, source: IntArray, target: IntArray, nodes: int) -> FloatArray:

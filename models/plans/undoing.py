@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def undone(plan: Plan) -> Plan:
     """The same transfers the other way round and in the opposite order."""
-    end = plan.seconds
+    end = max([plan.seconds, *(p.end for p in plan.phases)])  # sums of many parts round, each its own way
     order = np.lexsort((plan.key_group, end - plan.start, end - plan.end))
     place = np.empty(order.size, dtype=np.int64)
     place[order] = np.arange(order.size)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics
 from keyshift.models.errors import InputError
-from keyshift.models.priorities import TIE
-from keyshift.models.problem import Violation, read_assignment
+from keyshift.models.priorities import TIE, Searched
+from keyshift.models.problem import Limit, Violation, read_assignment
 from keyshift.models.windows import OverWindows
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
@@ -85,6 +85,10 @@ class MixedRouting(OverWindows):
     """
 
     name: ClassVar[str] = "mixed-routing"
+    aim: ClassVar[str] = "theta"
+    repairable: ClassVar[tuple[str, ...]] = ("theta_max", "max_table_size")
+    rescue: ClassVar[Literal["offered"]] = "offered"
+    by_table: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = ("state_moved", "table_size")
 
     workload: Workload
@@ -275,3 +279,30 @@ class MixedRouting(OverWindows):
         if loaded < waiting:
             found.append(f"{waiting} nodes each need a load above 0, only {loaded} keys have any")
         return found
+
+    # What stages, plans, remedies and replays ask ---------------------------------------------------------------
+
+    def searched(self) -> Searched:
+        w, none = self.workload, np.zeros(self.workload.nodes)
+        bands = np.array([none, np.where(w.kept, self.upper + self.slack, 0.0), none, self.lower - self.slack])
+        allowed = np.broadcast_to(w.kept, (w.key_groups, w.nodes))
+        return Searched(w.last_load, allowed, {"table_size": self.table_limit}, metrics.mean_load(w), bands=bands)
+
+    @property
+    def limits(self) -> list[Limit]:
+        w = self.workload
+        ends = max(float(w.capacity[w.kept].sum() / w.capacity[w.kept].min()), self.theta_max)
+        found = [Limit.of(self, "theta_max", needed=self.theta, ends=ends, step=0.01)]
+        if self.max_table_size is not None:
+            found.append(
+                Limit.of(
+                    self, "max_table_size", whole=True, needed=lambda a: metrics.table_size(w, a), ends=w.key_groups,
+                    measure="table_size", least=self._fewest_exceptions,
+                )
+            )  # fmt: skip
+        return [*found, self.more_nodes()]
+
+    def _fewest_exceptions(self) -> MixedRouting:
+        """The fewest exceptions to the hash are least movement from the hash, one unit a key: the same problem."""
+        from_hash = self.workload.replace(current=self.home, state=np.ones(self.workload.key_groups))
+        return MixedRouting(from_hash, self.theta_max, None, self.sides)

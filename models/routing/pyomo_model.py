@@ -11,6 +11,7 @@ import pyomo.environ as pyo
 
 from keyshift.models import metrics
 from keyshift.models.integers import capped
+from keyshift.models.priorities import Stage
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
 from keyshift.models.stages import PyomoStages
@@ -45,6 +46,10 @@ class RoutingPyomo(PyomoStages):
         """The whole problem, every record open to every kept node."""
         choices = Choices.all(problem)
         return cls(choices, choices.state_unit)
+
+    @classmethod
+    def of_stage(cls, stage: Stage) -> Self:
+        return cls(Choices.all(stage.problem), stage.problem.unit("state_moved"))  # type: ignore[arg-type]
 
     def __init__(self, choices: Choices, state_unit: float = 1.0, most: float = math.inf) -> None:
         self.choices, self.problem = choices, choices.problem

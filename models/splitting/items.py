@@ -109,6 +109,13 @@ class Groups:
             possible.append((whole / weights.scale - doubt) / Fraction(float(speed)))
         return max(bound, float(min(possible)))
 
+    @property
+    def most_load(self) -> float:
+        """The load of a worker that gets all it may get, at its largest over the workers."""
+        group, at = self.pairs
+        most = np.bincount(self.options[group, at], weights=self.total[group], minlength=self.speeds.size)
+        return float((most / self.speeds).max(initial=0.0))
+
     def filled(self, unit: float) -> FloatArray:
         """Units of load that an item of each group adds at each of its options, 0 where that is next to nothing."""
         made = np.where(self.options >= 0, self.weight[:, None] / self.speeds[self.options] / unit, 0.0)

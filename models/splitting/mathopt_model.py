@@ -25,6 +25,8 @@ class SplittingMathOpt:
     problem : KeySplitting or KeyPlacement
     relaxed : bool
         Without integrality: items may be divided.
+    strengthened : bool, default True
+        The largest load does not exceed what dealing every group out in turn makes it: for our own solving.
 
     Attributes
     ----------
@@ -34,10 +36,11 @@ class SplittingMathOpt:
         What a unit of load is worth: a power of two near the largest load where groups are dealt out evenly.
     """
 
-    def __init__(self, problem: KeySplitting, relaxed: bool = False) -> None:
+    def __init__(self, problem: KeySplitting, relaxed: bool = False, strengthened: bool = True) -> None:
         self.problem, self.items = problem, Items.of(problem)
         self.most = float(self.items.loads(self.items.dealt()).max())
         self.unit = math.ldexp(0.5, math.frexp(self.most)[1]) if self.most > 0 else 1.0
+        self.limit = self.most if strengthened else self.items.most_load
         self.filled = self.items.filled(self.unit)
         group, at = self.items.pairs
         self.places = list(zip(group.tolist(), at.tolist(), self.items.options[group, at].tolist(), strict=True))
@@ -51,7 +54,7 @@ class SplittingMathOpt:
         """x, which exists only for candidates - that is (2) -, and for whole keys counts them - that is (4); and L."""
         add, count = self.model.add_variable, self.items.count.tolist()
         self.x = [add(lb=0, ub=count[g], is_integer=not relaxed, name=f"x[g{g},n{i}]") for g, _, i in self.places]
-        self.largest = add(lb=0, ub=self.most / self.unit * (1 + MATHOPT_DOUBT), name="largest")
+        self.largest = add(lb=0, ub=self.limit / self.unit * (1 + MATHOPT_DOUBT), name="largest")
 
     def every_item_once(self) -> None:
         """(1) All items of a group go to its candidates."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.problem import CheckReport, Problem, Violation
+from keyshift.models.problem import CheckReport, Limit, Problem, Violation
 from keyshift.models.splitting.histogram import Histogram
 from keyshift.models.splitting.speeds import read_speeds
 from keyshift.models.splitting.stream import CHUNK, Stream, as_keys, lines_of, room_for_assignment
@@ -196,6 +196,14 @@ class KeySplitting(Problem):
     def with_choices(self, choices: int | None) -> KeySplitting:
         """The same problem with another number of hash functions."""
         return dataclasses.replace(self, choices=choices, workers=self.speeds)
+
+    @property
+    def limits(self) -> list[Limit]:
+        made = []
+        if self.choices is not None:
+            at = lambda d: self.with_choices(int(d))  # noqa: E731
+            made.append(Limit("choices", self.choices, at, ends=self.workers, whole=True))
+        return [*made, Limit.of(self, "workers", whole=True, ordered=False)] if self.equal_speeds else made
 
     # What every problem answers ---------------------------------------------------------------------------------
 

@@ -32,6 +32,8 @@ class SplittingPyomo:
     least, most : float
         Known limits on the largest load. Loads are in units that make them small whole numbers, where weights allow it
         and speeds are equal, or else near 1. An item that alone exceeds `most` on a worker never goes there.
+    near : float, optional
+        The size that loads are measured by, where `most` is far above what occurs.
     tick : callable, optional
         Called for every row; what it raises leaves the model unfinished.
 
@@ -47,14 +49,22 @@ class SplittingPyomo:
     letters: ClassVar[dict[str, str]] = {"once": "g", "worker_load": "n"}
 
     @classmethod
-    def of(cls, problem: KeySplitting) -> Self:
-        """The whole problem; no worker's load exceeds what dealing every group out in turn makes it."""
+    def of(cls, problem: KeySplitting, strengthened: bool = True) -> Self:
+        """The whole problem; strengthened, no worker's load exceeds what dealing every group out in turn makes it."""
         items = Items.of(problem)
-        return cls(items, 0.0, float(items.loads(items.dealt()).max()))
+        dealt = float(items.loads(items.dealt()).max())
+        return cls(items, 0.0, dealt if strengthened else items.most_load, near=dealt)
 
-    def __init__(self, items: Items, least: float, most: float, tick: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        items: Items,
+        least: float,
+        most: float,
+        tick: Callable[[], None] = lambda: None,
+        near: float | None = None,
+    ) -> None:
         self.items, self.tick = items, tick
-        self.whole = self._choose_unit(most)
+        self.whole = self._choose_unit(most if near is None else near)
         self.filled = items.filled(self.unit)
         group, at = items.pairs
         fits = self.filled[group, at] <= most / self.unit * (1 + ROUNDING)

@@ -8,6 +8,7 @@ from itertools import chain, cycle
 
 import numpy as np
 
+from keyshift.models.compiling import off_clock
 from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.annealing.search import Round, Search
 from keyshift.solvers.allocation.annealing.trios import Trios
@@ -128,8 +129,9 @@ class Rounds:
 
     def _ask_solvers(self) -> None:
         """HiGHS and CP-SAT for a moment each, from the best answer."""
-        from keyshift.solvers.allocation.cpsat_statement import run_cpsat
-        from keyshift.solvers.allocation.statement import ask_highs
+        with off_clock():
+            from keyshift.solvers.allocation.cpsat_statement import run_cpsat
+            from keyshift.solvers.allocation.statement import ask_highs
 
         found = self.found
         answer = ask_highs(found.problem, found.budget, found.best, self.seed, self.settings.early_nodes)

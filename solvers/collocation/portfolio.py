@@ -116,7 +116,8 @@ def solve_milp(
     data = arrays_of(problem)
     search = Annealing(problem, start, seed, data)
     answer = _staged(problem, search, budget, asked)
-    if answer.termination in ("gap", "time_limit") and finish and not search.over and np.isfinite(budget.remaining):
+    ended = answer.termination in ("optimal", "infeasible")  # "completed" where a stage used its share up
+    if not ended and finish and not search.over and np.isfinite(budget.remaining):
         return _searched_on(problem, search, answer, budget)
     return answer
 

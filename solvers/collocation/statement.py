@@ -10,6 +10,7 @@ from pyomo.common.errors import InfeasibleConstraintException
 
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.compiling import off_clock
 from keyshift.models.ranges import Threads
 from keyshift.models.workload import BoolArray, FloatArray
 from keyshift.solvers import cpsat, highs
@@ -41,7 +42,8 @@ def solve_cpsat(
     threads : int, default 1
         More than one may return another of several optima from run to run.
     """
-    from keyshift.models.collocation.cpsat_model import CollocationCpSat
+    with off_clock():
+        from keyshift.models.collocation.cpsat_model import CollocationCpSat
 
     statement = within(budget, lambda: CollocationCpSat(problem))
     if statement is None:
@@ -66,7 +68,8 @@ def run_highs(
     beyond: FloatArray | None = None,
 ) -> Answer:
     """HiGHS on the Pyomo statement, whole or with some key groups held to some nodes and some pairs bounded only."""
-    from keyshift.models.collocation.pyomo_model import CollocationPyomo
+    with off_clock():
+        from keyshift.models.collocation.pyomo_model import CollocationPyomo
 
     statement = within(budget, lambda: CollocationPyomo(problem, open_to, explicit, beyond))
     if statement is None:
@@ -174,8 +177,9 @@ def second_opinion(problem: CollocatedAllocation, budget: Budget, seed: int, thr
 
 def lp_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The linear relaxation's value, made safe: a bound, no assignment."""
-    from keyshift.models.collocation.pyomo_model import CollocationPyomo
-    from keyshift.models.windows_pyomo import limit_level
+    with off_clock():
+        from keyshift.models.collocation.pyomo_model import CollocationPyomo
+        from keyshift.models.windows_pyomo import limit_level
 
     def write() -> tuple[LinearProgram | None, list[pyo.Var]]:
         model = CollocationPyomo(problem).model

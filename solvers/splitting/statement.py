@@ -9,6 +9,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached, Termination
+from keyshift.models.compiling import off_clock
 from keyshift.models.ranges import Threads
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Items
@@ -65,7 +66,8 @@ def search(
     if budget.expired or items.pairs[0].size > PAIRS_PER_SECOND * budget.remaining:
         said = "" if budget.expired else "the model would take longer to write down than the limit allows"
         return Answer(start, least, budget.why, said)
-    from keyshift.models.splitting.pyomo_model import SplittingPyomo
+    with off_clock():
+        from keyshift.models.splitting.pyomo_model import SplittingPyomo
 
     try:
         with highs.written_in_time():
@@ -91,7 +93,8 @@ def search(
 
 def lp_bound(problem: KeySplitting, *, budget: Budget, seed: int = 0) -> Answer:
     """The linear relaxation's value, made safe: a bound, no assignment. It may divide messages, and split keys."""
-    from keyshift.models.splitting.pyomo_model import SplittingPyomo
+    with off_clock():
+        from keyshift.models.splitting.pyomo_model import SplittingPyomo
 
     items = Items.of_messages(problem)
     trivial = universal_bound(problem, budget=budget).bound or 0.0

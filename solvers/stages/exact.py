@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 from pyomo.common.errors import InfeasibleConstraintException
 
 from keyshift.models import Answer, Budget
-from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.priorities import Prioritised, Stage
-from keyshift.models.routing import MixedRouting
-from keyshift.models.routing.choices import Choices
 from keyshift.models.stages import state
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import better_of, until_checked, within
-from keyshift.solvers.routing.fewest_entries import fewest_entries
 from keyshift.solvers.stages.search import improve_within
 
 MIP_DOUBT = 5e-7
@@ -30,9 +25,22 @@ CPSAT_SHARE = 0.5
 NO_ASSIGNMENT = "no assignment meets all limits"
 
 
-def by_cpsat(stage: Stage, *, budget: Budget, seed: int = 0, start: IntArray | None = None) -> Answer:
+class Stated(Protocol):
+    """What a stage asks of its formulation: the catalogue's entry says it."""
+
+    @property
+    def measure_bounds(self) -> Mapping[str, Callable[[Any, Budget, int], float]]:
+        """By measures: what arithmetic and small programs say at any size, as ``bound(problem, budget, seed)``."""
+
+    def stated(self, stage: Stage, language: str) -> Any:
+        """The plain statement of a stage in a language."""
+
+
+def by_cpsat(
+    stage: Stage, formulation: Stated, *, budget: Budget, seed: int = 0, start: IntArray | None = None
+) -> Answer:
     """A stage by CP-SAT on the problem's statement, with the earlier measures kept by rows of their own."""
-    made: list[Any] = within(budget, lambda: _stated(stage, _whole_statement(stage))) or []
+    made: list[Any] = within(budget, lambda: _stated(stage, formulation.stated(stage, "cp-sat"))) or []
     if not made:
         return Answer(start, 0.0, budget.why)
     statement, least = made
@@ -46,9 +54,11 @@ def by_cpsat(stage: Stage, *, budget: Budget, seed: int = 0, start: IntArray | N
     return _settled(stage, _until_checked(stage, statement, run, start), start)
 
 
-def by_highs(stage: Stage, *, budget: Budget, seed: int = 0, start: IntArray | None = None) -> Answer:
+def by_highs(
+    stage: Stage, formulation: Stated, *, budget: Budget, seed: int = 0, start: IntArray | None = None
+) -> Answer:
     """A stage by HiGHS on the problem's Pyomo statement; what its tolerances leave in doubt goes to CP-SAT."""
-    made: list[Any] = within(budget, lambda: _stated(stage, _pyomo_statement(stage.problem))) or []
+    made: list[Any] = within(budget, lambda: _stated(stage, formulation.stated(stage, "pyomo"))) or []
     if not made:
         return Answer(start, 0.0, budget.why)
     statement, unit = made
@@ -65,24 +75,28 @@ def by_highs(stage: Stage, *, budget: Budget, seed: int = 0, start: IntArray | N
 
     answer = _until_checked(stage, statement, run, start)
     if answer.termination in ("optimal", "infeasible") and not _met(stage, answer):
-        other = by_cpsat(stage, budget=budget, seed=seed, start=_settled(stage, answer, start).assignment)
+        other = by_cpsat(stage, formulation, budget=budget, seed=seed, start=_settled(stage, answer, start).assignment)
         other.bound = max(other.bound or 0.0, 0.0 if answer.termination == "infeasible" else answer.bound or 0.0)
         answer = other
     return _settled(stage, answer, start)
 
 
-def by_search_and_solvers(stage: Stage, *, budget: Budget, seed: int = 0, start: IntArray | None = None) -> Answer:
+def by_search_and_solvers(
+    stage: Stage, formulation: Stated, *, budget: Budget, seed: int = 0, start: IntArray | None = None
+) -> Answer:
     """A stage by local search, then CP-SAT, then HiGHS, as far as the instance is small enough for them."""
     if start is not None:
         start = improve_within(stage, start, budget.part(0.3), seed)
-    bound = _cheap_bound(stage, budget, seed)
+    bound, known = 0.0, formulation.measure_bounds.get(stage.measure)
+    if known is not None and not budget.expired:
+        bound = float(known(stage.problem, budget.part(0.3), seed))
     answer = _settled(stage, Answer(start, bound, budget.why), start)
     if _met(stage, answer) or budget.expired:
         return answer
     if _columns(stage.problem) > min(MOST_COLUMNS, COLUMNS_PER_SECOND * budget.remaining):
         return Answer(start, bound, "gap" if start is not None else "completed")
     for solver, share in ((by_cpsat, CPSAT_SHARE), (by_highs, 1.0)):
-        answer = solver(stage, budget=budget.part(share), seed=seed, start=start)
+        answer = solver(stage, formulation, budget=budget.part(share), seed=seed, start=start)
         if answer.termination == "infeasible":
             return answer
         start, bound = answer.assignment, max(bound, answer.bound or 0.0)
@@ -92,53 +106,14 @@ def by_search_and_solvers(stage: Stage, *, budget: Budget, seed: int = 0, start:
     return answer
 
 
-def _cheap_bound(stage: Stage, budget: Budget, seed: int) -> float:
-    """What arithmetic and a small program say at any size."""
-    if isinstance(stage.problem, MixedRouting) and stage.measure == "table_size" and not budget.expired:
-        return float(fewest_entries(stage.problem, budget.part(0.3), seed))
-    return 0.0
-
-
 def _columns(problem: Prioritised) -> int:
     """Variables of the statement, roughly."""
-    w = problem.workload  # type: ignore[attr-defined]  # every such problem has one
-    return int(w.nodes * (w.key_groups + (len(problem.pairs) if isinstance(problem, CollocatedAllocation) else 0)))
+    w, pairs = problem.workload, problem.searched().pairs
+    return int(w.nodes * (w.key_groups + (0 if pairs is None else pairs[2].size)))
 
 
 def _stated(stage: Stage, statement: Any) -> list[Any]:
     return [statement, state(stage, statement)]
-
-
-def _whole_statement(stage: Stage) -> Any:
-    problem = stage.problem
-    if isinstance(problem, CollocatedAllocation):
-        from keyshift.models.collocation.cpsat_model import DISTANCE_BITS, LOAD_BITS, CollocationCpSat
-
-        finer = "load_distance" in (stage.measure, *stage.kept)
-        return CollocationCpSat(problem, DISTANCE_BITS if finer else LOAD_BITS)
-    if isinstance(problem, KeyGroupAllocation):
-        from keyshift.models.allocation.windows_cpsat import AllocationWindowsCpSat
-
-        return AllocationWindowsCpSat.of(problem)
-    from keyshift.models.routing.cpsat_model import RoutingCpSat
-
-    assert isinstance(problem, MixedRouting)
-    return RoutingCpSat(Choices.all(problem))
-
-
-def _pyomo_statement(problem: Prioritised) -> Any:
-    if isinstance(problem, CollocatedAllocation):
-        from keyshift.models.collocation.pyomo_model import CollocationPyomo
-
-        return CollocationPyomo(problem)
-    if isinstance(problem, KeyGroupAllocation):
-        from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
-
-        return AllocationWindowsPyomo.of(problem)
-    from keyshift.models.routing.pyomo_model import RoutingPyomo
-
-    assert isinstance(problem, MixedRouting)
-    return RoutingPyomo(Choices.all(problem), problem.unit("state_moved"))
 
 
 def _until_checked(stage: Stage, statement: Any, run: Callable[[], Answer], start: IntArray | None) -> Answer:

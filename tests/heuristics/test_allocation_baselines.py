@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import keyshift as ks
-from keyshift.models.allocation.why import explain
 from keyshift.models.families.allocation import synthetic_workload
 
 
@@ -65,8 +64,8 @@ def test_integrated_scale_in_mends_an_overload_that_drain_first_leaves():
 def test_explanation_values_every_move_by_undoing_it():
     w = ks.Workload(load=[5, 4, 3, 2], state=[1, 2, 3, 4], current=[1, 1, 1, 1], nodes=2)
     problem = ks.KeyGroupAllocation(w, max_migrations=2)
-    said = explain(problem, [1, 0, 0, 1])
-    assert [(m.key_group, m.gain) for m in said.moves] == [(1, 4.0), (2, 3.0)]
+    said = ks.explain(problem, [1, 0, 0, 1], marginals=False)
+    assert said.moves[["key_group", "gain"]].to_numpy().tolist() == [[1, 4.0], [2, 3.0]]
     assert said.binding == ("(2) all 2 migrations are used",)
     assert "key group 1: node 1 -> 0" in str(said)
 
@@ -74,7 +73,7 @@ def test_explanation_values_every_move_by_undoing_it():
 def test_explanation_names_nodes_and_capacities_that_bind():
     w = ks.Workload(load=[5, 3], state=[1, 1], current=[0, 1], nodes=2, resources={"memory": [2, 2]})
     problem = ks.KeyGroupAllocation(w, max_migration_cost=0.5, resource_capacity={"memory": 3})
-    text = str(explain(problem, [0, 1]))
+    text = str(ks.explain(problem, [0, 1], marginals=False))
     for part in ("(2) the migration cost left, 0.5", "(3) node 0", "(4) node 1", "(7) node 0 has 1 of memory left"):
         assert part in text
 

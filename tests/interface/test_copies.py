@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
+import random
 
 import numpy as np
 import pytest
+from hostile.solving import MODULES as HOSTILE
 from instances import BATTERIES
 
 import keyshift as ks
@@ -135,3 +138,108 @@ def test_a_damaged_solution_is_refused(tmp_path, change, sentence):
     (tmp_path / "s.json").write_text(json.dumps(record))
     with pytest.raises(ks.InputError, match=sentence):
         ks.read_solution(tmp_path / "s.json")
+
+
+def unusual(problem: ks.Problem) -> set[str]:
+    """The parameters that are not as usual."""
+    made = [f for f in dataclasses.fields(problem) if f.init and f.default is not dataclasses.MISSING]
+    return {f.name for f in made if not np.array_equal(getattr(problem, f.name), f.default)}
+
+
+def with_options(name: str, rng: random.Random) -> ks.Problem:
+    """A hostile instance: windows, scenarios, probabilities, limits, and what hostile ones leave as it is."""
+    while True:
+        spec = HOSTILE[name].draw(rng)
+        more: dict[str, object] = {}
+        if rng.random() < 0.3 and name in ("key-splitting", "key-placement"):
+            size = len(spec["options"]["stream"])
+            more = {"sources": 2, "feed": "key", "source_keys": [rng.randrange(5) for _ in range(size)]}
+        elif rng.random() < 0.3:
+            more = dict([rng.choice([*MORE.get(name, {"": None}).items()])])
+        try:
+            problem = HOSTILE[name].build(
+                {**spec, "options": {**spec["options"], **{k: v for k, v in more.items() if k}}}
+            )
+        except ks.InputError:  # two options that do not go together
+            continue
+        if not problem.conflicts() or rng.random() < 0.2:
+            return problem
+
+
+MORE = {
+    "key-group-allocation": {"mean": "ceiling", "priorities": ("migrations", "deviation_sum")},
+    "collocated-allocation": {"priorities": ("total_load", "migrations")},
+    "mixed-routing": {"priorities": ("table_size", "state_moved")},
+}
+
+
+def every_trip(problem: ks.Problem, folder) -> ks.Solution:
+    """A problem, an answer and its plan there and back, through pickles, deep copies and files."""
+    for again in (pickle.loads(pickle.dumps(problem)), copy.deepcopy(problem), problem_of(problem_record(problem))):
+        same_problem(problem, again)
+    solution = quick_answer(problem)
+    solution.save(folder / "s.json")
+    for again in (
+        pickle.loads(pickle.dumps(solution)),
+        copy.deepcopy(solution),
+        ks.read_solution(folder / "s.json"),
+    ):
+        same_solution(solution, again)
+    if solution.assignment is not None and problem.name in PLANNED:
+        plan = ks.plan(problem, solution)
+        plan.save(folder / "plan.json")
+        for again in (pickle.loads(pickle.dumps(plan)), copy.deepcopy(plan), ks.read_plan(folder / "plan.json")):
+            assert again.as_record() == plan.as_record()
+        assert plan.check(problem.workload).feasible
+    return solution
+
+
+PLANNED = [name for name in HOSTILE if name not in ("key-splitting", "key-placement", "migration-policy")]
+
+
+def round_trips(name: str, count: int, seed: int, folder) -> set[str]:
+    """That many problems with options at random; those that were not as usual."""
+    rng, seen = random.Random(seed), set()
+    for _ in range(count):
+        problem = with_options(name, rng)
+        seen |= unusual(problem)
+        every_trip(problem, folder)
+    return seen
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_whatever_the_options_everything_comes_back(name, tmp_path):
+    round_trips(name, 8, 5, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOSTILE)
+def test_every_option_comes_back(name, tmp_path):
+    problem = HOSTILE[name].build(HOSTILE[name].draw(random.Random(0)))
+    optional = {f.name for f in dataclasses.fields(problem) if f.init and f.default is not dataclasses.MISSING}
+    assert optional - round_trips(name, 300, 7, tmp_path) <= {"column"}  # which part of a file is the stream
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_whatever_the_options_studies_and_fronts_take_them(name, tmp_path):
+    rng = random.Random(6)
+    problems = {f"i{n}": with_options(name, rng) for n in range(2)}
+    method = quick_answer(problems["i0"]).method
+    for _ in range(2):  # the second time from what the first has written
+        study = ks.study(problems, methods=[method], time_limit=5, out=tmp_path / "study")
+        assert len(study.to_frame()) == len(problems)
+    if FORMULATIONS[name].trades:
+        assert ks.pareto(problems["i0"], 2, time_limit=0.5) is not None
+
+
+def test_probabilities_of_windows_come_back(tmp_path):
+    w = ks.Workload(
+        load=[[3, 1, 2, 1], [1, 2, 1, 3]], state=[1, 1, 1, 1], current=[0, 0, 1, 1], nodes=2, traffic=np.ones((4, 4))
+    )
+    problem = ks.CollocatedAllocation(w, 100.0, windows=2, probabilities=[0.5, 0.5])
+    assert every_trip(problem, tmp_path).assignment is not None
+    assert ks.pareto(problem, 2, time_limit=0.5) is not None
+    assert (
+        ks.study({"one": problem}, methods=["local-search"], time_limit=5, out=tmp_path / "study").to_frame()
+        is not None
+    )

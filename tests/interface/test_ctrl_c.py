@@ -72,7 +72,7 @@ def test_remedies_say_what_they_know(monkeypatch):
     monkeypatch.setattr(remedying, "solve", interrupting(calls, 3))
     found = ks.remedies(posed)
     assert len(calls) == 3
-    assert [r.limit for r in found] == [limit.name for limit in remedying.limits_of(posed)]
+    assert [r.limit for r in found] == [limit.name for limit in posed.limits]
     assert any(not r.proven for r in found)
 
 

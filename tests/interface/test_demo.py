@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.demo import KEY_GROUPS, MIGRATIONS, NODES, closing_sentence, flights
 from keyshift.models.families import real
+from keyshift.spark_stats import Topology
 
 
 def test_the_flights_are_52_whole_weeks():
@@ -30,6 +32,8 @@ def test_the_demo_writes_tables_and_a_picture(spark, tmp_path, capsys):
     assert "flux" in (out / "comparison.txt").read_text()
     assert ks.read_plan(out / "plan.json").check(ks.read_workload(out / "workload")).feasible
     assert "Schedule" in (out / "plan.html").read_text()
+    assert len(pd.read_parquet(out / "flights.parquet")) == len(flights())
+    assert Topology.from_yaml(out / "topology.yaml").names == ("ExtractDelay", "SumDelay")
     workload = ks.read_workload(out / "workload")
     assert (workload.key_groups, workload.nodes, workload.windows) == (2 * KEY_GROUPS, NODES, 52)
 

@@ -7,7 +7,6 @@ import pytest
 from instances import BATTERIES
 
 import keyshift as ks
-from keyshift.plans.limits import limits_of
 
 CASES = [
     ("key-group-allocation", "ties"), ("collocated-allocation", "ties"), ("mclb", "ties"), ("mixed-routing", "ties"),
@@ -25,7 +24,7 @@ def test_marginal_values_agree_with_solving_from_scratch(name, label):
             ks.explain(problem, answer)
         return
     explanation = ks.explain(problem, answer, time_limit=None)
-    limits = {limit.name: limit for limit in limits_of(problem)}
+    limits = {limit.name: limit for limit in problem.limits}
     assert limits
     assert {m.limit for m in explanation.marginals} <= set(limits)
     for m in explanation.marginals:

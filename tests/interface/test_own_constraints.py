@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
+import own_rules
 import pyomo.environ as pyo
 import pytest
-from instances import allocation, collocation
+from instances import MODULES, allocation, collocation
 from least import least
 from ortools.sat.python import cp_model
 
 import keyshift as ks
+from keyshift.catalogue import FORMULATIONS
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,44 @@ def agree(count: int, seed: int) -> dict[str, int]:
                 assert solution.details["bound_with_additions"] <= best + problem.tolerance
             seen["answered"] += 1
     return seen
+
+
+BY_NAME = {module.NAME: module for module in MODULES}
+OWN = [
+    pytest.param(BY_NAME[name], entry, id=f"{name}-{entry.kind}")
+    for name, formulation in FORMULATIONS.items()
+    for entry in formulation.statements
+    if entry.reader is None  # whose variables are values, of which no rule about a policy speaks
+]
+
+
+def rules_agree(module, entry, count: int, seed: int) -> Counter:
+    """This many rules of one line, three an instance, against trying every assignment."""
+    rng, seen = np.random.default_rng(seed), Counter()
+    while seen.total() < count:
+        problem = own_rules.drawn(module, rng)
+        policy = isinstance(problem, ks.MigrationPolicy)
+        spoken = own_rules.Decisions(problem) if policy else own_rules.Spoken(problem, entry.kind)
+        for _ in range(3):
+            if policy or spoken.groups:
+                rule = spoken.draw(rng)
+                if rule is not None:
+                    keeps = (lambda a: True) if policy else (lambda a: spoken.keeps(a, rule))  # noqa: B023
+                    seen[own_rules.judge(problem, entry, rule, spoken.best(rule), keeps)] += 1
+    return seen
+
+
+@pytest.mark.parametrize(("module", "entry"), OWN)
+def test_a_rule_of_one_s_own_is_kept_at_the_least_cost(module, entry):
+    seen = rules_agree(module, entry, 12, seed=7)
+    assert seen.total() - seen["none"] >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("module", "entry"), OWN)
+def test_a_thousand_rules_of_one_s_own_are_kept(module, entry):
+    seen = rules_agree(module, entry, int(os.environ.get("KEYSHIFT_RULES", "1000")), seed=2026)
+    print(module.NAME, entry.kind, dict(seen))
 
 
 def test_own_constraints_stay_in_force():

@@ -123,7 +123,7 @@ def test_limits_on_the_way_are_kept_or_exceeded_least():
     assert swap.peak_load == 10
     tight = ks.plan(ks.KeyGroupAllocation(w), [1, 0, 2], max_on_the_way={"load": 8})
     assert tight.overload == tight.overload_bound == pytest.approx(0.25)
-    assert "exceeds its limit by 25 %: no order does better" in tight.notes[0]
+    assert "exceeds its limit by 25.0 %: no order does better" in tight.notes[0]
     one = ks.plan(ks.KeyGroupAllocation(w), [1, 2, 2], max_on_the_way={"load": 6})
     assert one.overload == 0  # key group 1 leaves node 1 first
     assert one.moves["key_group"].tolist() == [1, 0]
@@ -207,3 +207,53 @@ def test_plans_are_compared_move_by_move():
     assert difference.moves["other_target"].tolist() == [1, 1, 2]
     with pytest.raises(ks.InputError, match="different key groups"):
         one.diff(ks.plan(ks.KeyGroupAllocation(workload()), workload().current))
+
+
+def far_apart(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Numbers from 1e-9 to 1e12, some alike, some 0."""
+    return [
+        10.0 ** rng.uniform(-9, 12, size),
+        rng.choice([3e-9, 3e12, 1.0, 0.0, 7e5], size),
+        np.full(size, 10.0 ** rng.uniform(-9, 12)),
+        rng.choice([1e-9, 1e12], size) * rng.random(size),
+    ][rng.integers(4)]
+
+
+def reads_what_it_writes(seed: int, path) -> None:
+    """A plan of extreme scales keeps its own check, and comes back from its file; so does the way back."""
+    rng = np.random.default_rng(seed)
+    p, n = int(rng.integers(2, 12)), int(rng.integers(2, 5))
+    w = ks.Workload(load=far_apart(rng, p) + 1e-9, state=far_apart(rng, p), current=rng.integers(0, n, p), nodes=n)
+    target = rng.integers(0, n, p)
+    speeds = [None, 10.0 ** rng.uniform(-9, 12), np.maximum(far_apart(rng, n), 1e-9), [1, 2, 1, 2][:n]]
+    most = max(np.bincount(a, w.last_load, n).max() for a in (w.current, target))
+    plan = ks.plan(
+        ks.KeyGroupAllocation(w), target, speeds[rng.integers(4)], int(rng.integers(1, 4)),
+        phase_moves=[None, 1, 3, 100][rng.integers(4)], time_limit=2,
+        max_on_the_way={"load": float(most * rng.choice([0.5, 1.0, 1.2]))} if rng.random() < 0.4 else None,
+    )  # fmt: skip
+    assert plan.check(w).feasible, seed
+    for one in (plan, plan.undo()):
+        assert one.violations() == [], seed
+        one.save(path)
+        assert ks.read_plan(path).as_record() == one.as_record(), seed
+
+
+def test_plans_of_any_scale_read_what_they_write(tmp_path):
+    for seed in range(40):
+        reads_what_it_writes(seed, tmp_path / "plan.json")
+
+
+@pytest.mark.slow
+def test_thousands_of_plans_of_any_scale_read_what_they_write(tmp_path):
+    for seed in range(100, 3100):
+        reads_what_it_writes(seed, tmp_path / "plan.json")
+
+
+def test_a_move_that_does_not_take_as_long_as_its_state_is_refused(made, tmp_path):
+    _, plan = made
+    record = plan.as_record()
+    record["moves"][0]["end"] *= 0.5
+    (tmp_path / "plan.json").write_text(json.dumps(record))
+    with pytest.raises(ks.InputError, match="by its state"):
+        ks.read_plan(tmp_path / "plan.json")

@@ -13,6 +13,10 @@ def today():
     return surface()
 
 
+LIMITED = {"time_limit=60.0": "time_limit=None", "time_limit=10.0": "time_limit=None"}
+"""Since 0.3 a run ends by itself."""
+
+
 def lost(before, now, where=""):
     """What `before` offered and `now` does not: a name, a parameter, a default, an option."""
     if isinstance(before, dict):
@@ -23,7 +27,8 @@ def lost(before, now, where=""):
                 yield f"{where}/{key}"
     elif isinstance(before, list):
         # a parameter that had to be given may have got a default since
-        as_before = {entry: entry if entry in before else entry.partition("=")[0] for entry in now}
+        today = [LIMITED.get(entry, entry) for entry in now]
+        as_before = {entry: entry if entry in before else entry.partition("=")[0] for entry in today}
         if [entry for entry in as_before.values() if entry in before] != before:
             yield f"{where}: {before} -> {now}"
     elif before != now:

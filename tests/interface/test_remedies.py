@@ -7,7 +7,6 @@ import pytest
 from limit_oracle import all_assignments, least_by_brute_force, random_workload
 
 import keyshift as ks
-from keyshift.plans.limits import limits_of
 
 FINE = 2e-6
 
@@ -57,7 +56,7 @@ def agree(kind: str, seeds: range) -> int:
             continue
         met += 1
         by_name = {remedy.limit: remedy for remedy in found}
-        for limit in limits_of(problem):
+        for limit in problem.limits:
             remedy = by_name[limit.name]
             assert remedy.proven or limit.name in ("nodes", "nodes_after"), (kind, seed, str(remedy))
             if limit.needed is not None or limit.name == "tau":
@@ -79,3 +78,24 @@ def test_remedies_are_the_smallest_that_brute_force_finds(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_remedies_are_the_smallest_hundreds_of_times(kind):
     assert agree(kind, range(100, 320)) > 40
+
+
+def test_a_policy_needs_a_tau_for_the_counts_that_can_come_alone():
+    w = ks.Workload(load=[3, 3, 3, 3, 3, 3], state=[1] * 6, current=[0, 0, 0, 1, 1, 1], nodes=2)
+    chances = {2: {3: 1.0}, 3: {2: 1.0}, 4: {2: 1.0}}  # 4 nodes, which six equal tasks do not fit, never come
+    problem = ks.MigrationPolicy(w, chances, tau=0.0, discount=0.5)
+    (tau,) = problem.limits
+    assert float(tau.arithmetic()) == 0.0
+    assert float(ks.MigrationSequence(w, (3, 4), 0.0).limits[0].arithmetic()) == pytest.approx(1 / 3)
+
+
+def test_the_next_period_begins_where_the_answer_led():
+    w = ks.Workload(load=[5, 4, 3, 2], state=[1, 2, 3, 4], current=[1, 1, 1, 1], nodes=2, node_names=["a", "b"])
+    answer = ks.solve(ks.KeyGroupAllocation(w, max_migrations=2))
+    then = answer.problem.after(answer, w.replace(load=[1, 1, 1, 9]))
+    assert then.max_migrations == 2
+    assert then.workload.current.tolist() == answer.assignment.tolist()
+    assert then.workload.load.tolist() == [[1, 1, 1, 9]]
+    v = w.replace(current=[0, 0, 1, 1], node_names=None)
+    sequence = ks.solve(ks.MigrationSequence(v, (3, 2), 1.0))
+    assert sequence.problem.after(sequence, v).workload.current.tolist() == sequence.assignment[0].tolist()

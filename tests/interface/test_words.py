@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -133,3 +141,56 @@ def test_the_line_that_solves_has_no_empty_option(family, capsys, tmp_path):
     line = capsys.readouterr().out.splitlines()[-1]
     assert line.startswith("keyshift solve")
     assert "{}" not in line
+
+
+def test_dir_lists_the_public_names_and_nothing_else():
+    assert dir(ks) == sorted(ks.__all__)
+    assert "importlib" not in dir(ks)
+
+
+def documented_imports():
+    """Every name that the documentation, the README or a docstring tells people to import."""
+    root = Path(__file__).parents[2]
+    pages = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]
+    found = set()
+    for page in pages:
+        for module, names in re.findall(
+            r"^from (keyshift[\w.]*) import \(?([\w, ]+)\)?$", page.read_text(), re.MULTILINE
+        ):
+            found |= {(module, name.split(" as ")[0].strip()) for name in names.split(",") if name.strip()}
+    return sorted(found | {("keyshift.catalogue", "Method")})
+
+
+@pytest.mark.parametrize(("module", "name"), documented_imports(), ids=".".join)
+def test_what_the_documentation_imports_is_exported(module, name):
+    """Strict type checkers take a name from a package only where the package says that it is one of its own."""
+    spec = importlib.util.find_spec(module)
+    tree = ast.parse(Path(spec.origin).read_text())
+    listed = {
+        element.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
+        for element in node.value.elts
+    }
+    borrowed = {
+        a.asname or a.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for a in node.names
+        if a.asname != a.name
+    }
+    assert name not in borrowed - listed
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [("keyshift sol", ["solve"]), ("keyshift solve --rep", ["--repair", "--report"]), ("keyshift nothing --x", [])],
+)
+def test_a_shell_completes_commands_and_options(line, offered):
+    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_KEYSHIFT_COMPLETE": "complete_bash"}
+    script = "import sys; from keyshift.cli import main; sys.argv = ['keyshift']; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**os.environ, **asked}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == offered
+    assert done.stderr == ""

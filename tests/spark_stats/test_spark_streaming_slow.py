@@ -77,7 +77,7 @@ def stream_equals_batch(spark, folder, frame, topology, window, origin, parts=4)
 
 
 def test_the_real_flights(spark, tmp_path):
-    from keyshift.demo import flights
+    from keyshift.models.families.real import flights
 
     topology = Topology(
         [Operator("extract", key="tailnum"), Operator("sum", key="tailnum", filter="arr_delay IS NOT NULL", windows=3)],

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 import keyshift as ks
-from keyshift.plans.limits import Limit
+from keyshift.models.problem import Limit
 
 
 def all_assignments(problem: ks.Problem, nodes: int):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from ortools.math_opt.python import mathopt
 
-from keyshift.models.intervals.paths.network import drawn, named
+from keyshift.models.intervals.paths.network import drawn, named, one_path
 from keyshift.models.intervals.sequence.problem import MigrationSequence
 from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.workload import IntArray
@@ -19,6 +20,8 @@ class PathMathOpt:
     Parameters
     ----------
     problem : IntervalMigration or MigrationSequence
+    strengthened : bool, default True
+        As in `SequenceNetwork`.
 
     Attributes
     ----------
@@ -28,8 +31,11 @@ class PathMathOpt:
         State that one unit of the model's objective stands for, a power of two.
     """
 
-    def __init__(self, problem: IntervalMigration | MigrationSequence) -> None:
-        self.drawn = drawn(problem)
+    whole_family: ClassVar[str] = "y"
+    """Variables that have to be made whole where rows are added."""
+
+    def __init__(self, problem: IntervalMigration | MigrationSequence, strengthened: bool = True) -> None:
+        self.drawn = drawn(problem, strengthened)
         self.network = self.drawn.network
         self.unit = self.network.unit
         self.model = mathopt.Model(name=problem.name)
@@ -60,6 +66,10 @@ class PathMathOpt:
         """A known assignment's path as a warm start."""
         used = set(self.drawn.arcs_of(assignment))
         return mathopt.SolutionHint(variable_values={y: float(e in used) for e, y in enumerate(self.flow)})
+
+    def settled(self, values: Mapping[mathopt.Variable, float]) -> bool:
+        """Whether the flow is that of one path: whole as long as no rows are added."""
+        return one_path(np.array([values[y] for y in self.flow]))
 
     def assignment(self, values: Mapping[mathopt.Variable, float]) -> IntArray:
         """Read the assignment, in the problem's shape, from a solution's values."""

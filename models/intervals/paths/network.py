@@ -82,6 +82,11 @@ def state_sums(state: FloatArray) -> tuple[list[int], int]:
     return list(accumulate((int(s) for s in whole), initial=0)), shift
 
 
+def one_path(flow: FloatArray) -> bool:
+    """Whether a flow of one unit goes along one path alone, up to a solver's tolerances."""
+    return bool((np.abs(flow - np.rint(flow)) <= 1e-6).all())
+
+
 def named(name: object) -> str:
     """The name of a state or an arc, for files of models: i2,k5,free, or the positions of cuts."""
     label = getattr(name, "label", None)
@@ -248,8 +253,7 @@ class SequenceNetwork:
     r"""The partitions that a sequence of migrations can lead through.
 
     A state is a partition after a step, an arc leads to one after the next and costs :math:`c(P, P')`, the least
-    state that must move between them; where the count stays, the partition does, which is optimal as c is a metric. A
-    path is a sequence of partitions, and its length the state moved.
+    state that must move between them. A path is a sequence of partitions, and its length the state moved.
 
     The positions of `StepNetwork` do not chain: its costs are data because the old cells are. In a sequence, what an
     interval of step t keeps depends on the cuts of step t - 1, which are decided as well. The cost is then a product
@@ -260,6 +264,8 @@ class SequenceNetwork:
     Parameters
     ----------
     problem : MigrationSequence
+    strengthened : bool, default True
+        Where the count stays, the partition does, which is optimal as c is a metric - unless a rule says otherwise.
 
     Raises
     ------
@@ -267,8 +273,8 @@ class SequenceNetwork:
         For more pairs of partitions than a statement can hold.
     """
 
-    def __init__(self, problem: MigrationSequence) -> None:
-        self.problem = problem
+    def __init__(self, problem: MigrationSequence, strengthened: bool = True) -> None:
+        self.problem, self.strengthened = problem, strengthened
         w = problem.workload
         self.total = float(w.state.sum())
         self.known: dict[int, list[Cuts]] = {}
@@ -279,6 +285,10 @@ class SequenceNetwork:
         if nodes not in self.known:
             self.known[nodes] = list(all_partitions(self.problem.prefix.starts(self.problem.limit(nodes)), nodes))
         return self.known[nodes]
+
+    def _stays(self, t: int) -> bool:
+        """Whether the partition of a step is taken to be that of the step before."""
+        return self.strengthened and t > 1 and self.problem.counts[t - 1] == self.problem.counts[t - 2]
 
     def _draw(self) -> Network:
         """Draw a layer for every step; the last partitions lead to the sink for nothing."""
@@ -293,7 +303,7 @@ class SequenceNetwork:
         cost: list[float] = []
         for t, nodes in enumerate(self.problem.counts, start=1):
             state = self.keepable if t == 1 else self.problem.workload.state
-            stays = t > 1 and nodes == self.problem.counts[t - 2]
+            stays = self._stays(t)
             after = self._partitions(nodes)
             for i, p in enumerate(before):
                 for j, q in enumerate(after):
@@ -325,8 +335,8 @@ class SequenceNetwork:
         number = {state: v for v, state in enumerate(self.network.states)}
         found, at = [], 0
         cuts = cuts_of(self.problem.workload.current)
-        for t, (row, nodes) in enumerate(zip(assignment, self.problem.counts, strict=True), start=1):
-            if t == 1 or nodes != self.problem.counts[t - 2]:
+        for t, row in enumerate(assignment, start=1):
+            if not self._stays(t):
                 cuts = cuts_of(row)
             after = number[t, tuple(cuts.tolist())]
             found.append(places[at, after])
@@ -345,6 +355,6 @@ class SequenceNetwork:
         return np.stack(rows)
 
 
-def drawn(problem: IntervalMigration | MigrationSequence) -> SequenceNetwork | StepNetwork:
+def drawn(problem: IntervalMigration | MigrationSequence, strengthened: bool = True) -> SequenceNetwork | StepNetwork:
     """A problem drawn as a network, with the way from an assignment to a path and back."""
-    return SequenceNetwork(problem) if isinstance(problem, MigrationSequence) else StepNetwork(problem)
+    return SequenceNetwork(problem, strengthened) if isinstance(problem, MigrationSequence) else StepNetwork(problem)

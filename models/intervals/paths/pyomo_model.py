@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pyomo.environ as pyo
 
-from keyshift.models.intervals.paths.network import drawn, named
+from keyshift.models.intervals.paths.network import drawn, named, one_path
 from keyshift.models.intervals.sequence.problem import MigrationSequence
 from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.workload import IntArray
@@ -34,6 +36,8 @@ class PathPyomo:
     ----------
     problem : IntervalMigration or MigrationSequence
         A sequence has to be small: its partitions are written out.
+    strengthened : bool, default True
+        As in `SequenceNetwork`; a step has no such thing.
 
     Attributes
     ----------
@@ -43,8 +47,11 @@ class PathPyomo:
         State that one unit of the model's objective stands for, a power of two.
     """
 
-    def __init__(self, problem: IntervalMigration | MigrationSequence) -> None:
-        self.drawn = drawn(problem)
+    whole_family: ClassVar[str] = "y"
+    """Variables that have to be made whole where rows are added."""
+
+    def __init__(self, problem: IntervalMigration | MigrationSequence, strengthened: bool = True) -> None:
+        self.drawn = drawn(problem, strengthened)
         self.network = self.drawn.network
         self.unit = self.network.unit
         self.model = pyo.ConcreteModel(name=problem.name)
@@ -91,6 +98,10 @@ class PathPyomo:
         used = set(self.drawn.arcs_of(assignment))
         for e, y in enumerate(self.flow):
             y.value = int(e in used)
+
+    def settled(self) -> bool:
+        """Whether the flow is that of one path: whole as long as no rows are added."""
+        return one_path(np.array([y.value for y in self.flow], dtype=float))
 
     def assignment(self) -> IntArray:
         """Read the assignment, in the problem's shape, from the variables' values."""

@@ -96,6 +96,11 @@ class PolicyChain:
         return after, self.data.number[after][tuple(cuts_of(assignment[r, j]).tolist())]
 
 
+def one_decision_each(shares: Shares) -> bool:
+    """Whether one decision has all of every branch, up to a solver's tolerances: a policy that throws no dice."""
+    return all(float(share.sum() - share.max(initial=0.0)) <= 1e-6 for share in shares.values())
+
+
 def name_of(state: State) -> str:
     """A state's name in files of models."""
     return state if isinstance(state, str) else f"n{state[0]}_p{state[1]}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from ortools.math_opt.python import mathopt
 
-from keyshift.models.intervals.policy.chain import NOW, PolicyChain, name_of
+from keyshift.models.intervals.policy.chain import NOW, PolicyChain, Shares, name_of, one_decision_each
 from keyshift.models.intervals.policy.closing import greedy
 from keyshift.models.intervals.policy.dense import DensePolicyModel, evaluated
 from keyshift.models.intervals.policy.problem import MigrationPolicy
@@ -153,13 +153,20 @@ class OccupationMathOpt:
         start |= {u: taken.get(decision, 0.0) for decision, u in self.u.items()}
         return mathopt.SolutionHint(variable_values=start)
 
-    def assignment(self, found: Mapping[mathopt.Variable, float]) -> np.ndarray:
-        """Read the policy from a solution's values."""
-        shares = {
+    def shares(self, found: Mapping[mathopt.Variable, float]) -> Shares:
+        """How often each decision is taken, by branch."""
+        return {
             (state, after): np.array([found[self.u[name_of(state), after, j]] for j in range(len(costs))])
             for (state, after), _, costs in self.chain.branches()
         }
-        return self.chain.assignment(shares)
+
+    def settled(self, found: Mapping[mathopt.Variable, float]) -> bool:
+        """Whether one decision has all of each branch, as in every corner until rows are added."""
+        return one_decision_each(self.shares(found))
+
+    def assignment(self, found: Mapping[mathopt.Variable, float]) -> np.ndarray:
+        """Read the policy from a solution's values."""
+        return self.chain.assignment(self.shares(found))
 
     def value(self, native: float) -> float:
         """Expected discounted state moved, from the model's objective."""

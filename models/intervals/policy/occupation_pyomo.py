@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pyomo.environ as pyo
 
-from keyshift.models.intervals.policy.chain import NOW, PolicyChain, name_of
+from keyshift.models.intervals.policy.chain import NOW, PolicyChain, Shares, name_of, one_decision_each
 from keyshift.models.intervals.policy.problem import MigrationPolicy
 
 
@@ -98,14 +98,21 @@ class OccupationPyomo:
         for decision, u in self.model.u.items():
             u.value = taken.get(decision, 0.0)
 
-    def assignment(self) -> np.ndarray:
-        """Read the policy from the variables' values."""
+    def shares(self) -> Shares:
+        """How often each decision is taken, by branch."""
         u = self.model.u
-        shares = {
+        return {
             (state, after): np.array([u[name_of(state), after, j].value for j in range(len(cost))])
             for (state, after), _, cost in self.chain.branches()
         }
-        return self.chain.assignment(shares)
+
+    def settled(self) -> bool:
+        """Whether one decision has all of each branch, as in every corner until rows are added."""
+        return one_decision_each(self.shares())
+
+    def assignment(self) -> np.ndarray:
+        """Read the policy from the variables' values."""
+        return self.chain.assignment(self.shares())
 
     def value(self, native: float) -> float:
         """Expected discounted state moved, from the model's objective."""

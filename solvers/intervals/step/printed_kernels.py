@@ -18,7 +18,7 @@ NEVER = -(1 << 60)
 @njit(cache=True, nogil=True)
 def figure_7(
     starts: np.ndarray, cuts: np.ndarray, prefix: np.ndarray, load: np.ndarray, limit: int, intervals: int,
-    empty_rest: bool, zero_base: bool, lemma_43: bool, literal_lines: bool,
+    empty_rest: bool, zero_base: bool, lemma_43: bool, literal_lines: bool, halt: np.ndarray,
 ) -> tuple[int, np.ndarray]:  # fmt: skip
     """Largest state kept, and the decisions.
 
@@ -36,6 +36,8 @@ def figure_7(
         Take the two nodes of Lemma 4.3 for the served node, instead of those of Lemma 4.5.
     literal_lines : bool
         Lines 10-12 as printed: lb is incremented first, then the load of the NEW lb is subtracted.
+    halt : uint8 array, shape (1,)
+        Somebody else sets it to have this end, with what is worth nothing.
 
     Returns
     -------
@@ -54,6 +56,8 @@ def figure_7(
     g[:, tasks, :] = 0
     for k in range(1, intervals + 1):
         for a in range(tasks - 1, -1, -1):
+            if halt[0]:
+                return NEVER, choice
             for c in range(2):
                 gamma = node_of[a] + c
                 best = NEVER

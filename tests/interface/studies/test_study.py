@@ -207,3 +207,16 @@ def test_a_study_that_is_killed_goes_on_where_it_stopped(tmp_path):
 @pytest.mark.slow
 def test_spark_gives_the_same_rows(by_one, spark):
     assert rows(ks.study(instances(), SOME, seeds=(0, 1), time_limit=20, spark=spark)) == rows(by_one[1])
+
+
+def test_instances_of_ones_own_have_groups(monkeypatch):
+    monkeypatch.setattr(GuardedPool, "run", lambda pool, tasks: ((task, task.run()) for task in tasks))
+    ((_, one), (_, two)) = ks.family("madsen-allocation", nodes=4, key_groups=20, count=2)
+    named = ks.study({"shop/monday": one, "shop/tuesday": two, "alone": one}, ["flux"])
+    assert named.to_frame()["family"].tolist() == ["shop", "shop", "key-group-allocation"]
+    assert named.summary()["solves"].tolist() == [2, 1]
+    assert ks.study({"a": one, "b": two}, ["flux"], family="mine").summary()["solves"].tolist() == [2]
+    given = ks.study({"a": one, "b": two}, ["flux"], family={"a": "x", "b": "y"})
+    assert given.to_frame()["family"].tolist() == ["x", "y"]
+    with pytest.raises(InputError, match="family has no entry for the instance 'b'"):
+        ks.study({"a": one, "b": two}, ["flux"], family={"a": "x"})

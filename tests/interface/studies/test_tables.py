@@ -130,3 +130,33 @@ def test_a_foreign_table_is_refused(tmp_path, text):
     file.write_text(text)
     with pytest.raises(InputError, match=r"best\.csv"):
         BestKnown.read(file)
+
+
+def test_a_summary_over_all_families(random_study):
+    frame = random_study.to_frame()
+    over = random_study.summary(by="problem").set_index("method")
+    for method, part in frame.groupby("method"):
+        assert over.loc[method, "solves"] == len(part) == 40
+        assert over.loc[method, "gap_mean"] == pytest.approx(part["gap"].mean())
+    with pytest.raises(InputError, match="by = 'nothing' must be"):
+        random_study.summary(by="nothing")
+
+
+def test_a_summary_is_a_latex_table(random_study):
+    odd = Study((*random_study.rows, row("odd_50%/0", "a&b", 3.0, 3.0)), BestKnown())
+    lines = odd.to_latex().splitlines()
+    assert lines[0] == r"\begin{tabular}{llrrrrrrrr}"
+    assert lines[-1] == r"\end{tabular}"
+    rows = [line for line in lines if line.endswith(r" \\")]
+    assert len(rows) == 1 + 7
+    assert all(line.replace(r"\&", "").count("&") == 9 for line in rows)
+    assert r"odd\_50\% & a\&b & 1 & 0 & 1 & 0 &" in odd.to_latex()
+
+
+def test_a_study_is_drawn(random_study, tmp_path):
+    figure = random_study.plot(tmp_path / "study.png")
+    assert (tmp_path / "study.png").stat().st_size > 10_000
+    left, right = figure.axes
+    steps = random_study.profile("time")
+    assert len(left.get_legend().get_texts()) == steps["method"].nunique() == len(right.get_yticks())
+    assert sum(len(line.get_xdata()) for line in right.lines) == random_study.to_frame()["gap"].notna().sum()

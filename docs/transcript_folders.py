@@ -1,0 +1,117 @@
+"""What lies in the folder where a page's transcript begins, and the tables that are written into pages."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def clicks() -> None:
+    """A web shop's log of clicks, its topologies, and what Kafka's tools would print about a topic of twelve partitions."""
+    rng = np.random.default_rng(5)
+    share = 1 / np.arange(1, 401) ** 0.7
+    users = rng.choice(400, 6000, p=share / share.sum())
+    seconds = np.sort(rng.integers(0, 3 * 3600, 6000))
+    rows = ["ts,user,page,bytes"]
+    for t, u in zip(seconds, users, strict=True):
+        rows.append(
+            f"2026-03-01 {9 + t // 3600:02}:{t // 60 % 60:02}:{t % 60:02},"
+            f"user-{u},page-{rng.integers(30)},{rng.integers(200, 2000)}"
+        )
+    Path("clicks.csv").write_text("\n".join(rows) + "\n")
+    Path("job.yaml").write_text(JOB)
+    Path("topic.yaml").write_text("operators:\n  - name: clicks\n    key: user\n    state: bytes\n")
+    _kafka(
+        "clicks", {n: [1 + n // 3, 1 + (n // 3 + 1) % 4] for n in range(12)}, lambda n: 400_000 + 40_000 * (n * n % 7)
+    )
+
+
+JOB = """\
+operators:
+  - name: sessions      # one state for each user
+    key: user
+    cost: "1"
+    state: bytes        # keeps what it saw ...
+    windows: 2          # ... for two windows
+  - name: hits          # counts pages
+    key: page
+    state: "8"
+edges:
+  - [sessions, hits]
+"""
+
+
+def cluster() -> None:
+    """Four brokers with twelve partitions of two replicas each, as Kafka's tools print them."""
+    replicas = {n: [1 + n % 2, 3 + n % 2] for n in range(12)}
+    _kafka("orders", replicas, lambda n: (n + 3) * 1_000_000)
+    rows = ["topic,partition,value", *(f"orders,{n},{40 + 7 * (n * n % 11)}" for n in replicas)]
+    Path("loads.csv").write_text("\n".join(rows) + "\n")
+
+
+def _kafka(topic: str, replicas: dict[int, list[int]], size: Any) -> None:
+    partitions = [
+        {"topic": topic, "partition": n, "replicas": r, "log_dirs": ["any", "any"]} for n, r in replicas.items()
+    ]
+    heading = "Current partition replica assignment\n"
+    Path("current.txt").write_text(heading + json.dumps({"version": 1, "partitions": partitions}) + "\n")
+    brokers = []
+    for b in range(1, 5):
+        held = [
+            {"partition": f"{topic}-{n}", "size": int(size(n)), "offsetLag": 0, "isFuture": False}
+            for n, r in replicas.items()
+            if b in r
+        ]
+        folder = {"logDir": "/var/lib/kafka", "error": None, "partitions": held}
+        brokers.append({"broker": b, "logDirs": [folder]})
+    heading = (
+        "Querying brokers for log directories information\nReceived log directory information from brokers 1,2,3,4\n"
+    )
+    Path("log-dirs.txt").write_text(heading + json.dumps({"version": 1, "brokers": brokers}) + "\n")
+
+
+def methods() -> str:
+    """Every problem with its methods, from the catalogue."""
+    from keyshift.catalogue import FORMULATIONS
+    from keyshift.catalogue.listing import as_markdown
+
+    return as_markdown(FORMULATIONS.values()).rstrip("\n")
+
+
+def options() -> str:
+    """Every command with its options, from the command line itself."""
+    import typer
+
+    from keyshift.cli import application
+
+    lines: list[str] = []
+    for name, command in _every(typer.main.get_command(application())):
+        first, *_ = (command.help or "").strip().split("\n\n")
+        lines += [f"### keyshift {name}", "", _as_code(first.replace("\\[", "[")), ""]
+        shown = [p for p in command.params if p.name != "help" and not getattr(p, "hidden", False)]
+        lines += ["| | |", "|---|---|"] if shown else []
+        for p in shown:
+            written = f"`{p.name.upper()}`"
+            if p.opts[0].startswith("-"):
+                written = ", ".join(f"`{o}`" for o in p.opts) + ("" if p.is_flag else " `<...>`")
+            said = _as_code(getattr(p, "help", None) or "").replace("|", "or")
+            default = "" if p.default in (None, False, ()) or callable(p.default) else f" Default `{p.default}`."
+            lines.append(f"| {written} | {said}{default} |")
+        lines.append("")
+    return "\n".join(lines).rstrip("\n")
+
+
+def _as_code(text: str) -> str:
+    return re.sub(r"(?<![`\w])--[a-z][\w-]*", lambda m: f"`{m[0]}`", " ".join(text.split()))
+
+
+def _every(group: Any, before: str = "") -> Any:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _every(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
