@@ -156,9 +156,9 @@ class Cover:
 
     def _bound(self, columns: SetColumns, prices: CoverPrices) -> float:
         """What any multipliers prove."""
-        least = self.least(columns, prices)
-        if not np.isfinite(least).all():
-            return np.inf
+        least = np.minimum(
+            self.least(columns, prices), SLACK_COST * self.scale - prices.kinds
+        )  # of nodes without any set
         total = prices.key_groups.sum() + self.sizes @ (prices.kinds + least) - prices.budget.sum() * RIGHT_SIDE
         return float(total) - self.rounding(prices)
 

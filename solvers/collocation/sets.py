@@ -48,6 +48,10 @@ DEFAULTS = CollocationSetsSettings()
 """The settings of every run that is not handed others."""
 WIDER = 1e-9
 """Loads may be this share of the largest beyond a limit: the check has the last word."""
+SAMPLE = 64
+"""Reduced costs are judged by so many subsets of the first half."""
+FAR = 0.3
+"""While a round's columns may lower the bound by this share of what is open, they alone are asked for."""
 BLOCK = 1_500_000
 """So many reduced costs are computed at once."""
 
@@ -123,6 +127,8 @@ class NodeSets:
         """Members, costs and what (3) counts of the sets whose reduced cost is least, and up to where they are all there."""
         a, b = self.halves
         d, k = self.data, self.data.windows
+        if len(a.cost) * len(b.cost) == 0:
+            return np.zeros((0, d.key_groups)), np.zeros(0), np.zeros((0, 2)), np.inf
         coming = slice(2 * k + len(d.use), 2 * k + len(d.use) + 2)
         here = a.cost - a.members @ prices.key_groups + a.sums[:, coming] @ prices.budget - prices.kinds[kind]
         there = b.cost - b.members @ prices.key_groups + b.sums[:, coming] @ prices.budget
@@ -131,6 +137,11 @@ class NodeSets:
         left = np.column_stack([-((traffic + traffic.T) @ a.members.T).T[:, used], here, np.ones(len(here))])
         right = np.vstack([b.members[:, used].T, np.ones(len(there)), there])
         step = max(1, BLOCK // max(1, len(there)))
+        if np.isinf(most) and count < len(left) * len(
+            there
+        ):  # what is least is asked for, not all: about as many as are kept
+            sample = (left[:: max(1, len(left) // SAMPLE)] @ right).ravel()
+            most = float(np.quantile(sample, min(1.0, 4 * count / (len(left) * len(there)))))
         kept = [np.zeros((2, 0), dtype=np.int64)]
         worth, size = [np.zeros(0)], 0
         plain = not d.cost.any()
@@ -248,7 +259,8 @@ class CollocationSets(Cover):
                 fresh if columns is None else SetColumns(*(joined(x, y) for x, y in zip(columns, fresh, strict=True)))
             )
             _, bound, prices, _ = self.price(columns, 0.0, budget)
-            open_ = 1.1 * max(self.goal - bound, 0.0) + 1e-6 + 4 * self.rounding(prices)
+            far = float(self.sizes @ np.where(np.isfinite(least), least, 0.0)) < -FAR * max(self.goal - bound, 0.0)
+            open_ = 0.0 if far else 1.1 * max(self.goal - bound, 0.0) + 1e-6 + 4 * self.rounding(prices)
         return False
 
     @property
@@ -276,12 +288,8 @@ class CollocationSets(Cover):
     def _columns(self, made: list[tuple[FloatArray, FloatArray, FloatArray, float]]) -> SetColumns:
         kind = np.repeat(np.arange(len(made)), [len(one[1]) for one in made])
         members = sp.csr_array(np.concatenate([one[0] for one in made]))
-        return SetColumns(
-            members,
-            *(np.concatenate([one[x] for one in made]) for x in (1,)),
-            kind,
-            np.concatenate([one[2] for one in made]),
-        )
+        cost, moved = (np.concatenate([one[x] for one in made]) for x in (1, 2))
+        return SetColumns(members, cost, kind, moved)
 
     def offer(self, sets: FloatArray, kinds: IntArray) -> None:
         found = np.full(self.key_groups, -1, dtype=np.int64)
