@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ from keyshift.models.priorities import Prioritised
 
 STARTS_SHARE, STARTS_SECONDS = 0.25, 2.0
 """The share of the time, and the seconds, that all starts may take together; each that is tried in need may take the share."""
+RIVALS_SHARE, RIVALS_SECONDS = 0.1, 1.0
+"""What is kept of the time, and at most, for rivals of an answer that is not proven."""
 _STOPS: list[Callable[[], None]] = []
 """Ctrl-C calls these: one for each `interruptible` block that runs, the outermost first."""
 MOST_SEED = 2**31 - 1
@@ -121,7 +124,7 @@ def _with_why(solution: Solution, method: Method, budget: Budget) -> Solution:
 
 def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> None:
     """Import a method, and what finds its start where none is given: the clock does not run meanwhile."""
-    for used in (method, *(find_method(problem, name) for name in method.starts if start is None)):
+    for used in (method, *(find_method(problem, name) for name in method.starts + method.rivals if start is None)):
         _ = used.function
 
 
@@ -184,11 +187,16 @@ def _own(
         return answer if problem.stages[0] == problem.own_measure else replace(answer, bound=None)
     if not method.takes_start:
         return method.function(problem, budget=budget, seed=seed, **options)
+    alone = start is not None or not method.rivals
     if start is None:
         start = best_start(problem, method, budget, seed)
     if start is not None:
         budget.report(objective=problem.objective(start), note="start")
-    answer = method.function(problem, budget=budget, seed=seed, start=start, **options)
+    most = budget.remaining - min(RIVALS_SHARE * budget.remaining, RIVALS_SECONDS) if not alone else math.inf
+    part = budget if math.isinf(most) else budget.part(1.0, most)
+    answer = method.function(problem, budget=part, seed=seed, start=start, **options)
+    if not alone and answer.termination not in ("optimal", "infeasible") and answer.problem is None:
+        answer = _with_rivals(problem, method, answer, budget, part, seed)
     if start is None:
         return answer
     if answer.termination == "infeasible":
@@ -200,25 +208,46 @@ def _own(
     return answer
 
 
-def best_start(problem: Problem, asked: Method, budget: Budget, seed: int) -> np.ndarray | None:
-    """The best feasible assignment among the answers of what a method starts from and the current one; None if there is none.
+def _with_rivals(problem: Problem, method: Method, answer: Answer, budget: Budget, part: Budget, seed: int) -> Answer:
+    """An unproven answer, or that of a rival that is better."""
+    if part.expired and answer.termination in ("completed", "gap"):
+        answer.termination = budget.ended("time_limit")  # its share of the time was used up
+    found = None if answer.assignment is None else _better(problem, None, answer.assignment)
+    best = _tried(problem, method.rivals, budget.part(1.0, RIVALS_SECONDS), seed, found)
+    if best is not found and best is not None:
+        answer.assignment = best[1]
+    return answer
 
-    A heuristic that takes a start, and is not the first, begins from the best so far.
-    """
-    plain = problem.plain() if isinstance(problem, Prioritised) else problem
+
+def best_start(problem: Problem, asked: Method, budget: Budget, seed: int) -> np.ndarray | None:
+    """The best feasible assignment among the answers of what a method starts from and the current one; None if there is none."""
     workload = getattr(problem, "workload", None)
     best: tuple[float, np.ndarray] | None = None
     if asked.starts and workload is not None:
         best = _better(problem, None, workload.current)
-    together = budget.part(STARTS_SHARE, STARTS_SECONDS)  # a start must leave time for what starts from it
-    for at, name in enumerate(asked.starts):
-        if budget.expired or (best is not None and name in asked.rescue):
-            break
-        method, left = find_method(problem, name), len(asked.warm_start) - at
-        share = together.part(1 / left, scale=0.0) if left > 0 else budget.part(STARTS_SHARE, scale=0.0)
-        known = {"start": best[1]} if at > 0 and best is not None and method.takes_start else {}
-        best = _better(problem, best, method.function(plain, budget=share, seed=seed, **known).assignment)
+    best = _tried(problem, asked.warm_start, budget.part(STARTS_SHARE, STARTS_SECONDS), seed, best)
+    for name in asked.rescue:
+        if best is None:
+            best = _tried(problem, (name,), budget.part(STARTS_SHARE), seed, None)
     return None if best is None else best[1]
+
+
+def _tried(
+    problem: Problem, names: tuple[str, ...], budget: Budget, seed: int, best: tuple[float, np.ndarray] | None
+) -> tuple[float, np.ndarray] | None:
+    """The best so far, or the answer of a heuristic that is better; each gets an equal share of the time that is left.
+
+    One that takes a start, and is not the first, begins from the best so far.
+    """
+    plain = problem.plain() if isinstance(problem, Prioritised) else problem
+    for at, name in enumerate(names):
+        method = find_method(problem, name)
+        if budget.expired or not method.may_help(problem):
+            continue
+        known = {"start": best[1]} if at > 0 and best is not None and method.takes_start else {}
+        share = budget.part(1 / (len(names) - at), scale=0.0)
+        best = _better(problem, best, method.function(plain, budget=share, seed=seed, **known).assignment)
+    return best
 
 
 def _better(

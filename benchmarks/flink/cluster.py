@@ -48,6 +48,7 @@ classloader.parent-first-patterns.additional: pemja.
 metrics.fetcher.update-interval: 1000
 execution.checkpointing.storage: filesystem
 execution.checkpointing.dir: file://{folder}/checkpoints
+io.tmp.dirs: {folder}/tmp
 """
 
 
@@ -120,16 +121,19 @@ def cluster(slots: int = 16, seconds: int = 600) -> Iterator[Flink]:
     home = next((HERE / ".venv/lib").glob("python3*/site-packages/pyflink"))
     folder = Path(tempfile.mkdtemp(prefix="keyshift-flink-"))
     rest, rpc = _free_port(), _free_port()
-    (folder / "log").mkdir()
+    for name in ("log", "tmp"):
+        (folder / name).mkdir()
     shutil.copytree(home / "conf", folder / "conf")
     text = CONFIGURATION.format(rpc=rpc, rest=rest, slots=slots, python=python, folder=folder)
     options = yaml.safe_load((home / "conf/config.yaml").read_text())["env"]["java"]["opts"]["all"]
-    (folder / "conf/config.yaml").write_text(f"{text}env.java.opts.all: {options}\n")
+    (folder / "conf/config.yaml").write_text(
+        f"{text}env.java.opts.all: {options} -Djava.io.tmpdir={folder}/tmp\n"  # a client leaves a folder there for each job
+    )
     for name in ("masters", "workers"):
         (folder / "conf" / name).write_text("localhost\n")
     environment = os.environ | {
         "FLINK_CONF_DIR": str(folder / "conf"), "FLINK_LOG_DIR": str(folder / "log"), "FLINK_PID_DIR": str(folder / "pid"),
-        "PATH": f"{python.parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1",
+        "PATH": f"{python.parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1", "TMPDIR": str(folder / "tmp"),
         # the embedded Python can be loaded once in a Java process: by the parent of the jobs' class loaders, so from its class path
         "HADOOP_CLASSPATH": str(next((home / "opt").glob("flink-python-*.jar"))),
     }  # fmt: skip

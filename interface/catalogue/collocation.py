@@ -38,6 +38,7 @@ FORMULATION = Formulation(
             warm_up="keyshift.solvers.collocation.warm_up:compile_kernels",
             warm_start=("cola",),
             rescue=("albic", "allocation-milp"),
+            rivals=("flux", "potc", "albic", "allocation-milp"),
             later="keyshift.solvers.stages.exact:by_search_and_solvers",
         ),
         Method(

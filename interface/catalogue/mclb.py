@@ -49,6 +49,7 @@ FORMULATION = Formulation(
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code="keyshift.solvers.mclb.branch_and_bound:branch_and_bound",
             warm_up="keyshift.solvers.mclb.warm_up:compile_kernels",
+            rivals=("elb", "clb", "clb-moment"),
         ),
         Method(
             name="scip",

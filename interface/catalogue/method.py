@@ -14,7 +14,7 @@ from keyshift.catalogue.parameters import GIVEN_BY_SOLVE, parameters_of
 from keyshift.catalogue.statement import Statement
 from keyshift.catalogue.trade import Trade
 from keyshift.models import Answer, InputError, Problem
-from keyshift.models.compiling import COMPILING
+from keyshift.models.compiling import COMPILING, off_clock
 from keyshift.models.priorities import Stage
 
 Kind = Literal["exact", "relaxation", "heuristic"]
@@ -44,6 +44,10 @@ class Method:
         Heuristics that `solve` tries, in this order, to find a start when the caller gives none.
     rescue : tuple of str
         Heuristics that it tries after these as long as no start keeps the problem's rules.
+    rivals : tuple of str
+        Heuristics that are tried in the last of the time where the method has no proof: the best answer is handed back.
+    useful : str, optional
+        ``"module:function"`` from a problem to whether this heuristic may find there what others do not; else it is no start.
     warm_up : str, optional
         ``"module:function"`` that, called with the method's own function, compiles what that needs; see `compile_ahead`.
     lesson : str
@@ -61,6 +65,8 @@ class Method:
     limits: str = ""
     warm_start: tuple[str, ...] = ()
     rescue: tuple[str, ...] = ()
+    rivals: tuple[str, ...] = ()
+    useful: str | None = None
     warm_up: str | None = None
     lesson: str = ""
     later: str | None = None
@@ -87,6 +93,10 @@ class Method:
     def starts(self) -> tuple[str, ...]:
         """All heuristics that may find its start."""
         return self.warm_start + self.rescue
+
+    def may_help(self, problem: Problem) -> bool:
+        """Whether it is worth trying as a start."""
+        return self.useful is None or bool(load(self.useful)(problem))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -155,7 +165,9 @@ class Formulation:
     def stated(self, stage: Stage, language: str) -> Any:
         """The plain statement of a stage of a problem with priorities."""
         (statement,) = (s for s in self.statements if s.kind == language)
-        return load(statement.code).of_stage(stage)
+        with off_clock():
+            made = load(statement.code)
+        return made.of_stage(stage)
 
     @property
     def problem_class(self) -> type[Problem]:

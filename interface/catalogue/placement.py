@@ -76,7 +76,7 @@ FORMULATION = Formulation(
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code="keyshift.solvers.splitting.statement:solve_milp",
             warm_up="keyshift.solvers.splitting.warm_up:compile_placement",
-            warm_start=("off-greedy-d", "potc"),
+            warm_start=("off-greedy-d", "potc", "on-greedy", "off-greedy", "hash"),
         ),
         Method(
             name="flow",

@@ -57,6 +57,7 @@ FORMULATION = Formulation(
             code="keyshift.solvers.routing.statement:solve_milp",
             warm_up="keyshift.solvers.routing.warm_up:compile_kernels",
             warm_start=("mixed", "min-mig", "min-table"),
+            rivals=("llfd", "mixed-bf", "readj"),
             later="keyshift.solvers.stages.exact:by_search_and_solvers",
         ),
         Method(

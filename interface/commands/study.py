@@ -42,19 +42,29 @@ def study(
     more = list(itertools.takewhile(lambda token: not token.startswith("-"), context.args))
     instances = _drawn([family, *more], count, seed, context.args[len(more) :])
     with _session(spark) as session, common.progress("study") as watch:
-        from keyshift.studies.study import StudyProgress
+        from keyshift.studies.best_known import BestKnown
+        from keyshift.studies.study import Study, StudyProgress
         from keyshift.studies.study import study as run
 
-        def said(now: StudyProgress) -> None:
+        taken = 0
+
+        def tell(now: StudyProgress) -> None:
+            nonlocal taken
+            taken = now.taken
             left = "" if now.left is None else f", about {now.left:,.0f} s to go"
             watch(Progress(note=f"{now.done:,} of {now.expected or '?'} solves{left}"))
 
         done = run(
             instances, method or None, range(seeds), time_limit, out, workers, session, gap=gap, memory=memory,
-            best_known=best, watch=said,
+            best_known=best, watch=tell,
         )  # fmt: skip
     if wrong := done.contradictions():
-        raise BoundError("; ".join(wrong[:3]))
+        said = "; ".join(wrong[:3])
+        if not Study(done.rows, BestKnown()).contradictions():
+            raise InputError(f"{best} contradicts what was found: {said}")
+        if taken:
+            raise InputError(f"{out} holds results that contradict others, so one of its files was changed: {said}")
+        raise BoundError(said)
     better = done.update_best(best) if update_best and best is not None else done.improvements()
     if report is not None:
         done.report(report, " ".join([family, *more]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -105,7 +106,7 @@ class BestKnown:
         """
         import pandas as pd
 
-        if not Path(path).exists():
+        if not os.path.lexists(path):
             return cls()
         try:
             text = read_text(path, MOST_JSON)
@@ -115,7 +116,7 @@ class BestKnown:
         if tuple(frame.columns) != HEADINGS:
             raise InputError(f"{path} must have the columns {', '.join(HEADINGS)}")
         beside = Path(path).with_suffix(ANSWERS)
-        answers = read_json(beside) if beside.exists() else {}
+        answers = read_json(beside) if os.path.lexists(beside) else {}
         if not isinstance(answers, dict):
             raise InputError(f"{beside} must hold one JSON object: an answer for each fingerprint")
         made = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ class StudyFile(FileModel):
     time_limit: Finite | None
     memory: Finite | None
     options: dict[str, str]
+    gap: Finite = 0.0
 
 
 class ResultFile(FileModel):
@@ -76,15 +78,13 @@ class ResultFolder:
             return
         make_folder(folder / RESULTS)
         known = folder / ASKED
-        if not known.exists():
+        if not os.path.lexists(known):
             write_text(known, json.dumps(self.asked, sort_keys=True) + "\n")
             return
         found = _read(known, StudyFile)
-        differ = [name for name in self.asked if digest(found.get(name)) != digest(self.asked[name])]
-        if differ or len(found) != len(self.asked):
-            raise InputError(
-                f"{folder} holds a study with other settings ({', '.join(differ) or 'version'}): choose another folder"
-            )
+        differ = [name for name in {**self.asked, **found} if digest(found.get(name)) != digest(self.asked.get(name))]
+        if differ:
+            raise InputError(f"{folder} holds a study with other settings ({', '.join(differ)}): choose another folder")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -99,7 +99,7 @@ class ResultFolder:
         """Whether the result of a task is there and complete."""
         if key not in self.rows and self.folder is not None:
             file = self._file(key)
-            if file.is_file():
+            if os.path.lexists(file):
                 self.rows[key] = _read(file, ResultFile)
         return key in self.rows
 

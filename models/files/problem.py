@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models.errors import InputError
+from keyshift.models.files.reading import shown
 from keyshift.models.guards import fraction
 from keyshift.models.problem import Problem
 from keyshift.models.splitting.stream import Stream
@@ -51,13 +52,15 @@ def pose(name: str, data: Any, parameters: Mapping[str, Any]) -> Problem:
     InputError
         For an unknown name, and for whatever the problem refuses.
     """
-    if name not in FORMULATIONS:
-        raise InputError(f"problem = {name!r}: there are {', '.join(FORMULATIONS)}")
+    if not isinstance(name, str) or name not in FORMULATIONS:
+        raise InputError(f"problem = {shown(name)}: there are {', '.join(FORMULATIONS)}")
     module, cls = FORMULATIONS[name]
     made = getattr(importlib.import_module(f"keyshift.models.{module}"), cls)
     try:
         problem: Problem = made(data, **{key: decode(value) for key, value in parameters.items()})
-    except TypeError as error:
+    except InputError:
+        raise
+    except (TypeError, AttributeError, ValueError, ArithmeticError, LookupError) as error:  # of another type
         raise InputError(f"the parameters do not suit {name}: {error}") from None
     return problem
 

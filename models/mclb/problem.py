@@ -251,7 +251,7 @@ class Core:
         return float(np.square(loads - loads.mean(axis=0)).sum())
 
     def relabelled(self, assignment: IntArray) -> IntArray:
-        """The same groups on the nodes where they move least state: an assignment problem, cubic in the nodes that hold something."""
+        """The same groups on the nodes where they move least state: an assignment problem among those that hold something."""
         with off_clock():
             from scipy.optimize import linear_sum_assignment  # half a second: not before it is needed
 

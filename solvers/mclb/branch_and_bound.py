@@ -39,6 +39,8 @@ class TreeSettings:
         computed: such instances end within them. Larger ones spend three quarters of the time left on more local search.
     hopeless : int
         With more key groups than this, all of it: no tree was ever seen to end.
+    bounding : float
+        The share of the time left that the semidefinite bound has there.
     margin : float
         A subtree is left alone unless it can improve by more than this share of the problem's tolerance.
     """
@@ -49,6 +51,7 @@ class TreeSettings:
     small: int = 30
     first_look: int = 20
     hopeless: int = 60
+    bounding: float = 0.2
     margin: float = 0.5
 
 
@@ -106,7 +109,8 @@ def branch_and_bound(
     if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= DEFAULTS.largest:
         reference = core.nodes * search.value if search.best is not None else None
         enough = core.nodes * (search.value - problem.tolerance)
-        squares = semidefinite_squares(core, budget.part(0.5), reference=reference, enough=enough, seed=seed)
+        part = budget.part(0.5 if core.load.shape[0] <= settings.hopeless else settings.bounding)
+        squares = semidefinite_squares(core, part, reference=reference, enough=enough, seed=seed)
         root = max(root, squares / core.nodes)
         budget.report(bound=root)
         proven = search.value - root <= problem.tolerance

@@ -190,9 +190,9 @@ def _good_stream(folder: Path) -> list[str]:
 @cache
 def cases() -> tuple[Case, ...]:
     """Every case there is, in a fixed order."""
-    from hostile import command_lines, engines, files
+    from hostile import command_lines, engines, files, more_files
 
-    return (*files.cases(), *engines.cases(), *command_lines.cases())
+    return (*files.cases(), *more_files.cases(), *engines.cases(), *command_lines.cases())
 
 
 def sample(count: int, seed: int) -> list[Case]:

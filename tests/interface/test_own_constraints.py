@@ -236,3 +236,49 @@ def test_a_relaxation_says_its_multipliers(solver):
     assert "safe" in solution.details["bound_from"]
     with pytest.raises(ks.InputError, match="no variables for an assignment"):
         relaxed.assignment()
+
+
+@pytest.mark.parametrize("kind", ["pyomo", "mathopt", "cp-sat"])
+def test_alike_nodes_are_told_apart_by_a_rule(kind):
+    problem = ks.MCLB(ks.Workload(load=[3, 3, 3], state=[1, 1, 1], current=[0, 1, 2], nodes=3))
+    model = ks.model(problem, kind)
+    own_rules.add(model, own_rules.Rule("forbid", [({"x[k0,n0]": 1.0}, 0.0, 0.0)]))
+    solution = model.solve()
+    assert solution.objective == 0
+    assert solution.assignment[0] != 0
+    assert solution.details["bound_with_additions"] <= 0
+    ours = ks.model(problem, kind, strengthened=True)
+    assert ours.solve().objective == 0
+    own_rules.add(ours, own_rules.Rule("forbid", [({"x[k0,n0]": 1.0}, 0.0, 0.0)]))
+    assert "bound_with_additions" not in ours.solve().details  # nothing may be added to what assumes an order
+
+
+def test_a_bound_is_claimed_for_additions_alone():
+    least = ks.model(small())
+    least.native.mine = pyo.Constraint(expr=least.native.x[0, 1] == 0)
+    assert least.solve().details["bound_with_additions"] == pytest.approx(0, abs=1e-6)
+    fixed = ks.model(small())
+    fixed.native.x[0, 1].fix(1)
+    assert "bound_with_additions" in fixed.solve().details
+    for change in ("objective", "row", "wider"):
+        model = ks.model(small())
+        if change == "objective":
+            model.native.objective.set_value(2 * model.native.d)
+        elif change == "row":
+            model.native.upper_load.deactivate()
+        else:
+            model.native.d.setub(1e9)
+        assert "bound_with_additions" not in model.solve().details, change
+    whole = ks.model(small(), "cp-sat")
+    whole.native.minimize(whole.statement.x[0, 0])
+    assert "bound_with_additions" not in whole.solve().details
+
+
+def test_a_path_is_whole_where_rows_are_added_to_its_flow():
+    w = ks.Workload(load=[1, 1, 1, 1], state=[1, 2, 3, 4], current=[0, 0, 1, 1], nodes=2)
+    problem = ks.IntervalMigration(w, 3, 1)
+    for kind in ("pyomo-path", "mathopt-path"):
+        model = ks.model(problem, kind)
+        first = [name for name in model.names() if name.startswith("y[i0")]
+        own_rules.add(model, own_rules.Rule("row", [({name: 1.0}, -np.inf, 0.4) for name in first]))
+        assert model.solve().assignment is None  # no arc may carry a whole unit: halves of two paths are no answer

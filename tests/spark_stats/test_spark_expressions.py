@@ -152,3 +152,45 @@ def test_trust_is_for_python_alone(spark):
     operator = Operator("a", key="reflect('java.lang.String', 'valueOf', key)")
     with collect(events, Topology([operator], trust=True)) as stats:
         assert stats.workload(nodes=1).load.sum() == 3
+
+
+GROWING = {
+    "lpad": "lpad(key, 2000000000, 'x')",
+    "rpad by a column": "rpad(key, n, 'x')",
+    "format_number": "format_number(n, 2000000000)",
+    "nested replace": "replace(" * 4 + "key" + f", 'a', '{'a' * 80}')" * 4,
+    "replace by itself": "replace(" * 4 + "key" + ", 'a', key)" * 4,
+    "nested hex": "hex(" * 30 + "key" + ")" * 30,
+    "nested regexp": "regexp_replace(" * 9 + "key" + ", 'a|b', '0123456789')" * 9,
+}
+FINE = ["lpad(key, 12, '0')", "format_number(n, 2)", "replace(replace(replace(key, 'a', ''), '-', '_'), ' ', '')", "hex(key)",
+        "upper(regexp_replace(key, '[^a-z]+', '-'))", "concat(key, ':', rpad(lower(key), 20, ' '))"]  # fmt: skip
+
+
+def test_what_is_nested_beyond_reason_is_refused_without_spark():
+    with pytest.raises(ks.InputError, match="nested more than 100 deep"):
+        expressions.check_text("key", "hex(" * 101 + "k" + ")" * 101)
+
+
+@pytest.mark.spark
+def test_a_few_letters_do_not_fill_the_memory(spark):
+    log = Log(spark.range(1).selectExpr("cast(id as string) as key", "cast(id as int) as n"))
+    for text in GROWING.values():
+        with pytest.raises(ks.InputError, match="fill the memory"):
+            log.column("key", text)
+    for text in FINE:
+        log.column("key", text)
+
+
+@pytest.mark.spark
+def test_no_variable_of_the_session_is_read(spark):
+    spark.sql("DECLARE OR REPLACE VARIABLE hidden STRING DEFAULT 'secret'")
+    try:
+        log = Log(spark.range(1).selectExpr("cast(id as string) as key"))
+        for text in ("session.hidden", "hidden", "system.session.hidden", "concat(key, session.hidden)"):
+            with pytest.raises(ks.InputError, match="not of one row alone"):
+                log.column("key", text)
+        fields = Log(spark.range(1).selectExpr("named_struct('hidden', 'x') as session"))
+        fields.column("key", "session.hidden")
+    finally:
+        spark.sql("DROP TEMPORARY VARIABLE hidden")

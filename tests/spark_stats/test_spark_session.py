@@ -1,0 +1,65 @@
+"""A session of our own: Ctrl-C leaves no Java behind, and a full disk is called that."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from keyshift.spark_stats import failures
+
+
+def javas_of(session: int) -> list[int]:
+    """Processes of that session that run Java."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            name, rest = (entry / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+        except OSError:
+            continue
+        if name == "java" and int(rest.split()[3]) == session:
+            found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("lives", [0.0, 0.5, 1.5])
+def test_ctrl_c_while_java_starts_leaves_none_behind(tmp_path, lives):
+    (tmp_path / "t.yaml").write_text("operators: [{name: a, key: k}]\n")
+    (tmp_path / "log.json").write_text(json.dumps({"k": "u"}) + "\n")
+    line = [sys.executable, "-m", "keyshift", "stats", "log.json", "--topology", "t.yaml", "-o", "out"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    child = subprocess.Popen(line, cwd=tmp_path, **pipes, text=True, start_new_session=True)
+    try:
+        until = time.monotonic() + 60
+        while not javas_of(child.pid) and time.monotonic() < until and child.poll() is None:
+            time.sleep(0.02)
+        time.sleep(lives)
+        os.killpg(child.pid, signal.SIGINT)
+        _, err = child.communicate(timeout=30)  # a Java that held the output would hold us
+        assert (child.returncode, err) == (1, "keyshift: interrupted\n")
+        until = time.monotonic() + 10
+        while javas_of(child.pid) and time.monotonic() < until:
+            time.sleep(0.1)
+        assert javas_of(child.pid) == []
+    finally:
+        child.kill()
+        for process in javas_of(child.pid):
+            os.kill(process, signal.SIGKILL)
+
+
+def test_a_library_that_cannot_be_unpacked_is_a_disk_that_is_full(monkeypatch):
+    words = "java.lang.UnsatisfiedLinkError: no snappyjava in java.library.path: /usr/lib"
+    assert "temporary folder" in failures.sentence(Exception(words))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (61_440, 61_440))
+    assert failures.sentence(Exception(words)).startswith("no file may be larger than 61,440 bytes")
+    monkeypatch.setattr(failures, "SMALL", 2**60)
+    assert failures.sentence(Exception(words)).startswith("the disk is full: ")
+    assert failures.sentence(Exception("No space left on device")).startswith("the disk is full")
