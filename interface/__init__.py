@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     from keyshift.models.answer import Progress
@@ -25,25 +25,27 @@ try:
         KeyshiftError,
         MissingDependencyError,
     )
+    from keyshift.models.lazily import lazily
     from keyshift.models.plans.plan import Plan
     from keyshift.models.problem import CheckReport, Problem, Violation
     from keyshift.models.solution import Solution
     from keyshift.models.workload import Workload
+    from keyshift.version import __version__ as __version__
 except KeyboardInterrupt:
     if "keyshift" in (Path(sys.argv[0]).stem, *sys.orig_argv[1:3]):  # the command: a word, no traceback
         sys.exit("keyshift: interrupted")
     raise
 
-if TYPE_CHECKING:
+# Public names that load on first use: `__getattr__` finds them.
+with lazily() as _LAZY:
     from keyshift.catalogue import methods
     from keyshift.certificates.certificate import Certificate, certify
     from keyshift.comparison import Comparison, compare
     from keyshift.fronts.front import Distance, Front, pareto
     from keyshift.heuristics.splitting.chooser import choose_splitting
     from keyshift.heuristics.splitting.partitioner import Partitioner
-    from keyshift.modelling.answers import read_answer
     from keyshift.modelling.model import Model
-    from keyshift.modelling.opening import model, statements
+    from keyshift.modelling.opening import model, read_answer, statements
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
     from keyshift.models.files.plan import read_plan
@@ -67,68 +69,8 @@ if TYPE_CHECKING:
     from keyshift.solving import check, solve
     from keyshift.studies.drawing import families, family
     from keyshift.studies.study import Study, StudyProgress, study
-
-from keyshift.version import __version__ as __version__
-
-# Public names that load on first use: name -> module. Kept in step with the imports above by a test.
-_LAZY = {
-    "Aggregation": "keyshift.models.simulation",
-    "Certificate": "keyshift.certificates.certificate",
-    "CollocatedAllocation": "keyshift.models.collocation",
-    "Comparison": "keyshift.comparison",
-    "Distance": "keyshift.fronts.front",
-    "Explanation": "keyshift.plans.explaining",
-    "Forecast": "keyshift.replays.forecasting",
-    "Front": "keyshift.fronts.front",
-    "IntervalMigration": "keyshift.models.intervals",
-    "KeyGroupAllocation": "keyshift.models.allocation",
-    "KeyPlacement": "keyshift.models.splitting",
-    "KeySplitting": "keyshift.models.splitting",
-    "LoadModel": "keyshift.models.collocation",
-    "MCLB": "keyshift.models.mclb",
-    "Migration": "keyshift.models.simulation",
-    "MigrationPolicy": "keyshift.models.intervals",
-    "MigrationSequence": "keyshift.models.intervals",
-    "MixedRouting": "keyshift.models.routing",
-    "Model": "keyshift.modelling.model",
-    "MovementWithinLimits": "keyshift.models.mclb",
-    "NodeCounts": "keyshift.replays.scaling",
-    "Partitioner": "keyshift.heuristics.splitting.partitioner",
-    "Phase": "keyshift.models.plans.phase",
-    "Planned": "keyshift.replays.scaling",
-    "Planner": "keyshift.replays.planner",
-    "Remedy": "keyshift.plans.remedying",
-    "Replay": "keyshift.replays.results",
-    "RoutingTable": "keyshift.models.routing",
-    "Scaling": "keyshift.replays.scaling",
-    "Simulation": "keyshift.models.simulation",
-    "Study": "keyshift.studies.study",
-    "StudyProgress": "keyshift.studies.study",
-    "TargetUtilisation": "keyshift.replays.scaling",
-    "certify": "keyshift.certificates.certificate",
-    "check": "keyshift.solving",
-    "choose_splitting": "keyshift.heuristics.splitting.chooser",
-    "compare": "keyshift.comparison",
-    "explain": "keyshift.plans.explaining",
-    "families": "keyshift.studies.drawing",
-    "family": "keyshift.studies.drawing",
-    "methods": "keyshift.catalogue",
-    "model": "keyshift.modelling.opening",
-    "pareto": "keyshift.fronts.front",
-    "plan": "keyshift.plans.making",
-    "read_answer": "keyshift.modelling.answers",
-    "read_plan": "keyshift.models.files.plan",
-    "read_solution": "keyshift.models.files.solution",
-    "read_workload": "keyshift.models.files.workload",
-    "remedies": "keyshift.plans.remedying",
-    "repair": "keyshift.plans.repairing",
-    "replay": "keyshift.replays.adaptation",
-    "simulate": "keyshift.models.simulation",
-    "solve": "keyshift.solving",
-    "statements": "keyshift.modelling.opening",
-    "study": "keyshift.studies.study",
-    "write_workload": "keyshift.models.files.workload",
-}
+for _name in _LAZY:
+    del globals()[_name]
 
 __all__ = [
     "MCLB",
@@ -234,8 +176,7 @@ Solution.writer = _save
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        value = getattr(importlib.import_module(_LAZY[name]), name)
-        globals()[name] = value
+        globals()[name] = value = _LAZY[name].load()
         return value
     if name == "exercises":  # a room of its own, opened on first use
         return importlib.import_module("keyshift.exercises")

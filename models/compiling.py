@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-LEAF = {"cache": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
+LEAF: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
 """For `njit`, of kernels that allocate nothing: without reference counts on the arrays that they are handed, and
 merged into what calls them, searches take a half to a tenth of the time."""
 
@@ -198,7 +198,7 @@ class Kernel:
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """What Numba makes of the function, calling other kernels likewise."""
+        """Numba's version of the function, calling other kernels likewise."""
         from numba import njit as numba_njit
 
         _listen()
@@ -206,7 +206,7 @@ class Kernel:
         own = self.py_func
         function = FunctionType(own.__code__, known, own.__name__, own.__defaults__, own.__closure__)
         functools.update_wrapper(function, own)
-        del function.__wrapped__
+        del function.__dict__["__wrapped__"]  # Numba would read the source of what it wraps
         options = dict(self._options)
         cached = options.pop("cache", False)
         made = numba_njit(**options)(function)
@@ -290,7 +290,7 @@ def _restore(kept: list[tuple[Any, Any]]) -> None:
 
 
 def _plain(result: Any) -> Any:
-    """What compiled code would hand back: Python's own numbers."""
+    """A result as compiled code would hand it back: Python's own numbers."""
     if isinstance(result, np.generic):
         return result.item()
     if isinstance(result, tuple):
@@ -359,7 +359,7 @@ def _layered() -> Any:
 
         def _load_overload(self, sig: Any, target_context: Any) -> Any:
             found = super()._load_overload(sig, target_context)
-            own = self._cache_file
+            own: Any = self._cache_file
             for other in self._others if found is None else ():
                 self._cache_file = other
                 with contextlib.suppress(OSError):

@@ -9,13 +9,14 @@ PySpark loads with the first name that needs it; nothing starts a session at imp
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from keyshift.models.errors import MissingDependencyError
+from keyshift.models.lazily import lazily
 from keyshift.spark_stats.topology import Operator, Topology
 
-if TYPE_CHECKING:
+# Public names that load on first use: `__getattr__` finds them.
+with lazily() as _LAZY:
     from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
     from keyshift.spark_stats.collect import collect
     from keyshift.spark_stats.hadoop import fetch
@@ -25,20 +26,9 @@ if TYPE_CHECKING:
     from keyshift.spark_stats.statistics import Stats
     from keyshift.spark_stats.streaming import StatsStream
     from keyshift.spark_stats.transitions import transitions_of
+for _name in _LAZY:
+    del globals()[_name]
 
-_LAZY = {
-    "Stats": "keyshift.spark_stats.statistics",
-    "StatsStream": "keyshift.spark_stats.streaming",
-    "collect": "keyshift.spark_stats.collect",
-    "collect_keys": "keyshift.spark_stats.keys",
-    "fetch": "keyshift.spark_stats.hadoop",
-    "node_counts": "keyshift.models.intervals.policy.transitions",
-    "transition_matrix": "keyshift.models.intervals.policy.transitions",
-    "transitions_of": "keyshift.spark_stats.transitions",
-    "read_log": "keyshift.spark_stats.sources",
-    "read_log_stream": "keyshift.spark_stats.sources",
-    "local_session": "keyshift.spark_stats.session",
-}
 
 __all__ = [
     "Operator",
@@ -61,12 +51,12 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'keyshift.spark_stats' has no attribute {name!r}")
     try:
-        module = importlib.import_module(_LAZY[name])
+        value = _LAZY[name].load()
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "pyspark":
             raise
         raise MissingDependencyError(
             "statistics need PySpark: pip install '.[spark]' in a checkout of keyshift"
         ) from None
-    globals()[name] = value = getattr(module, name)
+    globals()[name] = value
     return value

@@ -1,8 +1,7 @@
 """The catalogue: which problems there are, and which methods answer them.
 
-Entries name their code as ``"module:attribute"`` and load it on first use, so that listing the methods of a
-problem loads no solver. One module for each formulation, with the constant
-`FORMULATION`; intervals.py has three of them.
+Entries import their code `lazily`: it loads on first use, so that listing the methods of a problem loads no solver. One
+module for each formulation, with the constant `FORMULATION`; intervals.py has three of them.
 """
 
 from __future__ import annotations

@@ -3,24 +3,39 @@
 from keyshift.catalogue.method import Formulation, Method
 from keyshift.catalogue.statement import Statement
 from keyshift.catalogue.trade import Trade
+from keyshift.models.lazily import lazily
+
+with lazily():
+    from keyshift.heuristics.allocation.drain_first import drain_first, drains
+    from keyshift.heuristics.allocation.flux import flux
+    from keyshift.heuristics.allocation.potc import potc
+    from keyshift.models.allocation import KeyGroupAllocation
+    from keyshift.models.allocation.windows_cpsat import AllocationWindowsCpSat
+    from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
+    from keyshift.solvers.allocation.cpsat_statement import solve_cpsat
+    from keyshift.solvers.allocation.portfolio import solve_milp
+    from keyshift.solvers.allocation.pricing.tree import price_bound
+    from keyshift.solvers.allocation.statement import lp_bound, solve_highs
+    from keyshift.solvers.allocation.warm_up import compile_bound, compile_kernels
+    from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
 
 FORMULATION = Formulation(
     name="key-group-allocation",
     summary="Key groups onto nodes, the loads as even as a migration limit allows.",
-    code="keyshift.models.allocation:KeyGroupAllocation",
+    code=KeyGroupAllocation,
     lesson="lessons/allocation",
     statements=(
         Statement(
             kind="pyomo",
             language="pyomo",
-            code="keyshift.models.allocation.windows_pyomo:AllocationWindowsPyomo",
+            code=AllocationWindowsPyomo,
             summary="x[k,n]: key group k runs on node n; d, the load distance.",
             source="KeyGroupAllocation, (1)-(7); [Madsen2016], sec. 4.3.1",
         ),
         Statement(
             kind="cp-sat",
             language="cp-sat",
-            code="keyshift.models.allocation.windows_cpsat:AllocationWindowsCpSat",
+            code=AllocationWindowsCpSat,
             summary="The same in whole numbers, widened where they round.",
             source="KeyGroupAllocation, (1)-(7); [Madsen2016], sec. 4.3.1",
         ),
@@ -35,11 +50,11 @@ FORMULATION = Formulation(
             kind="exact",
             source="[Madsen2016], sec. 4.3.1; keyshift's search and bounds, then CP-SAT and HiGHS",
             guarantee="the optimum, proven; at a limit the best found and a bound",
-            code="keyshift.solvers.allocation.portfolio:solve_milp",
-            warm_up="keyshift.solvers.allocation.warm_up:compile_kernels",
+            code=solve_milp,
+            warm_up=compile_kernels,
             warm_start=("flux", "potc", "drain-first"),
             lesson="lessons/proving-it",
-            later="keyshift.solvers.stages.exact:by_search_and_solvers",
+            later=by_search_and_solvers,
         ),
         Method(
             name="highs",
@@ -47,9 +62,9 @@ FORMULATION = Formulation(
             source="[Madsen2016], sec. 4.3.1; HiGHS on the Pyomo statement",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="hundreds of key groups",
-            code="keyshift.solvers.allocation.statement:solve_highs",
+            code=solve_highs,
             warm_start=("flux",),
-            later="keyshift.solvers.stages.exact:by_highs",
+            later=by_highs,
         ),
         Method(
             name="cp-sat",
@@ -57,24 +72,24 @@ FORMULATION = Formulation(
             source="[Madsen2016], sec. 4.3.1; CP-SAT on its own statement",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="hundreds of key groups",
-            code="keyshift.solvers.allocation.cpsat_statement:solve_cpsat",
+            code=solve_cpsat,
             warm_start=("flux",),
-            later="keyshift.solvers.stages.exact:by_cpsat",
+            later=by_cpsat,
         ),
         Method(
             name="lp",
             kind="relaxation",
             source="[Madsen2016], sec. 4.3.1, without integrality; HiGHS",
             guarantee="a lower bound",
-            code="keyshift.solvers.allocation.statement:lp_bound",
+            code=lp_bound,
         ),
         Method(
             name="prices",
             kind="relaxation",
             source="keyshift: counts of moves, and column generation over their prices",
             guarantee="a lower bound, rarely far off",
-            code="keyshift.solvers.allocation.pricing.tree:price_bound",
-            warm_up="keyshift.solvers.allocation.warm_up:compile_bound",
+            code=price_bound,
+            warm_up=compile_bound,
             lesson="lessons/proving-it",
         ),
         Method(
@@ -82,23 +97,23 @@ FORMULATION = Formulation(
             kind="heuristic",
             source="[Shah2003], as [Madsen2016] describes it",
             guarantee="none",
-            code="keyshift.heuristics.allocation.flux:flux",
+            code=flux,
         ),
         Method(
             name="potc",
             kind="heuristic",
             source="[Azar1999], within the limits",
             guarantee="none",
-            code="keyshift.heuristics.allocation.potc:potc",
+            code=potc,
         ),
         Method(
             name="drain-first",
             kind="heuristic",
             source="[Madsen2016], sec. 5.1: drain first, balance afterwards",
             guarantee="none",
-            code="keyshift.heuristics.allocation.drain_first:drain_first",
-            useful="keyshift.heuristics.allocation.drain_first:drains",
-            warm_up="keyshift.solvers.allocation.warm_up:compile_kernels",
+            code=drain_first,
+            useful=drains,
+            warm_up=compile_kernels,
             lesson="lessons/rebalancing-over-time",
         ),
     ),

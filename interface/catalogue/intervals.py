@@ -3,31 +3,56 @@
 from keyshift.catalogue.method import Formulation, Method
 from keyshift.catalogue.statement import Statement
 from keyshift.catalogue.trade import Trade
+from keyshift.models.lazily import lazily
+
+with lazily():
+    from keyshift.heuristics.intervals.baselines import solve_consistent_hashing, solve_redist, solve_storm
+    from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
+    from keyshift.models.intervals.cpsat_model import FreeCpSat, IntervalCpSat
+    from keyshift.models.intervals.paths.mathopt_model import PathMathOpt
+    from keyshift.models.intervals.paths.pyomo_model import PathPyomo
+    from keyshift.models.intervals.policy.mathopt_model import OccupationMathOpt, PolicyMathOpt
+    from keyshift.models.intervals.policy.occupation_pyomo import OccupationPyomo
+    from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
+    from keyshift.models.intervals.pyomo_model import IntervalPyomo
+    from keyshift.solvers.intervals.policy.mtm import solve_mtm
+    from keyshift.solvers.intervals.policy.potentials import potentials_policy
+    from keyshift.solvers.intervals.policy.restricted import myopic_policy, restricted_policy
+    from keyshift.solvers.intervals.policy.written_out import read_values, solve_lp, value_iteration
+    from keyshift.solvers.intervals.sequence.oms import solve_oms
+    from keyshift.solvers.intervals.sequence.restricted import restricted_sequence
+    from keyshift.solvers.intervals.sequence.step_by_step import repeated_ssm
+    from keyshift.solvers.intervals.sequence.two_changes import two_known_steps
+    from keyshift.solvers.intervals.statement import solve_cpsat, solve_free, solve_milp
+    from keyshift.solvers.intervals.step.lagrangian import lagrangian
+    from keyshift.solvers.intervals.step.printed import simple_ssm, ssm_printed, ssm_repaired
+    from keyshift.solvers.intervals.step.ssm import solve_ssm
+    from keyshift.solvers.intervals.warm_up import compile_migration, compile_policy, compile_sequence
 
 MIGRATION = Formulation(
     name="interval-migration",
     summary="Consecutive tasks on each node, one change of the number of nodes.",
-    code="keyshift.models.intervals:IntervalMigration",
+    code=IntervalMigration,
     lesson="lessons/intervals",
     statements=(
         Statement(
             kind="pyomo",
             language="pyomo",
-            code="keyshift.models.intervals.pyomo_model:IntervalPyomo",
+            code=IntervalPyomo,
             summary="x[t,n,k]: task k runs on node n; b[t,n,k]: an interval begins there; v[t,k]: it moves.",
             source="IntervalMigration, (1)-(6); [Ding2015], Def. 4.1",
         ),
         Statement(
             kind="cp-sat",
             language="cp-sat",
-            code="keyshift.models.intervals.cpsat_model:IntervalCpSat",
+            code=IntervalCpSat,
             summary="The same in whole numbers, load limits exact.",
             source="IntervalMigration, (1)-(6); [Ding2015], Def. 4.1",
         ),
         Statement(
             kind="cp-sat-free",
             language="cp-sat",
-            code="keyshift.models.intervals.cpsat_model:FreeCpSat",
+            code=FreeCpSat,
             summary="Without contiguity: any task may go to any node.",
             source="IntervalMigration without (2)",
             exact=False,
@@ -35,7 +60,7 @@ MIGRATION = Formulation(
         Statement(
             kind="pyomo-path",
             language="pyomo",
-            code="keyshift.models.intervals.paths.pyomo_model:PathPyomo",
+            code=PathPyomo,
             summary="y[i,k,..]: the flow along an interval of the dynamic program's network; whole by itself.",
             source="PathPyomo, (7), (8); the search of ssm",
             integer=False,
@@ -43,7 +68,7 @@ MIGRATION = Formulation(
         Statement(
             kind="mathopt-path",
             language="mathopt",
-            code="keyshift.models.intervals.paths.mathopt_model:PathMathOpt",
+            code=PathMathOpt,
             summary="The same shortest path, for GLOP and PDLP.",
             source="PathPyomo, (7), (8); the search of ssm",
             integer=False,
@@ -64,8 +89,8 @@ MIGRATION = Formulation(
             kind="exact",
             source="[Ding2015], sec. 4, by keyshift's band dynamic program",
             guarantee="the optimum, proven",
-            code="keyshift.solvers.intervals.step.ssm:solve_ssm",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_migration",
+            code=solve_ssm,
+            warm_up=compile_migration,
         ),
         Method(
             name="milp",
@@ -73,8 +98,8 @@ MIGRATION = Formulation(
             source="[Ding2015], Def. 4.1; HiGHS",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of tasks",
-            code="keyshift.solvers.intervals.statement:solve_milp",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_migration",
+            code=solve_milp,
+            warm_up=compile_migration,
         ),
         Method(
             name="cp-sat",
@@ -82,8 +107,8 @@ MIGRATION = Formulation(
             source="[Ding2015], Def. 4.1; CP-SAT",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of tasks",
-            code="keyshift.solvers.intervals.statement:solve_cpsat",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_migration",
+            code=solve_cpsat,
+            warm_up=compile_migration,
         ),
         Method(
             name="ssm-repaired",
@@ -91,8 +116,8 @@ MIGRATION = Formulation(
             source="[Ding2015], Fig. 7, repaired",
             guarantee="the optimum, proven",
             limits="O(m^2 n'): thousands of tasks",
-            code="keyshift.solvers.intervals.step.printed:ssm_repaired",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_migration",
+            code=ssm_repaired,
+            warm_up=compile_migration,
         ),
         Method(
             name="simple-ssm",
@@ -100,16 +125,16 @@ MIGRATION = Formulation(
             source="[Ding2015], Fig. 5, repaired",
             guarantee="the optimum, proven",
             limits="a dozen tasks",
-            code="keyshift.solvers.intervals.step.printed:simple_ssm",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_migration",
+            code=simple_ssm,
+            warm_up=compile_migration,
         ),
         Method(
             name="lagrangian",
             kind="relaxation",
             source="keyshift: a price on intervals in place of their number",
             guarantee="a lower bound; finds assignments too",
-            code="keyshift.solvers.intervals.step.lagrangian:lagrangian",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_migration",
+            code=lagrangian,
+            warm_up=compile_migration,
         ),
         Method(
             name="free",
@@ -117,8 +142,8 @@ MIGRATION = Formulation(
             source="without contiguity; CP-SAT",
             guarantee="a lower bound",
             limits="dozens of tasks",
-            code="keyshift.solvers.intervals.statement:solve_free",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_migration",
+            code=solve_free,
+            warm_up=compile_migration,
             lesson="lessons/prices",
         ),
         Method(
@@ -126,56 +151,56 @@ MIGRATION = Formulation(
             kind="heuristic",
             source="[Ding2015], Fig. 7, as printed: wrong, kept for teaching",
             guarantee="none",
-            code="keyshift.solvers.intervals.step.printed:ssm_printed",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_migration",
+            code=ssm_printed,
+            warm_up=compile_migration,
         ),
         Method(
             name="storm",
             kind="heuristic",
             source="Storm's default, as in [Ding2015], sec. 6",
             guarantee="none",
-            code="keyshift.heuristics.intervals.baselines:solve_storm",
+            code=solve_storm,
         ),
         Method(
             name="consistent-hashing",
             kind="heuristic",
             source="[Karger1997], as in [Ding2015], sec. 6",
             guarantee="none; tasks are not contiguous",
-            code="keyshift.heuristics.intervals.baselines:solve_consistent_hashing",
+            code=solve_consistent_hashing,
         ),
         Method(
             name="redist",
             kind="heuristic",
             source="[Gedik2014] in outline, after [Ding2015]",
             guarantee="none; tasks are not contiguous",
-            code="keyshift.heuristics.intervals.baselines:solve_redist",
+            code=solve_redist,
         ),
     ),
 )
 SEQUENCE = Formulation(
     name="migration-sequence",
     summary="The same through a known sequence of node counts.",
-    code="keyshift.models.intervals:MigrationSequence",
+    code=MigrationSequence,
     lesson="lessons/next-migration",
     statements=(
         Statement(
             kind="pyomo",
             language="pyomo",
-            code="keyshift.models.intervals.pyomo_model:IntervalPyomo",
+            code=IntervalPyomo,
             summary="x[t,n,k]: task k runs on node n in step t; b[t,n,k]: an interval begins there; v[t,k]: it moves.",
             source="MigrationSequence, (1)-(6); [Ding2015], sec. 5.1",
         ),
         Statement(
             kind="cp-sat",
             language="cp-sat",
-            code="keyshift.models.intervals.cpsat_model:IntervalCpSat",
+            code=IntervalCpSat,
             summary="The same in whole numbers, load limits exact.",
             source="MigrationSequence, (1)-(6); [Ding2015], sec. 5.1",
         ),
         Statement(
             kind="pyomo-path",
             language="pyomo",
-            code="keyshift.models.intervals.paths.pyomo_model:PathPyomo",
+            code=PathPyomo,
             summary="y[..]: the flow from partition to partition, all written out; whole by itself.",
             source="PathPyomo, (7), (8); [Ding2015], Fig. 8",
             integer=False,
@@ -183,7 +208,7 @@ SEQUENCE = Formulation(
         Statement(
             kind="mathopt-path",
             language="mathopt",
-            code="keyshift.models.intervals.paths.mathopt_model:PathMathOpt",
+            code=PathMathOpt,
             summary="The same shortest path, for GLOP and PDLP.",
             source="PathPyomo, (7), (8); [Ding2015], Fig. 8",
             integer=False,
@@ -196,8 +221,8 @@ SEQUENCE = Formulation(
             source="[Ding2015], sec. 5.1, by sweeps over all partitions",
             guarantee="the optimum, proven",
             limits="partitions that can be enumerated (millions)",
-            code="keyshift.solvers.intervals.sequence.oms:solve_oms",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_sequence",
+            code=solve_oms,
+            warm_up=compile_sequence,
             warm_start=("ssm",),
         ),
         Method(
@@ -206,8 +231,8 @@ SEQUENCE = Formulation(
             source="keyshift: two changes at once, task by task",
             guarantee="the optimum, proven",
             limits="two changes of the node count",
-            code="keyshift.solvers.intervals.sequence.two_changes:two_known_steps",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_sequence",
+            code=two_known_steps,
+            warm_up=compile_sequence,
         ),
         Method(
             name="milp",
@@ -215,8 +240,8 @@ SEQUENCE = Formulation(
             source="[Ding2015], sec. 5.1; HiGHS",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of tasks",
-            code="keyshift.solvers.intervals.statement:solve_milp",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_sequence",
+            code=solve_milp,
+            warm_up=compile_sequence,
         ),
         Method(
             name="cp-sat",
@@ -224,55 +249,55 @@ SEQUENCE = Formulation(
             source="[Ding2015], sec. 5.1; CP-SAT",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of tasks",
-            code="keyshift.solvers.intervals.statement:solve_cpsat",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_sequence",
+            code=solve_cpsat,
+            warm_up=compile_sequence,
         ),
         Method(
             name="oms-restricted",
             kind="heuristic",
             source="keyshift: the sweeps of oms over some partitions of each class, found round by round",
             guarantee="none; with a bound of any size",
-            code="keyshift.solvers.intervals.sequence.restricted:restricted_sequence",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_sequence",
+            code=restricted_sequence,
+            warm_up=compile_sequence,
         ),
         Method(
             name="ssm",
             kind="heuristic",
             source="[Ding2015], sec. 4, step by step",
             guarantee="none; with a bound of any size",
-            code="keyshift.solvers.intervals.sequence.step_by_step:repeated_ssm",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_sequence",
+            code=repeated_ssm,
+            warm_up=compile_sequence,
         ),
     ),
 )
 POLICY = Formulation(
     name="migration-policy",
     summary="The same when node counts follow a transition matrix.",
-    code="keyshift.models.intervals:MigrationPolicy",
+    code=MigrationPolicy,
     lesson="lessons/next-migration",
     statements=(
         Statement(
             kind="pyomo",
             language="pyomo",
-            code="keyshift.models.intervals.policy.pyomo_model:PolicyPyomo",
+            code=PolicyPyomo,
             summary="V[n,i]: value of partition i of class n; Q[n,i,m]: once the next count is m.",
             source="MigrationPolicy, (2), (3); [Ding2015], sec. 5.2",
             integer=False,
-            reader="keyshift.solvers.intervals.policy.written_out:read_values",
+            reader=read_values,
         ),
         Statement(
             kind="mathopt",
             language="mathopt",
-            code="keyshift.models.intervals.policy.mathopt_model:PolicyMathOpt",
+            code=PolicyMathOpt,
             summary="V[state], Q[state,n]: values as in pyomo, with now as a state, whose value is the objective.",
             source="MigrationPolicy, (2), (3); PolicyMathOpt, (4)",
             integer=False,
-            reader="keyshift.solvers.intervals.policy.written_out:read_values",
+            reader=read_values,
         ),
         Statement(
             kind="pyomo-occupation",
             language="pyomo",
-            code="keyshift.models.intervals.policy.occupation_pyomo:OccupationPyomo",
+            code=OccupationPyomo,
             summary="The dual. u[state,n,p]: how often partition p of class n is chosen; y[state]: how often it is visited.",
             source="OccupationPyomo, (5), (6); [Puterman1994], sec. 6.9",
             integer=False,
@@ -280,7 +305,7 @@ POLICY = Formulation(
         Statement(
             kind="mathopt-occupation",
             language="mathopt",
-            code="keyshift.models.intervals.policy.mathopt_model:OccupationMathOpt",
+            code=OccupationMathOpt,
             summary="The same measures, for GLOP and PDLP.",
             source="OccupationPyomo, (5), (6); [Puterman1994], sec. 6.9",
             integer=False,
@@ -293,8 +318,8 @@ POLICY = Formulation(
             source="[Ding2015], sec. 5.2, by sweeps over all partitions",
             guarantee="the optimum, proven, to a certified interval [MacQueen1966]; beyond enumeration as potentials",
             limits="partitions that can be enumerated (millions)",
-            code="keyshift.solvers.intervals.policy.mtm:solve_mtm",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_policy",
+            code=solve_mtm,
+            warm_up=compile_policy,
         ),
         Method(
             name="value-iteration",
@@ -302,8 +327,8 @@ POLICY = Formulation(
             source="[Ding2015], Fig. 9, corrected",
             guarantee="the optimum, proven, to a certified interval",
             limits="hundreds of partitions",
-            code="keyshift.solvers.intervals.policy.written_out:value_iteration",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_policy",
+            code=value_iteration,
+            warm_up=compile_policy,
         ),
         Method(
             name="lp",
@@ -311,8 +336,8 @@ POLICY = Formulation(
             source="[Puterman1994], sec. 6.9; HiGHS",
             guarantee="the optimum, proven, by one Bellman step after HiGHS",
             limits="hundreds of partitions",
-            code="keyshift.solvers.intervals.policy.written_out:solve_lp",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_policy",
+            code=solve_lp,
+            warm_up=compile_policy,
         ),
         Method(
             name="potentials",
@@ -320,24 +345,24 @@ POLICY = Formulation(
             source="keyshift: values that are sums over intervals",
             guarantee="none; with a bound, mostly within a few percent",
             limits="2,000 tasks; any number of partitions",
-            code="keyshift.solvers.intervals.policy.potentials:potentials_policy",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_policy",
+            code=potentials_policy,
+            warm_up=compile_policy,
         ),
         Method(
             name="mtm-restricted",
             kind="heuristic",
             source="keyshift: looking ahead over some partitions",
             guarantee="none; with a bound of any size",
-            code="keyshift.solvers.intervals.policy.restricted:restricted_policy",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_policy",
+            code=restricted_policy,
+            warm_up=compile_policy,
         ),
         Method(
             name="ssm",
             kind="heuristic",
             source="[Ding2015], sec. 4, step by step",
             guarantee="none; with a bound of any size",
-            code="keyshift.solvers.intervals.policy.restricted:myopic_policy",
-            warm_up="keyshift.solvers.intervals.warm_up:compile_policy",
+            code=myopic_policy,
+            warm_up=compile_policy,
         ),
     ),
 )

@@ -3,11 +3,29 @@
 from keyshift.catalogue.method import Formulation, Method
 from keyshift.catalogue.statement import Statement
 from keyshift.catalogue.trade import Trade
+from keyshift.models.lazily import lazily
+
+with lazily():
+    from keyshift.heuristics.mclb.clb import clb, clb_moment
+    from keyshift.heuristics.mclb.elb import elb
+    from keyshift.heuristics.mclb.hashing import pkg, uhlb
+    from keyshift.models.mclb import MCLB
+    from keyshift.models.mclb.cpsat_model import MCLBCpSat
+    from keyshift.models.mclb.mathopt_model import MCLBMathOpt
+    from keyshift.models.mclb.pyomo_model import MCLBPyomo
+    from keyshift.solvers.mclb.bounds import combinatorial_bound
+    from keyshift.solvers.mclb.branch_and_bound import branch_and_bound
+    from keyshift.solvers.mclb.front import front
+    from keyshift.solvers.mclb.local_search import local_search
+    from keyshift.solvers.mclb.qp import qp_bound
+    from keyshift.solvers.mclb.sdp import sdp_bound
+    from keyshift.solvers.mclb.statement import solve_cpsat, solve_scip, solve_tangents
+    from keyshift.solvers.mclb.warm_up import compile_kernels, compile_search
 
 FORMULATION = Formulation(
     name="mclb",
     summary="Balance over many windows within a budget of state to move.",
-    code="keyshift.models.mclb:MCLB",
+    code=MCLB,
     lesson="lessons/mclb-slip",
     trades=(
         Trade(
@@ -15,28 +33,28 @@ FORMULATION = Formulation(
             metric="state_moved",
             limit="max_state_moved",
             label="state moved",
-            code="keyshift.solvers.mclb.front:front",
+            code=front,
         ),
     ),
     statements=(
         Statement(
             kind="pyomo",
             language="pyomo",
-            code="keyshift.models.mclb.pyomo_model:MCLBPyomo",
+            code=MCLBPyomo,
             summary="x[k,n]: key group k runs on node n; d[t,n], whose squares are summed.",
             source="MCLB, (1)-(5); [Guo2018], sec. 2",
         ),
         Statement(
             kind="mathopt",
             language="mathopt",
-            code="keyshift.models.mclb.mathopt_model:MCLBMathOpt",
+            code=MCLBMathOpt,
             summary="The same quadratic program in MathOpt.",
             source="MCLB, (1)-(5); [Guo2018], sec. 2",
         ),
         Statement(
             kind="cp-sat",
             language="cp-sat",
-            code="keyshift.models.mclb.cpsat_model:MCLBCpSat",
+            code=MCLBCpSat,
             summary="Whole loads L[t,n] and their squares.",
             source="MCLB, (1)-(5); [Guo2018], sec. 2",
         ),
@@ -47,9 +65,9 @@ FORMULATION = Formulation(
             kind="exact",
             source="[Guo2018], sec. 2; keyshift's branch and bound",
             guarantee="the optimum, proven; at a limit the best found and a bound",
-            code="keyshift.solvers.mclb.branch_and_bound:branch_and_bound",
-            warm_up="keyshift.solvers.mclb.warm_up:compile_kernels",
-            rivals=("elb", "clb", "clb-moment"),
+            code=branch_and_bound,
+            warm_up=compile_kernels,
+            rivals=("local-search", "elb", "clb", "clb-moment"),
         ),
         Method(
             name="scip",
@@ -57,7 +75,7 @@ FORMULATION = Formulation(
             source="[Guo2018], sec. 2; SCIP on the quadratic MathOpt statement",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of key groups",
-            code="keyshift.solvers.mclb.statement:solve_scip",
+            code=solve_scip,
             warm_start=("local-search",),
         ),
         Method(
@@ -66,7 +84,7 @@ FORMULATION = Formulation(
             source="[Guo2018], sec. 2; CP-SAT on integer squares",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of key groups",
-            code="keyshift.solvers.mclb.statement:solve_cpsat",
+            code=solve_cpsat,
             warm_start=("local-search",),
         ),
         Method(
@@ -75,7 +93,7 @@ FORMULATION = Formulation(
             source="[Guo2018], sec. 2; HiGHS, tangents in place of squares, [Duran1986]",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of key groups",
-            code="keyshift.solvers.mclb.statement:solve_tangents",
+            code=solve_tangents,
             warm_start=("local-search",),
         ),
         Method(
@@ -83,8 +101,8 @@ FORMULATION = Formulation(
             kind="relaxation",
             source="[Frieze1997], made safe, with anchors for the budget",
             guarantee="a lower bound",
-            code="keyshift.solvers.mclb.sdp:sdp_bound",
-            warm_up="keyshift.solvers.mclb.warm_up:compile_kernels",
+            code=sdp_bound,
+            warm_up=compile_kernels,
             lesson="lessons/two-objectives",
         ),
         Method(
@@ -92,57 +110,57 @@ FORMULATION = Formulation(
             kind="relaxation",
             source="keyshift: window by window, what the largest key groups force",
             guarantee="a lower bound",
-            code="keyshift.solvers.mclb.bounds:combinatorial_bound",
+            code=combinatorial_bound,
         ),
         Method(
             name="local-search",
             kind="heuristic",
             source="keyshift: moves and swaps, annealed",
             guarantee="none",
-            code="keyshift.solvers.mclb.local_search:local_search",
-            warm_up="keyshift.solvers.mclb.warm_up:compile_search",
+            code=local_search,
+            warm_up=compile_search,
         ),
         Method(
             name="qp",
             kind="relaxation",
             source="shares in place of whole key groups, [Frank1956]",
             guarantee="a lower bound",
-            code="keyshift.solvers.mclb.qp:qp_bound",
+            code=qp_bound,
         ),
         Method(
             name="elb",
             kind="heuristic",
             source="[Guo2018], Algorithm 1",
             guarantee="none",
-            code="keyshift.heuristics.mclb.elb:elb",
+            code=elb,
         ),
         Method(
             name="clb",
             kind="heuristic",
             source="[Guo2018], Algorithm 2, covariance as printed",
             guarantee="none",
-            code="keyshift.heuristics.mclb.clb:clb",
+            code=clb,
         ),
         Method(
             name="clb-moment",
             kind="heuristic",
             source="[Guo2018], Algorithm 2, second moment instead",
             guarantee="none",
-            code="keyshift.heuristics.mclb.clb:clb_moment",
+            code=clb_moment,
         ),
         Method(
             name="uhlb",
             kind="heuristic",
             source="[Guo2018], sec. 5",
             guarantee="none",
-            code="keyshift.heuristics.mclb.hashing:uhlb",
+            code=uhlb,
         ),
         Method(
             name="pkg",
             kind="heuristic",
             source="[Guo2018], sec. 5; [Nasir2015] without its splitting",
             guarantee="none",
-            code="keyshift.heuristics.mclb.hashing:pkg",
+            code=pkg,
         ),
     ),
 )

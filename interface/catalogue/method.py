@@ -1,4 +1,4 @@
-"""What the catalogue says of a problem and of a method."""
+"""The catalogue's entries: a problem, a method."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from keyshift.catalogue.loading import load
 from keyshift.catalogue.options import check_value
 from keyshift.catalogue.parameters import GIVEN_BY_SOLVE, parameters_of
 from keyshift.catalogue.statement import Statement
 from keyshift.catalogue.trade import Trade
 from keyshift.models import Answer, InputError, Problem
 from keyshift.models.compiling import COMPILING, off_clock
+from keyshift.models.lazily import NamesCode, load
 from keyshift.models.priorities import Stage
 
 Kind = Literal["exact", "relaxation", "heuristic"]
@@ -22,7 +22,7 @@ _READY: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(NamesCode):
     """One way to answer a problem.
 
     Attributes
@@ -34,8 +34,8 @@ class Method:
     source : str
         Where it is described: the names in brackets are those of docs/papers.md.
     code : str
-        ``"module:function"``; called as ``function(problem, budget=..., seed=..., **options)`` and, when it takes
-        one, ``start=...``; returns an `Answer`.
+        ``"module:function"``, as which a function imported `lazily` is kept. Called as
+        ``function(problem, budget=..., seed=..., **options)`` and, when it takes one, ``start=...``; returns an `Answer`.
     guarantee : str
         What its answer is certain to be.
     limits : str
@@ -57,19 +57,21 @@ class Method:
         search does, without one.
     """
 
+    CODE = ("code", "warm_up", "later", "useful")
+
     name: str
     kind: Kind
     source: str
-    code: str
+    code: Any
     guarantee: str
     limits: str = ""
     warm_start: tuple[str, ...] = ()
     rescue: tuple[str, ...] = ()
     rivals: tuple[str, ...] = ()
-    useful: str | None = None
-    warm_up: str | None = None
+    useful: Any = None
+    warm_up: Any = None
     lesson: str = ""
-    later: str | None = None
+    later: Any = None
 
     def compile_ahead(self) -> None:
         """Compile what the method may call, once in a process; without it kernels compile when they are needed."""
@@ -126,7 +128,7 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Formulation:
+class Formulation(NamesCode):
     """A problem class, how to load it, and the methods that answer it (the default one first).
 
     Attributes
@@ -150,12 +152,12 @@ class Formulation:
 
     name: str
     summary: str
-    code: str
+    code: Any
     lesson: str
     methods: tuple[Method, ...] = field(default=())
     statements: tuple[Statement, ...] = field(default=())
     trades: tuple[Trade, ...] = ()
-    bounds: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def measure_bounds(self) -> dict[str, Callable[..., float]]:

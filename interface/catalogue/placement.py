@@ -2,6 +2,17 @@
 
 from keyshift.catalogue.method import Formulation, Method
 from keyshift.catalogue.statement import Statement
+from keyshift.models.lazily import lazily
+
+with lazily():
+    from keyshift.heuristics.splitting.schemes import hashing, off_greedy, off_greedy_d, on_greedy, potc
+    from keyshift.models.splitting import KeyPlacement
+    from keyshift.models.splitting.cpsat_model import SplittingCpSat
+    from keyshift.models.splitting.mathopt_model import SplittingMathOpt
+    from keyshift.models.splitting.pyomo_model import SplittingPyomo
+    from keyshift.solvers.splitting.flow import flow_bound
+    from keyshift.solvers.splitting.statement import lp_bound, solve_milp, universal_bound
+    from keyshift.solvers.splitting.warm_up import compile_placement, compile_splitting
 
 SCHEMES = (
     Method(
@@ -9,32 +20,32 @@ SCHEMES = (
         kind="heuristic",
         source="[Nasir2015], key grouping",
         guarantee="none",
-        code="keyshift.heuristics.splitting.schemes:hashing",
-        warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
+        code=hashing,
+        warm_up=compile_splitting,
     ),
     Method(
         name="potc",
         kind="heuristic",
         source="[Nasir2015], sec. 3.1, static choice",
         guarantee="none",
-        code="keyshift.heuristics.splitting.schemes:potc",
-        warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
+        code=potc,
+        warm_up=compile_splitting,
     ),
     Method(
         name="on-greedy",
         kind="heuristic",
         source="[Nasir2015], sec. 6.2",
         guarantee="none",
-        code="keyshift.heuristics.splitting.schemes:on_greedy",
-        warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
+        code=on_greedy,
+        warm_up=compile_splitting,
     ),
     Method(
         name="off-greedy",
         kind="heuristic",
         source="[Nasir2015], sec. 6.2",
         guarantee="none",
-        code="keyshift.heuristics.splitting.schemes:off_greedy",
-        warm_up="keyshift.solvers.splitting.warm_up:compile_splitting",
+        code=off_greedy,
+        warm_up=compile_splitting,
     ),
 )
 """The schemes that never split a key: they answer key splitting as well."""
@@ -43,27 +54,27 @@ SCHEMES = (
 FORMULATION = Formulation(
     name="key-placement",
     summary="Key splitting without the splitting: every key on one worker.",
-    code="keyshift.models.splitting:KeyPlacement",
+    code=KeyPlacement,
     lesson="lessons/two-choices",
     statements=(
         Statement(
             kind="pyomo",
             language="pyomo",
-            code="keyshift.models.splitting.pyomo_model:SplittingPyomo",
+            code=SplittingPyomo,
             summary="x[g,n]: so many keys of group g live on worker n; largest, the largest load.",
             source="KeyPlacement, (1)-(4); [Nasir2015]",
         ),
         Statement(
             kind="cp-sat",
             language="cp-sat",
-            code="keyshift.models.splitting.cpsat_model:SplittingCpSat",
+            code=SplittingCpSat,
             summary="The same in whole numbers, loads rounded by no more than is taken off the bound.",
             source="KeyPlacement, (1)-(4); [Nasir2015]",
         ),
         Statement(
             kind="mathopt",
             language="mathopt",
-            code="keyshift.models.splitting.mathopt_model:SplittingMathOpt",
+            code=SplittingMathOpt,
             summary="The same for SCIP and others; relaxed, a flow of keys for GLOP.",
             source="KeyPlacement, (1)-(4); [Nasir2015]",
         ),
@@ -74,8 +85,8 @@ FORMULATION = Formulation(
             kind="exact",
             source="makespan scheduling with restricted assignment; HiGHS",
             guarantee="the optimum, proven; at a limit the best found and a bound",
-            code="keyshift.solvers.splitting.statement:solve_milp",
-            warm_up="keyshift.solvers.splitting.warm_up:compile_placement",
+            code=solve_milp,
+            warm_up=compile_placement,
             warm_start=("off-greedy-d", "potc", "on-greedy", "off-greedy", "hash"),
         ),
         Method(
@@ -83,32 +94,32 @@ FORMULATION = Formulation(
             kind="relaxation",
             source="keyshift: maximum flow, keys splittable",
             guarantee="a lower bound",
-            code="keyshift.solvers.splitting.flow:flow_bound",
-            warm_up="keyshift.solvers.splitting.warm_up:compile_placement",
+            code=flow_bound,
+            warm_up=compile_placement,
         ),
         Method(
             name="lp",
             kind="relaxation",
             source="messages divisible; HiGHS",
             guarantee="a lower bound",
-            code="keyshift.solvers.splitting.statement:lp_bound",
-            warm_up="keyshift.solvers.splitting.warm_up:compile_placement",
+            code=lp_bound,
+            warm_up=compile_placement,
         ),
         Method(
             name="universal",
             kind="relaxation",
             source="[Nasir2015], sec. 5.1: max(p1 m, m / W)",
             guarantee="a lower bound",
-            code="keyshift.solvers.splitting.statement:universal_bound",
-            warm_up="keyshift.solvers.splitting.warm_up:compile_placement",
+            code=universal_bound,
+            warm_up=compile_placement,
         ),
         Method(
             name="off-greedy-d",
             kind="heuristic",
             source="[Nasir2015], Off-Greedy among candidates",
             guarantee="none",
-            code="keyshift.heuristics.splitting.schemes:off_greedy_d",
-            warm_up="keyshift.solvers.splitting.warm_up:compile_placement",
+            code=off_greedy_d,
+            warm_up=compile_placement,
         ),
         *SCHEMES,
     ),

@@ -1,4 +1,4 @@
-"""What the catalogue says of a declarative statement."""
+"""The catalogue's entry of a declarative statement."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from keyshift.catalogue.loading import load
 from keyshift.models import Problem
+from keyshift.models.lazily import NamesCode, load
 
 Language = Literal["pyomo", "cp-sat", "mathopt"]
 
 
 @dataclass(frozen=True)
-class Statement:
+class Statement(NamesCode):
     """One way to write a problem down as variables, constraints and an objective.
 
     The class that `code` names is made from the problem, by its classmethod ``of`` where it has one. Where it takes
@@ -30,7 +30,7 @@ class Statement:
       no such method;
     * ``forbid(assignment)``, where tolerances or rounding may let in what the check refuses;
     * in Pyomo ``letters`` ({component: one letter for each part of its index}), and ``label(component, index)`` where a
-      letter does not do: they make the names in files (`keyshift.models.labels`).
+      letter does not do: they make the names in files (`keyshift.modelling.pyomo_door`).
 
     Attributes
     ----------
@@ -52,14 +52,16 @@ class Statement:
         where that takes more than reading variables.
     """
 
+    CODE = ("code", "reader")
+
     kind: str
     language: Language
-    code: str
+    code: Any
     summary: str
     source: str
     integer: bool = True
     exact: bool = True
-    reader: str | None = None
+    reader: Any = None
 
     def build(self, problem: Problem, strengthened: bool = True) -> Any:
         """The statement of a problem: an object of the class that `code` names."""

@@ -1,12 +1,15 @@
-"""What the catalogue says of two objectives that pull against each other."""
+"""The catalogue's entry of two objectives that pull against each other."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from keyshift.models.lazily import NamesCode
 
 
 @dataclass(frozen=True)
-class Trade:
+class Trade(NamesCode):
     """A second objective beside a problem's own, and the limit by which it is held.
 
     Attributes
@@ -37,4 +40,4 @@ class Trade:
     whole: bool = False
     offset: float = 0.0
     least: int | None = None
-    code: str = ""
+    code: Any = ""

@@ -10,11 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from keyshift.catalogue.families import FAMILIES
-from keyshift.catalogue.generators import GENERATORS
-from keyshift.catalogue.loading import load
+from keyshift.catalogue.families import FAMILIES, GENERATORS
 from keyshift.commands import common
 from keyshift.models import InputError, Problem, Workload
+from keyshift.models.lazily import load
 
 
 def generate(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
+import hashlib
+import json
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -13,6 +14,7 @@ import numpy as np
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import shown
 from keyshift.models.guards import fraction
+from keyshift.models.lazily import lazily, load
 from keyshift.models.problem import Problem
 from keyshift.models.splitting.stream import Stream
 from keyshift.models.workload import Workload
@@ -20,19 +22,28 @@ from keyshift.models.workload import Workload
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-FORMULATIONS = {
-    "key-group-allocation": ("allocation", "KeyGroupAllocation"),
-    "collocated-allocation": ("collocation", "CollocatedAllocation"),
-    "mclb": ("mclb", "MCLB"),
-    "movement-within-limits": ("movement", "MovementWithinLimits"),
-    "mixed-routing": ("routing", "MixedRouting"),
-    "key-splitting": ("splitting", "KeySplitting"),
-    "key-placement": ("splitting", "KeyPlacement"),
-    "interval-migration": ("intervals", "IntervalMigration"),
-    "migration-sequence": ("intervals", "MigrationSequence"),
-    "migration-policy": ("intervals", "MigrationPolicy"),
+with lazily():
+    from keyshift.models.allocation import KeyGroupAllocation
+    from keyshift.models.collocation import CollocatedAllocation
+    from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
+    from keyshift.models.mclb import MCLB
+    from keyshift.models.movement import MovementWithinLimits
+    from keyshift.models.routing import MixedRouting
+    from keyshift.models.splitting import KeyPlacement, KeySplitting
+
+CLASSES: dict[str, Any] = {
+    "key-group-allocation": KeyGroupAllocation,
+    "collocated-allocation": CollocatedAllocation,
+    "mclb": MCLB,
+    "movement-within-limits": MovementWithinLimits,
+    "mixed-routing": MixedRouting,
+    "key-splitting": KeySplitting,
+    "key-placement": KeyPlacement,
+    "interval-migration": IntervalMigration,
+    "migration-sequence": MigrationSequence,
+    "migration-policy": MigrationPolicy,
 }
-"""Where the class of each problem is, by the problem's name: the only classes a file can ask for."""
+"""The class of each problem, by the problem's name: the only classes a file can ask for."""
 
 
 MOST_SIDE = 2**24
@@ -52,10 +63,9 @@ def pose(name: str, data: Any, parameters: Mapping[str, Any]) -> Problem:
     InputError
         For an unknown name, and for whatever the problem refuses.
     """
-    if not isinstance(name, str) or name not in FORMULATIONS:
-        raise InputError(f"problem = {shown(name)}: there are {', '.join(FORMULATIONS)}")
-    module, cls = FORMULATIONS[name]
-    made = getattr(importlib.import_module(f"keyshift.models.{module}"), cls)
+    if not isinstance(name, str) or name not in CLASSES:
+        raise InputError(f"problem = {shown(name)}: there are {', '.join(CLASSES)}")
+    made = load(CLASSES[name])
     try:
         problem: Problem = made(data, **{key: decode(value) for key, value in parameters.items()})
     except InputError:
@@ -154,3 +164,39 @@ _DECODERS: dict[str, Callable[[Any], Any]] = {
     "workload": lambda content: Workload(**{name: decode(part) for name, part in content.items()}),
     "stream": lambda content: Stream.of(np.array(content, dtype=np.int64)),
 }
+
+
+# The same data and parameters give the same letters, on any machine ---------------------------------------------
+
+
+def problem_fingerprint(problem: Problem) -> str:
+    """SHA-256 over a problem's name, its data and its parameters, in hexadecimal."""
+    digest = hashlib.sha256()
+    _add(digest, "problem", problem.name)
+    _add(digest, "arguments", problem.arguments())
+    return digest.hexdigest()
+
+
+def _add(digest: Any, name: str, value: Any) -> None:
+    """Feed a value under its name; arrays by their bytes, which is quick for millions of keys."""
+    import scipy.sparse as sp
+
+    digest.update(f"|{name}:".encode())
+    if isinstance(value, Workload):
+        value = value.arguments()
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            _add(digest, str(key), part)
+    elif isinstance(value, Stream):
+        for chunk in value.chunks():
+            _add(digest, "chunk", np.asarray(chunk))
+    elif sp.issparse(value):
+        pairs = sp.csr_array(value)
+        for key in ("indptr", "indices", "data"):
+            _add(digest, key, getattr(pairs, key))
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        number = np.ascontiguousarray(value, dtype="<f8" if value.dtype.kind == "f" else "<i8")
+        digest.update(f"{number.shape}".encode())
+        digest.update(number.tobytes())
+    else:
+        digest.update(json.dumps(encode(value)).encode())

@@ -252,7 +252,7 @@ def _finish(
 def _answer(problem: CollocatedAllocation, best: np.ndarray | None, bound: float, otherwise: Termination) -> Answer:
     """An answer, optimal where bound and objective meet."""
     if problem.minimise == "remote_traffic" and _whole(problem):
-        bound = float(np.ceil(bound - 1e-6))
+        bound = max(0.0, float(np.ceil(bound - 1e-6)))
     if best is None:
         return Answer(None, bound, otherwise)
     met = problem.objective(best) - bound <= problem.tolerance

@@ -11,9 +11,9 @@ import pytest
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
-from keyshift.catalogue.listing import as_markdown, as_row
 from keyshift.catalogue.options import annotations_of
 from keyshift.catalogue.parameters import parameters_of
+from keyshift.commands.methods import as_markdown, as_row
 
 ROOT = Path(__file__).parents[2]
 METHODS = {f"{f.name}:{m.name}": (f, m) for f in FORMULATIONS.values() for m in f.methods}
@@ -71,3 +71,22 @@ def test_a_wrong_option_is_refused_before_any_solver_is_loaded(tmp_path):
         )
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True)
         assert run.stdout.strip() == "2 []", (line, run.stdout, run.stderr)
+
+
+def test_lazy_imports_are_real_ones_that_run_later(tmp_path, monkeypatch):
+    from keyshift.models.lazily import Named, lazily, load
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "lazy_things.py").write_text("import json\ndef thing(): return json.dumps([1])\n")
+    with lazily() as names:
+        import csv  # a module without names is imported as ever
+
+        from lazy_things import thing
+    assert names == {"thing": Named("lazy_things", "thing")} == {"thing": thing}
+    assert csv.reader is not None
+    assert "lazy_things" not in sys.modules
+    assert thing.load()() == "[1]"
+    assert load("lazy_things:thing") is load(load("lazy_things:thing")) is thing.load()
+    from json import dumps
+
+    assert callable(dumps)  # behind the block, imports are what they were

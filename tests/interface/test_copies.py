@@ -14,7 +14,7 @@ from instances import BATTERIES
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
-from keyshift.models.files.problem import FORMULATIONS as KNOWN
+from keyshift.models.files.problem import CLASSES as KNOWN
 from keyshift.models.files.problem import problem_of, problem_record
 
 CASES = [(name, label) for name in FORMULATIONS for label in BATTERIES[name]()]
