@@ -9,15 +9,13 @@ import numpy as np
 from keyshift.models.errors import ChangedWorkloadError, InputError
 from keyshift.models.figures import figure
 from keyshift.models.files.problem import CLASSES, pose
+from keyshift.models.lazily import load
 from keyshift.models.plans.way import Way
 from keyshift.models.problem import CheckReport
 from keyshift.models.workload import Workload
 
 if TYPE_CHECKING:
     from keyshift.models.plans.plan import Plan
-
-ONE_STEP = frozenset(CLASSES) - {"migration-sequence", "migration-policy"}
-"""Problems whose answer is one assignment, which can be checked again; of the others a plan carries out one step."""
 
 
 def check_plan(plan: Plan, workload: Workload) -> CheckReport:
@@ -47,7 +45,8 @@ def worth_on(plan: Plan, workload: Workload) -> str:
     before, after = float(way.distance(way.before)), float(way.distance(way.after))
     moves = int((workload.current != plan.assignment).sum())
     said = f"On this one its target would take {moves} moves and bring the load distance from {figure(before)} to {figure(after)}"
-    if plan.problem not in ONE_STEP or plan.status == "undo":
+    cls = load(CLASSES.get(plan.problem))
+    if cls is None or cls.in_steps or plan.status == "undo":
         return f"{said}."
     try:
         report = pose(plan.problem, workload, plan.parameters).check(plan.assignment)
