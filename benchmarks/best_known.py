@@ -18,7 +18,7 @@ from markdown_table import markdown
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import Problem
-from keyshift.models.files.fingerprint import problem_fingerprint
+from keyshift.models.files.problem import problem_fingerprint
 from keyshift.studies.best_known import BestKnown
 
 FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"

@@ -23,7 +23,6 @@ from markdown_table import markdown
 
 import keyshift as ks
 from keyshift.certificates import verify
-from keyshift.certificates.instances import instance_of
 from keyshift.models.answer import Answer
 from keyshift.models.solution import Solution
 from keyshift.studies.best_known import BestKnown, Entry
@@ -71,7 +70,7 @@ def checked(entry: Entry, record: dict[str, Any]) -> dict[str, object]:
     ((_, problem),) = ks.family(entry.instance)
     claim, wrong = record["claim"], ""
     value, bound = (None if claim[name] is None else float(Fraction(claim[name])) for name in ("value", "bound"))
-    if record["instance"] != json.loads(json.dumps(instance_of(problem))):
+    if record["instance"] != json.loads(json.dumps(problem.record())):
         wrong = "it is of another instance"
     elif entry.objective is not None and abs((value or 0) - entry.objective) > CLOSE * max(1.0, abs(entry.objective)):
         wrong = f"its value is {value}, the table's {entry.objective}"

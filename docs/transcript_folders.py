@@ -77,7 +77,7 @@ def _kafka(topic: str, replicas: dict[int, list[int]], size: Any) -> None:
 def methods() -> str:
     """Every problem with its methods, from the catalogue."""
     from keyshift.catalogue import FORMULATIONS
-    from keyshift.catalogue.listing import as_markdown
+    from keyshift.commands.methods import as_markdown
 
     return as_markdown(FORMULATIONS.values()).rstrip("\n")
 

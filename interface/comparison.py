@@ -108,7 +108,7 @@ class Comparison:
         return comparison_table(self.problem, self.solutions, width >= WIDE if wide is None else wide)
 
     def notes(self) -> list[str]:
-        """What the table's asterisks mean, and what the methods have to say: a line each."""
+        """Footnotes to the table's asterisks, and the methods' messages: a line each."""
         return notes(self.problem, self.solutions)
 
     def plot(self, path: str | Path | None = None) -> Figure:

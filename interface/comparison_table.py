@@ -35,7 +35,7 @@ def above(problem: Problem, solution: Solution, what: float | None) -> float | N
 
 
 def offered_value(solution: Solution) -> float | None:
-    """What an answer that breaks rules is worth."""
+    """The value of an answer that breaks rules."""
     return None if solution.offered is None else solution.problem.check(solution.offered).objective
 
 

@@ -24,7 +24,7 @@ from keyshift.models.priorities import Prioritised
 STARTS_SHARE, STARTS_SECONDS = 0.25, 2.0
 """The share of the time, and the seconds, that all starts may take together; each that is tried in need may take the share."""
 RIVALS_SHARE, RIVALS_SECONDS = 0.1, 1.0
-"""What is kept of the time, and at most, for rivals of an answer that is not proven."""
+"""The share of the time, and the seconds at most, kept for rivals of an answer that is not proven."""
 _STOPS: list[Callable[[], None]] = []
 """Ctrl-C calls these: one for each `interruptible` block that runs, the outermost first."""
 MOST_SEED = 2**31 - 1
@@ -32,9 +32,9 @@ MOST_SEED = 2**31 - 1
 
 
 WORD = "solver's word"
-"""What `details["proof"]` says of a bound that nothing vouches for but the code that found it; see `ks.certify`."""
+"""The value of `details["proof"]` for a bound that nothing vouches for but the code that found it; see `ks.certify`."""
 LIMITS = "limits that conflict"
-"""What it says where the arithmetic of the limits alone shows that nothing is feasible."""
+"""Its value where the arithmetic of the limits alone shows that nothing is feasible."""
 
 
 def solve(
@@ -213,7 +213,9 @@ def _with_rivals(problem: Problem, method: Method, answer: Answer, budget: Budge
     if part.expired and answer.termination in ("completed", "gap"):
         answer.termination = budget.ended("time_limit")  # its share of the time was used up
     found = None if answer.assignment is None else _better(problem, None, answer.assignment)
-    best = _tried(problem, method.rivals, budget.part(1.0, RIVALS_SECONDS), seed, found)
+    # A method that comes back late leaves them their share all the same.
+    left = Budget(0.0 if budget.interrupted else min(RIVALS_SHARE * budget.time_limit, RIVALS_SECONDS))
+    best = _tried(problem, method.rivals, left, seed, found)
     if best is not found and best is not None:
         answer.assignment = best[1]
     return answer

@@ -25,10 +25,10 @@ class Terminal(Console):
     """Rich's console for texts from files, whose names may hold escape sequences."""
 
     def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
-        """What becomes of a text, before there are rows and columns."""
+        """Replacements in a text, before there are rows and columns."""
         return super().render_str(visible(text), **options)
 
     def render(self, renderable: Any, options: Any = None) -> Iterable[Segment]:
-        """What becomes of anything else; Rich's own control codes are segments that say so."""
+        """Replacements in anything else; Rich's own control codes are segments that say so."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))

@@ -1,4 +1,4 @@
-"""What a method is given besides its problem (a budget), and what it hands back (an answer)."""
+"""A method's budget, and its answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Termination = Literal["optimal", "gap", "time_limit", "infeasible", "completed",
 
 @dataclass
 class Answer:
-    """What a method hands back. Its assignment has yet to pass `check`; its objective is computed anew.
+    """The result of a method. Its assignment has yet to pass `check`; its objective is computed anew.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-LEAF = {"cache": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
+LEAF: dict[str, Any] = {"cache": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
 """For `njit`, of kernels that allocate nothing: without reference counts on the arrays that they are handed, and
 merged into what calls them, searches take a half to a tenth of the time."""
 
@@ -56,10 +56,6 @@ class Compiling:
         Whether kernels may run uncompiled at first. KEYSHIFT_KERNELS=compiled in the environment says no.
     iterations : int
         How many iterations all kernels together may still run uncompiled.
-    anew : float
-        Seconds that went into compiling what no cache held.
-    watch : callable, optional
-        Called with `anew` whenever a kernel begins or ends to be compiled.
     pause, resume : callable, optional
         Called when clocks should stand still, and run again.
     """
@@ -67,11 +63,9 @@ class Compiling:
     def __init__(self) -> None:
         self.interpreted = os.environ.get("KEYSHIFT_KERNELS") != "compiled"
         self.iterations = ALL
-        self.anew = 0.0
-        self.watch: Callable[[float], None] | None = None
         self.pause: Callable[[], None] | None = None
         self.resume: Callable[[], None] | None = None
-        self._seconds = 0.0
+        self._taken: dict[str, float] = {"all": 0.0, "anew": 0.0}
         self._began: dict[str, float] = {}
         self._deep: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -79,8 +73,22 @@ class Compiling:
     @property
     def seconds(self) -> float:
         """Seconds that kernels took to be compiled, or loaded from the cache: on no clock."""
+        return self._until_now("all")
+
+    @property
+    def anew(self) -> float:
+        """Seconds that went into compiling what no cache held."""
+        return self._until_now("anew")
+
+    @property
+    def now(self) -> bool:
+        """Whether something is being compiled that no cache held."""
+        return self._deep["anew"] > 0
+
+    def _until_now(self, what: str) -> float:
         with self._lock:
-            return self._seconds + (time.monotonic() - self._began["all"] if self._deep["all"] else 0.0)
+            running = time.monotonic() - self._began[what] if self._deep[what] else 0.0
+            return self._taken[what] + running
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
@@ -98,13 +106,10 @@ class Compiling:
             if self._deep[what] > 1:
                 return
             self._began[what] = time.monotonic()
+        if what == "anew" and not self._taken["anew"]:
+            _LOG.info("compiling, once for this machine")
         if what == "all" and self.pause is not None:
             self.pause()
-        if what == "anew":
-            if self.anew == 0.0:
-                _LOG.info("compiling, once for this machine")
-            if self.watch is not None:
-                self.watch(self.anew)
 
     def end(self, what: str) -> None:
         """Note that it has ended."""
@@ -112,15 +117,11 @@ class Compiling:
             self._deep[what] -= 1
             if self._deep[what]:
                 return
-            took = time.monotonic() - self._began[what]
-            if what == "all":
-                self._seconds += took
-            else:
-                self.anew += took
+            self._taken[what] += time.monotonic() - self._began[what]
+        if what == "anew":
+            _LOG.info("compiling, once for this machine: %.1f s so far", self._taken["anew"])
         if what == "all" and self.resume is not None:
             self.resume()
-        if what == "anew" and self.watch is not None:
-            self.watch(self.anew)
 
 
 COMPILING = Compiling()
@@ -145,7 +146,7 @@ class Kernel:
         As it is written.
     """
 
-    def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
         self._options = options
@@ -198,21 +199,26 @@ class Kernel:
 
     @functools.cached_property
     def dispatcher(self) -> Any:
-        """What Numba makes of the function, calling other kernels likewise."""
+        """Numba's version of the function, for Python to call."""
+        made = self._made({})
+        if self._options.get("cache"):
+            _keep(made, self.codes)
+        return made
+
+    @functools.cached_property
+    def leaf(self) -> Any:
+        """The same for other kernels to call: without what unpacks Python's objects, and without a cache, since theirs has it."""
+        return self._made({"no_cpython_wrapper": True, "no_cfunc_wrapper": True})
+
+    def _made(self, further: dict[str, bool]) -> Any:
         from numba import njit as numba_njit
 
         _listen()
-        known = self._globals(lambda kernel: kernel.dispatcher)
-        own = self.py_func
+        known, own = self._globals(lambda kernel: kernel.leaf), self.py_func
         function = FunctionType(own.__code__, known, own.__name__, own.__defaults__, own.__closure__)
         functools.update_wrapper(function, own)
-        del function.__wrapped__
-        options = dict(self._options)
-        cached = options.pop("cache", False)
-        made = numba_njit(**options)(function)
-        if cached:
-            _keep(made, self.codes)
-        return made
+        del function.__dict__["__wrapped__"]  # Numba would read the source of what it wraps
+        return numba_njit(**{**self._options, **further, "cache": False})(function)
 
     @functools.cached_property
     def codes(self) -> list[bytes]:
@@ -237,7 +243,7 @@ class Kernel:
         return {name: form(value) if isinstance(value, Kernel) else value for name, value in found.items()}
 
 
-def njit(function: FunctionType | None = None, **options: Any) -> Any:
+def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """A function as a `Kernel`; the options are `numba.njit`'s."""
     if function is None:
         return functools.partial(Kernel, options=options)
@@ -290,7 +296,7 @@ def _restore(kept: list[tuple[Any, Any]]) -> None:
 
 
 def _plain(result: Any) -> Any:
-    """What compiled code would hand back: Python's own numbers."""
+    """A result as compiled code would hand it back: Python's own numbers."""
     if isinstance(result, np.generic):
         return result.item()
     if isinstance(result, tuple):
@@ -343,6 +349,8 @@ def _layered() -> Any:
     from numba.core.caching import FunctionCache, IndexDataCacheFile
 
     class Layered(FunctionCache):  # type: ignore[misc]
+        _cache_file: Any
+
         def __init__(self, function: FunctionType, codes: list[bytes]) -> None:
             self._codes = hashlib.sha256(b"".join(codes)).hexdigest()
             super().__init__(function)
@@ -359,7 +367,7 @@ def _layered() -> Any:
 
         def _load_overload(self, sig: Any, target_context: Any) -> Any:
             found = super()._load_overload(sig, target_context)
-            own = self._cache_file
+            own: Any = self._cache_file
             for other in self._others if found is None else ():
                 self._cache_file = other
                 with contextlib.suppress(OSError):

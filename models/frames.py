@@ -40,7 +40,7 @@ class Table:
         """A column without gaps."""
         if name not in self.data.columns:
             raise InputError(f"the table has no column {name!r}; it has {', '.join(map(repr, self.data.columns))}")
-        values = self.data.get_column(name)
+        values = self.data.get_column(str(name))
         if (missing := values.is_null()).any():
             raise InputError(f"column {name!r} has no value in row {missing.arg_true()[0]}")
         return values
@@ -77,7 +77,7 @@ def arguments_from_frame(
     columns: dict[str, Hashable | None],
     resources: Sequence[Hashable],
 ) -> dict[str, Any]:
-    """What `Workload` is made from, read from the columns of a table.
+    """The arguments of `Workload`, read from the columns of a table.
 
     Raises
     ------

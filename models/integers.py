@@ -57,7 +57,7 @@ class Scaled:
 
     @property
     def unit(self) -> float:
-        """What one whole unit stands for: a power of two, unless decimals kept their digits."""
+        """The size of one whole unit: a power of two, unless decimals kept their digits."""
         return float(1 / self.scale)
 
     @property

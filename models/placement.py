@@ -42,7 +42,7 @@ def consistent(key_groups: int, nodes: int, points: int = 100) -> IntArray:
 
 
 def rehashed(home: ArrayLike, nodes: ArrayLike, first: int) -> IntArray:
-    """The hash after nodes came and went: a key moves only to a node that was added, or off one that is gone.
+    """The hash after nodes were added and removed: a key moves only to a node that was added, or off one that is gone.
 
     A node more takes an even share of the keys from all others. Each key draws a number for each node, and the highest
     wins [Thaler1998]; the node that the first hash gave stands for all that were there then, of whose draws it has the

@@ -22,7 +22,7 @@ ROUNDING = 0.05
 
 
 class Searched(NamedTuple):
-    """What the local search for later stages knows of a problem about one window, in the problem's own units.
+    """The view that the local search for later stages has of a problem about one window, in the problem's own units.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Prioritised(Problem):
 
 
 class StageBound(NamedTuple):
-    """What a method proves about one stage."""
+    """The proof of a method about one stage."""
 
     measure: str
     bound: float | None
@@ -181,7 +181,7 @@ class Stage(Problem):
 
     @property
     def objective_name(self) -> str:  # type: ignore[override]
-        """What the objective measures."""
+        """The objective's name."""
         return self.measure.replace("_", " ")
 
     @property
@@ -189,7 +189,7 @@ class Stage(Problem):
         return self.problem.unit(self.measure)
 
     def tolerance_of(self, objective: float) -> float:
-        """What counts as a tie."""
+        """The difference that counts as a tie."""
         return self.problem.tie(self.measure, objective)
 
     def canonical(self, assignment: Any) -> np.ndarray:
@@ -213,6 +213,6 @@ class Stage(Problem):
         ]
 
     def most(self, value: float, bound: float | None) -> float:
-        """What later stages may make of this one that ended at a value: all that is as good, if it is proven."""
+        """The values that later stages may give this one, which ended at a value: all that is as good, if it is proven."""
         tie = self.tolerance_of(value)
         return value if bound is None or value - bound > tie else max(value, bound + WITHIN * tie)

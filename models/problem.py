@@ -1,4 +1,4 @@
-"""What every problem can say without any solver: of an assignment, of its own limits, of the next period.
+"""The answers that every problem gives without any solver: about an assignment, of its own limits, of the next period.
 
 `Problem` is the one protocol of all formulations: what plans, remedies, replays and engines have to know of one, they ask it.
 """
@@ -51,7 +51,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What `check` found.
+    """The findings of `check`.
 
     Attributes
     ----------
@@ -157,10 +157,10 @@ class Problem(ABC):
     """The name used by the catalogue and the command line, such as ``"key-group-allocation"``."""
 
     objective_name: ClassVar[str]
-    """What the objective measures, for tables and axes; always minimised."""
+    """The objective's name, for tables and axes; always minimised."""
 
     worth: ClassVar[str] = "load distance"
-    """What a plan says each move is worth: "load distance", "imbalance" or "remote traffic"."""
+    """The unit of a move's worth in a plan: "load distance", "imbalance" or "remote traffic"."""
 
     aim: ClassVar[str] = "load_distance"
     """The figure that a plan is after on the window that comes: what regret and worth are counted in."""
@@ -169,7 +169,7 @@ class Problem(ABC):
     """The limits that the current nodes may exceed, and that `repair` loosens; none where they do not depend on them."""
 
     rescue: ClassVar[Literal["stay", "offered", "balance"]] = "stay"
-    """What a replay does where a method has no answer: nothing; what the method offers although it breaks a limit; `fallback`."""
+    """A replay's choice where a method has no answer: stay; take the offer that breaks a limit; use `fallback`."""
 
     limits_first: ClassVar[bool] = False
     """Whether to keep the limits matters more than `aim`: then a plan that mends them is always worth its state."""
@@ -198,7 +198,7 @@ class Problem(ABC):
         return cls(read_workload(path, last=last), **parameters)  # type: ignore[call-arg]  # a subclass's dataclass fields
 
     def arguments(self) -> dict[str, Any]:
-        """What the problem is made from, its data first, by the names of its parameters."""
+        """The problem's arguments, its data first, by the names of its parameters."""
         own = [f.name for f in fields(self) if f.init]  # type: ignore[arg-type]  # every problem is a dataclass
         return {name: _plain(getattr(self, name)) for name in own}
 
@@ -325,6 +325,22 @@ class Problem(ABC):
             home=workload.home,
         )
         return replace(self, workload=here)  # type: ignore[type-var]
+
+    # Certificates ----------------------------------------------------------------------------------------------
+
+    def record(self) -> dict[str, Any]:
+        """The instance in exact numbers, as a certificate states it (`keyshift.models.records`).
+
+        Raises
+        ------
+        InputError
+            Where certificates do not know the formulation, or one of its options.
+        """
+        raise InputError(f"there are no certificates for {self.name}")
+
+    def recorded(self, assignment: np.ndarray) -> Any:
+        """A canonical assignment as a certificate states it: a node for each key group, unless the formulation differs."""
+        return assignment.tolist()
 
     # Check -------------------------------------------------------------------------------------------------------
 

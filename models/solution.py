@@ -27,7 +27,7 @@ Status = Literal["optimal", "feasible", "infeasible", "none"]
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What `solve` returns.
+    """The result of `solve`.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class Solution:
     """How `plan` makes a plan, `moves` a table and `save` a file; the front door says so when it opens."""
 
     def plan(self, **options: Any) -> Any:
-        """What an operator carries out: `keyshift.plan` of this solution, with its options.
+        """The plan that carries the solution out: `keyshift.plan` of this solution, with its options.
 
         Returns
         -------
@@ -218,7 +218,7 @@ class Solution:
 def priorities_reached(
     problem: Problem, assignment: np.ndarray, stages: Iterable[StageBound], method: str
 ) -> tuple[Priority, ...]:
-    """What an assignment has in every stage, valued anew, beside what is proven of it.
+    """The value of an assignment in every stage, computed anew, beside the bound proven of it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What the declarative statements of problems with priorities share: minimise one measure, keep others."""
+"""Common parts of the declarative statements of problems with priorities: minimise one measure, keep others."""
 
 from __future__ import annotations
 

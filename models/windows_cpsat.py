@@ -1,4 +1,4 @@
-"""What becomes of several windows' values, in CP-SAT: the rules of `keyshift.models.windows` in whole numbers."""
+"""Aggregation over the windows in CP-SAT: the rules of `keyshift.models.windows` in whole numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of several windows' values, in Pyomo: the minimum over t in `keyshift.models.windows`."""
+"""Aggregation over the windows in Pyomo: the minimum over t in `keyshift.models.windows`."""
 
 from __future__ import annotations
 

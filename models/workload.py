@@ -96,7 +96,7 @@ class Workload:
         state: ArrayLike,
         current: ArrayLike,
         nodes: int | ArrayLike | Mapping[str | int, float],
-        draining: ArrayLike | Sequence[str] | None = None,
+        draining: ArrayLike | Sequence[str] | Mapping[str | int, bool] | None = None,
         traffic: Any = None,
         operator: ArrayLike | None = None,
         home: ArrayLike | None = None,
@@ -156,12 +156,12 @@ class Workload:
         """Nodes that are not draining, shape (n,)."""
         return ~self.draining
 
-    def key(self, k: int) -> str | int:
-        """What key group k is called: its label, its number where it has none."""
+    def key(self, k: int | np.integer) -> str | int:
+        """The name of key group k: its label, its number where it has none."""
         return int(k) if self.keys is None else self.keys[k]
 
-    def node(self, i: int) -> str | int:
-        """What node i is called: its name, its number where it has none."""
+    def node(self, i: int | np.integer) -> str | int:
+        """The name of node i: its name, its number where it has none."""
         return int(i) if self.node_names is None or i >= self.nodes else self.node_names[i]
 
     def replace(self, **changes: Any) -> Workload:
@@ -237,7 +237,7 @@ class Workload:
         return to_frame(self)
 
     def arguments(self) -> dict[str, Any]:
-        """What the workload is made from, by the names of its parameters."""
+        """The workload's arguments, by the names of its parameters."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         values["nodes"] = values.pop("capacity")
         if earlier := values.pop("earlier_traffic"):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +22,14 @@ from pyspark.sql import types as T
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS
-from keyshift.models.placement import placement as place
-from keyshift.spark_stats import exact_sums, heavy_pairs
+from keyshift.models.placement import placement as placed
+from keyshift.spark_stats import directory, exact_sums, heavy_pairs
 from keyshift.spark_stats.acceptance import Log, Measure, read_all, read_tuples
 from keyshift.spark_stats.discretisation import compacted
 from keyshift.spark_stats.facts import in_arrow
 from keyshift.spark_stats.failures import in_one_sentence
+from keyshift.spark_stats.hadoop import HadoopPath, place
 from keyshift.spark_stats.key_groups import KeyGroups, label
-from keyshift.spark_stats.key_numbers import numbered
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, zone_of
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from keyshift.models.routing import MixedRouting
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.models.workload import Workload
+
 
 cloudpickle.register_pickle_by_value(heavy_pairs)
 
@@ -220,7 +221,7 @@ class Keys:
 
     @in_one_sentence()
     def numbered(self, path: str | Path) -> DataFrame:
-        """The keys with a column `number`, the same in every window and run; see `keyshift.spark_stats.key_numbers`.
+        """The keys with a column `number`, the same in every window and run.
 
         Parameters
         ----------
@@ -234,7 +235,7 @@ class Keys:
 
     @in_one_sentence()
     def distinct(self) -> int:
-        """Number of distinct keys that hold state or came in the window."""
+        """Number of distinct keys that hold state or occur in the window."""
         return self.frame.count()
 
     @in_one_sentence()
@@ -264,7 +265,7 @@ class Keys:
 
     def homed(self, nodes: int, placement: str) -> DataFrame:
         """The keys with their home."""
-        homes = F.array(*(F.lit(home) for home in place(placement, self.key_groups, nodes).tolist()))
+        homes = F.array(*(F.lit(home) for home in placed(placement, self.key_groups, nodes).tolist()))
         return self.frame.withColumn("home", F.element_at(homes, F.col("key_group") + 1))
 
     @contextmanager
@@ -346,3 +347,51 @@ def collect_keys(
     windows = Windows.of(window, origin, zone_of(events, time_zone))
     log = KeyLog.of(events, topology, time, windows, KeyGroups(key_groups, hash), operator)
     return log.keys(operator, number)
+
+
+_NUMBERS = "label {}, number long"
+_ROW = 2**33 - 1
+"""The bits of `monotonically_increasing_id` that count the rows of a partition."""
+
+
+def numbered(labels: DataFrame, path: str | Path) -> DataFrame:
+    """Return label and number of every label of a table with that column, and keep new ones under `path`.
+
+    A key has the same number in every window, and after every restart. The folder holds the numbers in parts. A call that
+    meets keys without one adds a part: they get the next whole numbers in the order of their labels, so that equal calls
+    in equal order give equal numbers, however Spark is run. A part counts once Spark has finished it; what a killed job
+    left is written over.
+    """
+    spark = labels.sparkSession
+    folder = place(path, spark)
+    with directory.claim(folder):
+        parts = _parts(folder)
+        schema = _NUMBERS.format(labels.schema["label"].dataType.simpleString())
+        known = spark.createDataFrame([], schema)
+        if parts:
+            known = spark.read.schema(schema).parquet(*map(str, parts))
+        fresh = labels.select("label").distinct().join(known, "label", "left_anti").orderBy("label")
+        at = F.monotonically_increasing_id()
+        ordered = fresh.select("label", F.shiftright(at, 33).alias("part"), at.bitwiseAND(F.lit(_ROW)).alias("row"))
+        ordered.persist()
+        sizes = dict(sorted(ordered.groupBy("part").count().collect()))
+        if sizes:
+            start, before = known.count(), {}
+            for part, size in sizes.items():
+                before[part], start = start, start + size
+            offset = reduce(
+                lambda so_far, p: so_far.when(F.col("part") == p, before[p]), before, F.when(F.lit(False), 0)
+            )
+            added = folder / f"numbers-{len(parts):06d}"
+            ordered.select("label", (offset + F.col("row")).alias("number")).write.mode("overwrite").parquet(str(added))
+            known = spark.read.schema(schema).parquet(*map(str, [*parts, added]))
+        ordered.unpersist()
+        return known.join(labels.select("label").distinct(), "label")
+
+
+def _parts(folder: Path | HadoopPath) -> list[Path | HadoopPath]:
+    """The finished parts, in order: there are no gaps, since one is written after the other."""
+    found: list[Path | HadoopPath] = []
+    while ((part := folder / f"numbers-{len(found):06d}") / "_SUCCESS").exists():
+        found.append(part)
+    return found

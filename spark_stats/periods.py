@@ -36,7 +36,7 @@ def workloads(
     traffic: str = "tuples",
     max_rows: int = DRIVER_ROWS,
 ) -> Iterator[Workload]:
-    """Give one workload for each window from the first to the last, those in which nothing came included.
+    """Give one workload for each window from the first to the last, those in which nothing arrived included.
 
     Load and traffic are the window's, the state is what each operator holds at its end. The parameters are those of
     `Stats.workload`. The rows come to the driver in blocks of neighbouring windows, as the workloads are asked for:
@@ -85,7 +85,7 @@ def _blocks(stats: Stats, most: int) -> Iterator[tuple[int, int]]:
 
 
 def rows_at_most(stats: Stats) -> IntArray:
-    """How many rows a table can have in each window in which something came."""
+    """How many rows a table can have in each window in which something arrived."""
     tuples, groups = stats.tuples[1], stats.key_groups.count
     operators, edges = len(stats.topology.operators), len(stats.topology.edges)
     return np.maximum(operators * np.minimum(tuples, groups), edges * np.minimum(tuples, groups**2))

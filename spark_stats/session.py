@@ -39,11 +39,7 @@ _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0
 
 @contextmanager
 def local_session(
-    name: str = "keyshift",
-    *,
-    master: str | None = None,
-    conf: Mapping[str, str] | None = None,
-    brief: bool = False,
+    name: str = "keyshift", *, master: str | None = None, conf: Mapping[str, str] | None = None, brief: bool = False
 ) -> Iterator[SparkSession]:
     """Lend the active Spark session, or one that ends with the block.
 
@@ -165,7 +161,7 @@ def _log_file() -> Iterator[Path]:
         if file.exists() and file.stat().st_size:
             raise SparkError(f"{error} (Spark's own words: {file})") from None
         raise
-    except InputError:  # of ours: Java has nothing to say about it
+    except (InputError, KeyboardInterrupt):  # of ours: Java has nothing to say about it
         file.unlink(missing_ok=True)
         raise
     else:

@@ -41,7 +41,7 @@ class Stats:
     Attributes
     ----------
     load : DataFrame
-        operator, key_group, window_start, tuples, load. No row where no tuple came.
+        operator, key_group, window_start, tuples, load. No row where no tuple arrived.
     state : DataFrame
         operator, key_group, window_start, state: held at the end of that window. No row where nothing is held.
     traffic : DataFrame
@@ -250,7 +250,7 @@ class Stats:
         traffic : {"tuples", "bytes"}, default "tuples"
             Unit of the traffic. "bytes" needs `bytes` on every operator that has an outgoing edge.
         last : int, optional
-            Only this many windows, counted from the last. Windows in which nothing came are windows too, of load 0.
+            Only this many windows, counted from the last. Windows in which nothing arrived are windows too, of load 0.
         max_rows : int, default 5,000,000
             The driver never holds more rows of a table, nor more numbers of a matrix.
 

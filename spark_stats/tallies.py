@@ -36,7 +36,7 @@ IntArray = NDArray[np.int64]
 
 ARRIVED, REFUSED = -2, -1
 LATE, BEYOND = -3, -4
-"""The numbers in `refused` of a row that came too late, and of one whose time is not a number of seconds. Rows with -1, -2
+"""The numbers in `refused` of a row that arrived too late, and of one whose time is not a number of seconds. Rows with -1, -2
 or `BEYOND` have no window."""
 
 PER_NUMBER = 19

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def transitions_of(stats: Stats, least: int, most: int, *, smoothing: float = 0.0) -> dict[int, dict[int, float]]:
-    """Return the transition matrix of a log's arrivals per window; windows in which nothing came count as such.
+    """Return the transition matrix of a log's arrivals per window; windows in which nothing arrived count as such.
 
     See `node_counts` for `least` and `most`, the numbers of nodes, and `transition_matrix` for `smoothing`.
     """

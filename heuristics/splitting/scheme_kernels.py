@@ -35,7 +35,7 @@ class HashedWorkers(NamedTuple):
 
 
 class Probes(NamedTuple):
-    """When sources learn the true loads: every so many messages, 0 for never; `begun` messages came before."""
+    """When sources learn the true loads: every so many messages, 0 for never; `begun` messages were sent before."""
 
     begun: int
     every: int

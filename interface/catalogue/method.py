@@ -1,4 +1,4 @@
-"""What the catalogue says of a problem and of a method."""
+"""The catalogue's entries: a problem, a method."""
 
 from __future__ import annotations
 

@@ -43,6 +43,7 @@ FORMULATION = Formulation(
             code=solve_milp,
             warm_up=compile_search,
             warm_start=("elb", "local-search"),
+            rivals=("local-search",),
         ),
         Method(
             name="cp-sat",

@@ -53,7 +53,7 @@ def _definition(module: str, name: str) -> dict[str, Any] | None:
 
 
 def _aliases(tree: ast.Module) -> Iterator[tuple[str, Any]]:
-    """What a module calls a type of its own: ``Threshold = Literal["mean", "upper"]``."""
+    """A module's alias of a type: ``Threshold = Literal["mean", "upper"]``."""
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Subscript):
             target, kind = node.targets[0], node.value.value

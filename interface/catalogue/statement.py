@@ -1,4 +1,4 @@
-"""What the catalogue says of a declarative statement."""
+"""The catalogue's entry of a declarative statement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Statement(NamesCode):
       no such method;
     * ``forbid(assignment)``, where tolerances or rounding may let in what the check refuses;
     * in Pyomo ``letters`` ({component: one letter for each part of its index}), and ``label(component, index)`` where a
-      letter does not do: they make the names in files (`keyshift.models.labels`).
+      letter does not do: they make the names in files (`keyshift.modelling.pyomo_door`).
 
     Attributes
     ----------

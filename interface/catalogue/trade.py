@@ -1,4 +1,4 @@
-"""What the catalogue says of two objectives that pull against each other."""
+"""The catalogue's entry of two objectives that pull against each other."""
 
 from __future__ import annotations
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from keyshift.certificates import verify
-from keyshift.certificates.found import Proven
-from keyshift.models import Solution
-from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.certificates import Proven, verify
+from keyshift.models import Budget, Solution
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
@@ -29,18 +26,19 @@ LESS = (1.0, 0.999, 0.99, 0.9, 0.7, 0.4)
 
 
 def prove_allocation(
-    problem: KeyGroupAllocation, case: Any, solution: Solution, value: Fraction | None, deadline: float
+    problem: Any, case: Any, solution: Solution, value: Fraction | None, budget: Budget, seconds: float
 ) -> Proven:
     """The value; else the solution's bound, or less of it; each by prices for every key group's moves, and branches."""
+    first = budget.part(1.0, seconds)
     if value is None:
-        return prove_distance(problem, case, deadline)
+        return prove_distance(problem, case, first)
     bound = 0.0 if solution.bound is None else solution.bound
     counted = CountBound(Instance(problem)).bound() * problem.scale
     known = min(float(value), max(bound, counted if np.isfinite(counted) else 0.0))
     same = value - Fraction(problem.tolerance_of(float(value))) * 9 / 10
     for target in (same, *(Fraction(known * share) for share in LESS)):
         if 0 < target <= value:
-            left = deadline if target == same else max(deadline, time.monotonic() + 5.0)
+            left = first if target == same else budget.part(1.0, max(first.remaining, min(5.0, seconds)))
             if (proof := MovePrices(problem, case, target, left).run()) is not None:
                 return Proven(value if target == same and _holds(case, value, proof) else target, proof)
     return Proven(Fraction(0), {"kind": "none"})
@@ -55,9 +53,9 @@ def _holds(case: Any, target: Fraction, proof: dict[str, Any]) -> bool:
     return True
 
 
-def prove_distance(problem: KeyGroupAllocation, case: Any, deadline: float) -> Proven:
+def prove_distance(problem: Any, case: Any, budget: Budget) -> Proven:
     """That nothing is within the widest distance."""
-    return Proven() if case.widest is None else Proven(None, MovePrices(problem, case, None, deadline).run())
+    return Proven() if case.widest is None else Proven(None, MovePrices(problem, case, None, budget).run())
 
 
 @dataclass
@@ -66,33 +64,39 @@ class MovePrices:
 
     Parameters
     ----------
-    problem : KeyGroupAllocation
+    problem : Problem
+        Key-group allocation.
     case : verify.AllocationCase
     target : Fraction or None
         The distance that is to be refuted; None for the widest.
-    deadline : float
-        On the clock of `time.monotonic`.
+    budget : Budget
     most : int
         Branches at most.
     """
 
-    problem: KeyGroupAllocation
+    problem: Any
     case: Any
     target: Fraction | None
-    deadline: float
+    budget: Budget
     most: int = 300
     tree: list[dict[str, Any]] = field(default_factory=list)
 
     def run(self) -> dict[str, Any] | None:
         """The proof; None where time or branches run out."""
+        if self.budget.expired:
+            return None
         self.bound = PriceBound(Instance(self.problem))
         if not self.bound.affordable:
             return None
+        self.case.untried = verify.MOST_STEPS
         off = self.case.widest if self.target is None else self.target
         self.distance = float(off) / self.problem.scale * (1 - 1e-9) - 2 * self.bound.instance.doubt
         self.windows = [self.case.window(i, self.target) for i in range(self.case.nodes)]
         self._set_up_slopes()
-        if self.distance <= 0 or not self._search():
+        try:
+            if self.distance <= 0 or not self._search():
+                return None
+        except verify.Refused:  # more ways to send and to take than the checker tries
             return None
         return {"kind": "moves", "one": ONE_MOVE, "steps": self.steps, "slopes": self.slopes, "tree": self.tree}
 
@@ -105,17 +109,17 @@ class MovePrices:
         self.slopes = [*(-x for x in reversed(whole)), *whole]
 
     def _expired(self) -> bool:
-        return time.monotonic() > self.deadline
+        return self.budget.expired
 
     def _search(self) -> bool:
-        waiting: list[tuple[dict[int, Any], IntArray, FloatArray]] = [({}, self.bound.counts, self.bound.curve)]
+        waiting: list[tuple[Any, IntArray, FloatArray]] = [((), self.bound.counts, self.bound.curve)]
         while waiting:
             if self._expired() or len(self.tree) > self.most:
                 return False
-            limits, counts, curve = waiting.pop()
+            path, counts, curve = waiting.pop()
             priced = self.bound.price(self.distance, counts, curve, self._expired)
             prices = [int(q) for q in np.rint(self.bound.hats @ priced.curve * ONE_MOVE)]
-            if self.bound.enough(priced.value) and self._refuted(prices, limits):
+            if self.bound.enough(priced.value) and self._refuted(prices, verify.limits_of(path)):
                 self.tree.append({"prices": prices})
                 continue
             use = priced.master.use()
@@ -128,8 +132,8 @@ class MovePrices:
             )
             cut = int(fewer[0][node, 2 * which + 1])
             self.tree.append({"split": [node, which, cut]})
-            waiting.append((verify.narrowed(limits, node, which, cut + 1, None), *more))
-            waiting.append((verify.narrowed(limits, node, which, 0, cut), *fewer))
+            above, within = verify.halves(path, node, which, cut)
+            waiting += [(above, *more), (within, *fewer)]
         return True
 
     def _refuted(self, prices: list[int], limits: dict[int, Any]) -> bool:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import time
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from keyshift.certificates.found import Proven
-from keyshift.certificates.instances import text
+from keyshift.certificates import Proven
 from keyshift.models import Budget, Solution
-from keyshift.models.mclb import MCLB
 from keyshift.models.mclb.problem import Core
+from keyshift.models.records import text
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.mclb.sdp import SemidefiniteDual, semidefinite_multipliers
 
@@ -25,7 +23,9 @@ LEAST = 1e-9
 """Vectors of a price below this are left out."""
 
 
-def prove_balance(problem: MCLB, case: Any, solution: Solution, value: Fraction | None, deadline: float) -> Proven:
+def prove_balance(
+    problem: Any, case: Any, solution: Solution, value: Fraction | None, budget: Budget, seconds: float
+) -> Proven:
     """The better of the bound by windows and the semidefinite one, rounded."""
     if value is None:
         return Proven(None, {"kind": "forced"})
@@ -33,8 +33,7 @@ def prove_balance(problem: MCLB, case: Any, solution: Solution, value: Fraction 
     best = Proven(min(value, case.by_windows() * unit), {"kind": "windows"})
     if core.nodes == 1 or core.load.shape[0] + core.nodes > LARGEST or best.bound == value:
         return best
-    seconds = max(2.0, deadline - time.monotonic())
-    dual = semidefinite_multipliers(core, Budget(seconds), reference=float(value) * core.nodes)
+    dual = semidefinite_multipliers(core, budget.part(1.0, seconds), reference=float(value) * core.nodes)
     for shifted in (True, False):
         proof = _factored(core, case, dual, shifted)
         bound = case.semidefinite(proof) * unit

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from keyshift.certificates import verify
-from keyshift.certificates.found import Proven
-from keyshift.certificates.instances import assignment_of, instance_of, text
-from keyshift.certificates.intervals import values_of
-from keyshift.certificates.proving import prove
-from keyshift.models import InputError, Solution
+from keyshift.certificates import Proven, verify
+from keyshift.certificates.allocation import prove_allocation
+from keyshift.certificates.balance import prove_balance
+from keyshift.certificates.collocation import prove_collocation
+from keyshift.certificates.intervals import prove_intervals, values_of
+from keyshift.certificates.prices import prove_by_prices
+from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.figures import figure
 from keyshift.models.files.writing import write_text
 from keyshift.models.guards import real
 from keyshift.models.priorities import Prioritised
+from keyshift.models.records import text
 from keyshift.models.windows import OverWindows
-from keyshift.solving import WORD
+from keyshift.solving import WORD, interruptible
+
+Prover = Callable[[Any, Any, Solution, Fraction | None, Budget, float], Proven]
+PROVERS: dict[type, Prover] = {
+    verify.SplittingCase: prove_by_prices,
+    verify.MovedCase: prove_by_prices,
+    verify.AllocationCase: prove_allocation,
+    verify.BalanceCase: prove_balance,
+    verify.IntervalsCase: prove_intervals,
+    verify.CollocationCase: prove_collocation,
+}
+"""The proofs that there are for an instance as the checker reads it."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a stranger needs to check an answer: instance, assignment, claim and proof, in exact numbers.
+    """All that a stranger needs to check an answer: instance, assignment, claim and proof, in exact numbers.
 
     Attributes
     ----------
@@ -50,7 +63,7 @@ class Certificate:
 
     @property
     def word(self) -> str:
-        """What rests on a solver's word alone; empty where nothing does."""
+        """Claims that rest on a solver's word alone; empty where none does."""
         return str(self.record["solvers_word"] or "")
 
     def save(self, path: str | Path) -> None:
@@ -101,18 +114,69 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
         raise InputError(f"certificates are about {problem.own_measure}, this problem puts {problem.stages[0]} first")
     if isinstance(problem, OverWindows) and problem.several:
         raise InputError("certificates are about one window of loads, this problem is about several")
-    instance = instance_of(problem)
-    case: Any = verify.CASES[problem.name](instance)
-    assignment = None if solution.assignment is None else assignment_of(problem, solution.assignment)
-    if isinstance(case, verify.IntervalsCase) and assignment is not None:
+    budget = Budget()
+    with interruptible(budget.interrupt):
+        instance = problem.record()
+        case, assignment, value = _read(solution, instance)
+        found = prove(problem, case, solution, value, budget, seconds)
+        record = _record(solution, instance, assignment, value, found)
+        return _checked(record, solution, value, found, path)
+
+
+def _read(solution: Solution, instance: dict[str, Any]) -> tuple[Any, Any, Fraction | None]:
+    """The checker's own reading of instance and assignment, and the value that it finds."""
+    problem = solution.problem
+    try:
+        case: Any = verify.CASES[problem.name](instance)
+    except verify.Refused as error:
+        raise InputError(f"a certificate cannot hold this instance: {error}") from None
+    if solution.assignment is None:
+        return case, None, None
+    assignment = problem.recorded(solution.assignment)
+    if isinstance(case, verify.IntervalsCase):
         assignment = {"table": assignment, "values": values_of(problem, case, solution, assignment)}
     try:
-        value = None if assignment is None else case.value(assignment)
+        return case, assignment, case.value(assignment)
     except verify.Refused as error:
         raise InputError(f"the assignment keeps the rules only by the rounding of floats: {error}") from None
-    found = prove(problem, case, solution, value, time.monotonic() + seconds)
-    record = _record(solution, instance, assignment, value, found)
-    return _checked(record, solution, value, found, path)
+
+
+def prove(
+    problem: Problem, case: Any, solution: Solution, value: Fraction | None, budget: Budget, seconds: float
+) -> Proven:
+    """The best proof: of the value as a bound, else of the solution's bound, else of the highest bound found.
+
+    Parameters
+    ----------
+    problem : Problem
+    case : object
+        The checker's own reading of the instance.
+    solution : Solution
+    value : Fraction or None
+        Of the assignment; None to prove that there is none.
+    budget : Budget
+        Ends with an interruption alone.
+    seconds : float
+        For the search.
+    """
+    if value == 0:
+        return Proven(value, {"kind": "none"})
+    found = PROVERS[type(case)](problem, case, solution, value, budget, seconds)
+    if (value is None and found.proof is None) or (value is not None and found.bound != value):
+        by_trial = Proven() if budget.interrupted else _by_trial(case, value)
+        return by_trial if by_trial.proof is not None else found
+    return found
+
+
+def _by_trial(case: Any, value: Fraction | None) -> Proven:
+    """Where there are few assignments, all of them are tried; the answer may not be the best of them."""
+    if not isinstance(case, verify.PlacedCase) or isinstance(case, verify.IntervalsCase):
+        return Proven()
+    try:
+        case.try_all(value)
+    except verify.Refused:
+        return Proven()
+    return Proven(value, {"kind": "all"})
 
 
 def _record(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import gcd
@@ -10,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.certificates import verify
+from keyshift.certificates import Proven, verify
 from keyshift.certificates.allocation import prove_distance
-from keyshift.certificates.found import Proven
 from keyshift.models import Budget, Solution
-from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import BoolArray
 from keyshift.solvers.collocation.arrays import arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
@@ -26,12 +23,15 @@ STEPS = 1500
 
 
 def prove_collocation(
-    problem: CollocatedAllocation, case: Any, solution: Solution, value: Fraction | None, deadline: float
+    problem: Any, case: Any, solution: Solution, value: Fraction | None, budget: Budget, seconds: float
 ) -> Proven:
     """The value by branches; else what one set of prices proves."""
     if value is None:
-        return prove_distance(problem.allocation, case, deadline)
-    search = ForestSearch(problem, case, deadline)
+        return prove_distance(problem.allocation, case, budget.part(1.0, seconds))
+    try:
+        search = ForestSearch(problem, case, budget, budget.part(1.0, seconds))
+    except verify.Refused:  # more key groups and nodes than the checker takes
+        return Proven(Fraction(0), {"kind": "none"})
     root, most = search.priced(search.bound.data.allowed)
     grid = (gcd(*case.talk) or 1) * case.unit_of_talk
     left = (sum(case.talk) - Fraction(most, search.read[0])) * case.unit_of_talk
@@ -50,15 +50,18 @@ class ForestSearch:
     ----------
     problem : CollocatedAllocation
     case : verify.CollocationCase
-    deadline : float
-        On the clock of `time.monotonic`.
+    budget : Budget
+        Ends with an interruption alone.
+    left : Budget
+        The part of it for this search.
     most : int
         Branches at most.
     """
 
-    problem: CollocatedAllocation
+    problem: Any
     case: Any
-    deadline: float
+    budget: Budget
+    left: Budget
     most: int = 400
     proof: dict[str, Any] = field(default_factory=dict)
 
@@ -76,7 +79,7 @@ class ForestSearch:
         """A leaf with good prices for what is open, and the most talk that meets by it."""
         bound, data, case = self.bound, self.bound.data, self.case
         bound.open_to = open_to.copy()
-        tighten(bound, Budget(max(0.5, self.deadline - time.monotonic())), None, STEPS)
+        tighten(bound, self.budget.part(1.0, max(0.5, self.left.remaining)), None, STEPS)
         share = sum(case.talk) * self.read[0]
         prices, unit = bound.prices.upper[0] - bound.prices.lower[0], float(case.units[0])  # of the only window
         per_load = prices * unit / data.load_unit[0] * share
@@ -87,25 +90,25 @@ class ForestSearch:
         """Whether all branches are refuted; the proof has its tree then."""
         case, tree = self.case, self.proof["tree"]
         beaten = sum(case.talk) - verify.steps_below(value / case.unit_of_talk, int(grid / case.unit_of_talk))
-        waiting: list[tuple[dict[int, Any], BoolArray]] = [({}, self.bound.data.allowed.copy())]
+        waiting: list[tuple[Any, BoolArray]] = [((), self.bound.data.allowed.copy())]
         while waiting:
-            limits, open_to = waiting.pop()
+            path, open_to = waiting.pop()
             if not open_to.any(axis=1).all():
                 tree.append({"per_move": 0, "prices": [0] * case.places})
                 continue
-            leaf, most = self.priced(open_to, limits)
+            leaf, most = self.priced(open_to, verify.limits_of(path))
             if most < beaten * self.read[0]:
                 tree.append(leaf)
                 continue
-            if len(tree) > self.most or time.monotonic() > self.deadline or (split := self._split(open_to)) is None:
+            if len(tree) > self.most or self.left.expired or (split := self._split(open_to)) is None:
                 return False
             k, i = split
             elsewhere, there = open_to.copy(), open_to.copy()
             elsewhere[k, i] = there[k] = False
             there[k, i] = True
             tree.append({"split": [k, i, 0]})
-            waiting.append((verify.narrowed(limits, k, i, 1, None), there))
-            waiting.append((verify.narrowed(limits, k, i, 0, 0), elsewhere))
+            at_node, away = verify.halves(path, k, i, 0)
+            waiting += [(at_node, there), (away, elsewhere)]
         return True
 
     def _split(self, open_to: BoolArray) -> tuple[int, int] | None:

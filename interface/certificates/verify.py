@@ -15,19 +15,28 @@ Loads and states are whole numbers of a unit, so that sums of them are exact. Th
 import json
 import sys
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections import Counter, deque
 from fractions import Fraction
 from itertools import combinations, product
 from math import ceil, comb, floor, gcd
+from pathlib import Path
+from stat import S_ISREG
 
-MOST = 10**7  # nodes, or tasks: more would only fill the memory
-MOST_LISTED = 300_000  # assignments, sets of key groups, or partitions, that are tried one by one
-MOST_PAIRS = 1_000_000  # of partitions
+MOST = (
+    10**7
+)  # nodes: beside this number, nothing that is stored is larger than what the file holds, or than the limits below
+MOST_BYTES = 2**28
+MOST_DIGITS = 1_000
+MOST_LISTED = 300_000  # assignments, or sets of key groups, that are tried one by one
+MOST_CELLS = 1_000_000  # of a table: key groups by nodes, or partitions by partitions
+MOST_CUTS = 10**7  # of the partitions that are listed
+MOST_STEPS = 10**8
+MOST_ROWS = 2_000  # of a matrix
 DAMAGED = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 
 class Refused(Exception):
-    """What is wrong, in one sentence."""
+    """The fault, in one sentence."""
 
 
 def need(holds, said):
@@ -48,6 +57,7 @@ def number(value, name):
     """A number >= 0: a whole one, or a fraction written as text, 3 or "22/7"."""
     if type(value) is not int:
         need(type(value) is str and value and set(value) <= set("-/0123456789"), f"{name} must be like 3 or '22/7'")
+        need(len(value) <= 2 * MOST_DIGITS, f"{name} has too many digits")
     need((made := Fraction(value)) >= 0, f"{name} must not be negative")
     return made
 
@@ -78,7 +88,7 @@ def amounts(record, name, length=None):
 
 def shown(value):
     """A number for people: exact where it is short."""
-    return exact if len(exact := str(value)) <= 12 else f"{float(value):.9g}"
+    return exact if len(exact := str(value)) <= 12 else f"about {float(value):.9g}"
 
 
 def steps_below(target, step):
@@ -101,23 +111,31 @@ def branches(tree, refutes):
 
     A split [what, where, most] says: at most so many of it are there, or more. `limits[what][where]` is (least, most).
     """
-    waiting = [{}]
+    waiting = [()]
     for at, node in enumerate(listed(tree, "the tree")):
         need(waiting, f"branch {at} belongs to no split")
-        limits = waiting.pop()
+        path = waiting.pop()
         if "split" in node:
-            what, where, most = wholes(node["split"], "a split", 3)
-            waiting += [narrowed(limits, what, where, most + 1, None), narrowed(limits, what, where, 0, most)]
+            waiting += halves(path, *wholes(node["split"], "a split", 3))
         else:
-            need(refutes(node, limits), f"the prices of branch {at} prove nothing: the cheapest choice can pay them")
+            refuted = refutes(node, limits_of(path))
+            need(refuted, f"the prices of branch {at} prove nothing: the cheapest choice can pay them")
     need(not waiting, "a branch is missing")
 
 
-def narrowed(limits, what, where, low, high):
-    own = dict(limits.get(what, {}))
-    before, after = own.get(where, (0, None))
-    own[where] = (max(low, before), after if high is None else high if after is None else min(high, after))
-    return {**limits, what: own}
+def halves(path, what, where, most):
+    """Where a split leads to: more than so many, or at most so many. A path is its last step and the path before."""
+    return (path, what, where, most + 1, None), (path, what, where, 0, most)
+
+
+def limits_of(path):
+    limits = {}
+    while path:
+        path, what, where, low, high = path
+        own = limits.setdefault(what, {})
+        before, after = own.get(where, (0, None))
+        own[where] = (max(low, before), after if high is None else high if after is None else min(high, after))
+    return limits
 
 
 def refute_by_prices(case, target, proof):
@@ -133,7 +151,7 @@ def refute_by_prices(case, target, proof):
 
 
 def cheapest(case, prices, limits):
-    """What all groups of like items pay at least, each by itself; None where the limits leave a group no choice."""
+    """The least that all groups of like items pay, each by itself; None where the limits leave a group no choice."""
     case.charge(prices)
     total = 0
     for group, count in enumerate(case.counts):
@@ -157,7 +175,7 @@ def cheapest(case, prices, limits):
 class SplittingCase:
     """Groups of like messages (or of like keys, which stay whole) go to their candidates; the largest load is least."""
 
-    objective = "largest load of a worker"
+    objective, exact = "largest load of a worker", True
 
     def __init__(self, given):
         self.speeds, speed = amounts(given, "speeds")
@@ -198,19 +216,19 @@ class SplittingCase:
 
 
 class PlacedCase:
-    """What the other problems share: key groups with a state and a current node, and rules for where they may run."""
+    """The other problems' common part: key groups with a state and a current node, and rules for where they may run."""
 
-    objective = "state moved"
+    objective, exact, grows = "state moved", True, False
 
     def __init__(self, given):
         self.state, self.unit = amounts(given, "state")
         self.size = size = len(self.state)
         self.nodes = whole(given["nodes"], "nodes", 1, MOST)
         self.places = whole(given["places"], "places", self.nodes, MOST)  # nodes that are, and that may be added
+        need(self.grows or self.places == self.nodes, "no node may be added")
         self.current = wholes(given["current"], "current", size, self.nodes - 1)
         self.draining = set(wholes(given["draining"], "draining", None, self.nodes - 1))
-        self.kept = [i not in self.draining for i in range(self.places)]
-        need(any(self.kept[: self.nodes]), "no node is kept")
+        need(len(self.draining) < self.nodes, "no node is kept")
         self.empty, self.closed = flag(given["empty"], "empty"), flag(given["closed"], "closed")
         self.home = self.current if given["home"] is None else wholes(given["home"], "home", size, self.nodes - 1)
         self.moves, self.entries = (
@@ -223,15 +241,19 @@ class PlacedCase:
         self.loads, self.units, self.limits = [], [], []
         for row in listed(given["rows"], "rows"):
             load, unit = amounts(row, "load", size)
-            least, most = row["least"] or [0] * self.places, row["most"] or [sum(load)] * self.places
-            limits = zip(wholes(least, "least", self.places), wholes(most, "most", self.places))
-            self.loads, self.units, self.limits = [*self.loads, load], [*self.units, unit], [*self.limits, list(limits)]
+            limits = None  # of each node's load: the least and the most
+            if row["least"] is not None or row["most"] is not None:
+                ends = (wholes(row[name], name, self.places) for name in ("least", "most"))
+                limits = list(zip(*ends))
+            self.loads.append(load)
+            self.units.append(unit)
+            self.limits.append(limits)
 
     def moved(self, assignment):
         return sum(s for s, now, then in zip(self.state, self.current, assignment) if now != then)
 
     def sums(self, load, assignment):
-        total = [0] * self.places
+        total = Counter()
         for x, i in zip(load, assignment):
             total[i] += x
         return total
@@ -244,21 +266,23 @@ class PlacedCase:
         need(entries <= self.entries, f"the table needs {entries} entries, it has {self.entries}")
         need(self.moved(assignment) <= self.most_state, "more state moves than may")
         need(not self.empty or not used & self.draining, "a draining node keeps something")
-        stay = not self.closed or all(self.kept[i] or i == q for i, q in zip(assignment, self.current))
+        stay = not self.closed or all(i == q or i not in self.draining for i, q in zip(assignment, self.current))
         need(stay, "a key group moves to a draining node")
-        few = all(low == 0 for row in self.limits for low, _ in row) and len(used) < (self.in_use or 0)
+        few = len(used) < (self.in_use or 0) and all(low == 0 for row in self.limits for low, _ in row or ())
         need(self.in_use in (None, len(used)) or few, f"{len(used)} nodes carry something, {self.in_use} should")
         for load, limits in zip(self.loads, self.limits):
-            for i, (x, (low, high)) in enumerate(zip(self.sums(load, assignment), limits)):
+            carried = self.sums(load, assignment)
+            for i, (low, high) in enumerate(limits or ()):
                 bound = self.in_use is None or i in used
-                need(not bound or low <= x <= high, f"node {i} carries {x}, its limits are {low} and {high}")
+                need(not bound or low <= carried[i] <= high, f"node {i} is outside its limits")
 
     def value(self, assignment):
         self.check(assignment)
         return self.moved(assignment) * self.unit
 
     def try_all(self, target):
-        need(self.places**self.size <= MOST_LISTED, "there are too many assignments to try them all")
+        few, each = self.places**self.size, self.places + self.size * (1 + len(self.loads))
+        need(few <= MOST_LISTED and few * each <= MOST_STEPS, "there are too many assignments to try them all")
         for assignment in product(range(self.places), repeat=self.size):
             try:
                 value = self.value(list(assignment))
@@ -270,12 +294,13 @@ class PlacedCase:
 class MovedCase(PlacedCase):
     """Keys routed by a hash and a table of few exceptions, or so many nodes in use: loads within limits, least state moved."""
 
-    refute = refute_by_prices
+    refute, grows = refute_by_prices, True
 
     def __init__(self, given):
         super().__init__(given)
         need(self.empty, "draining nodes must be emptied")
-        self.open = [i for i in range(self.places) if self.kept[i]]
+        need(self.limits and None not in self.limits, "every load needs its limits")
+        self.open = [i for i in range(self.places) if i not in self.draining]
         number_of = {}  # keys that are alike in everything count together, numbered as they are met
         for kind in zip(*self.loads, self.state, self.current, self.home):
             number_of[kind] = number_of.get(kind, 0) + 1
@@ -307,7 +332,7 @@ class MovedCase(PlacedCase):
             return
         *loads, state, now, home = self.kinds[group]
         for i in self.open if every or not self.some else {now, home, self.least}:  # no other can be cheapest
-            if self.kept[i]:
+            if i not in self.draining:
                 charge = sum(prices[i] * load for prices, load in zip(self.prices, loads))
                 yield i, charge + self.per_state * state * (i != now) + self.per_entry * (i != home)
 
@@ -324,18 +349,22 @@ class AllocationCase(PlacedCase):
         super().__init__(given)
         need(self.loads, "there are no loads")
         self.load, unit = self.loads[0], self.units[0]
-        capacity, scale = amounts(given, "capacity", self.nodes)
-        need(min(capacity) > 0, "a capacity must be above 0")
-        self.mean = sum(self.load) * unit / scale / sum(c for c, kept in zip(capacity, self.kept) if kept)
+        self.capacity, scale = amounts(given, "capacity", self.nodes)
+        need(min(self.capacity) > 0, "a capacity must be above 0")
+        self.scale = scale / unit  # of capacities to loads as whole numbers
+        kept = sum(c for i, c in enumerate(self.capacity) if i not in self.draining)
+        self.mean = sum(self.load) / self.scale / kept
         if flag(given["mean_rounded_up"], "mean_rounded_up"):
             self.mean = Fraction(ceil(self.mean))
-        self.capacity = [c * scale / unit for c in capacity]  # of loads as whole numbers
         self.widest = None if given["widest"] is None else number(given["widest"], "widest")
+        self.untried = MOST_STEPS
 
     def value(self, assignment):
         self.check(assignment)
-        off = [x / c - self.mean for x, c in zip(self.sums(self.load, assignment), self.capacity)]
-        distance = max(0, *(abs(x) if kept else x for x, kept in zip(off, self.kept)))
+        carried, distance = self.sums(self.load, assignment), 0
+        for i, c in enumerate(self.capacity):
+            off = carried[i] / (c * self.scale) - self.mean
+            distance = max(distance, off if i in self.draining else abs(off))
         need(self.widest is None or distance <= self.widest, "the distance is too wide")
         return distance
 
@@ -349,6 +378,7 @@ class AllocationCase(PlacedCase):
         need(target is not None or self.widest is not None, "there is no limit on the distance")
         one, steps = whole(proof["one"], "one", 1), whole(proof["steps"], "steps", 1)
         slopes = wholes(proof["slopes"], "slopes", None, None, None)
+        self.untried = MOST_STEPS
 
         def refutes(node, counts):
             prices, left = wholes(node["prices"], "prices", self.size, None, None), self.moves * one + 1
@@ -364,18 +394,18 @@ class AllocationCase(PlacedCase):
     def window(self, i, target):
         """The loads that node i may have."""
         off = self.widest if target is None else target
-        low, high = (self.mean - off) * self.capacity[i], (self.mean + off) * self.capacity[i]
+        low, high = ((self.mean + side) * self.capacity[i] * self.scale for side in (-off, off))
         low, high = (ceil(low), floor(high)) if target is None else (floor(low) + 1, ceil(high) - 1)
-        return max(0, low) if self.kept[i] else 0, high
+        return 0 if i in self.draining else max(0, low), high
 
     def least_paid(self, i, window, counts, prices, one, steps, slopes, enough):
-        """What node i pays at least (or `enough`), over all numbers a of key groups that it sends and b that it takes.
+        """The least that node i pays (or `enough`), over all numbers a of key groups that it sends and b that it takes.
 
         A slope charges for load as it leaves and pays for it as it comes: whatever the slope, no a and b cost less than the a
         cheapest and the b cheapest then do, with what the window of loads is worth. Few enough sets are tried one by one.
         """
         load, own = self.load, [k for k in range(self.size) if self.current[k] == i]
-        others = [k for k in range(self.size) if self.current[k] != i and (self.kept[i] or not self.closed)]
+        others = [k for k in range(self.size) if self.current[k] != i and not (self.closed and i in self.draining)]
         low, high = (edge - sum(load[k] for k in own) for edge in window)  # what comes, less what leaves
         if low > high:
             return enough
@@ -383,6 +413,7 @@ class AllocationCase(PlacedCase):
         for side, movers in enumerate((own, others)):
             least, most = counts.get(side, (0, None))
             ranges.append(range(least, min(len(movers), self.moves, self.size if most is None else most) + 1))
+        need(len(ranges[0]) * len(ranges[1]) <= MOST_LISTED, "a node may send and take in too many ways")
         pairs, bounds = list(product(*ranges)), {}
         for slope in [0, *slopes]:
             send = sums(sorted((one - prices[k]) * steps + slope * load[k] for k in own))
@@ -397,8 +428,10 @@ class AllocationCase(PlacedCase):
         for bound, (a, b) in sorted((-(-bounds[pair] // steps), pair) for pair in pairs):
             if bound >= enough:
                 break
-            if comb(len(own), a) * comb(len(others), max(0, b - 1)) > MOST_LISTED:
+            ways = comb(len(own), a) * comb(len(others), max(0, b - 1))
+            if ways > min(MOST_LISTED, self.untried):
                 return bound
+            self.untried -= ways
             for leave in combinations(own, a):
                 gone, paid = sum(load[k] for k in leave), a * one - sum(prices[k] for k in leave)
                 enough = min(enough, paid + entering.least(b, low + gone, high + gone, enough - paid))
@@ -442,6 +475,8 @@ class CollocationCase(AllocationCase):
         ends = listed(given["pairs"], "pairs", len(self.talk))
         self.pairs = [tuple(wholes(pair, "a pair", 2, self.size - 1)) for pair in ends]
         need(all(k < l for k, l in self.pairs), "a pair is two key groups, the smaller number first")
+        anything = 0, sum(self.load)
+        self.rooms = [anything if self.widest is None else self.window(i, None) for i in range(self.nodes)]
 
     def value(self, assignment):
         super().value(assignment)
@@ -460,6 +495,7 @@ class CollocationCase(AllocationCase):
         branches(proof["tree"], lambda leaf, limits: self.most_met(leaf, limits, *read) < beaten * scale)
 
     def forest(self, proof):
+        need(self.size * self.places <= MOST_CELLS, "there are too many key groups and nodes for prices")
         forest = [tuple(wholes(edge, "an edge", 2)) for edge in listed(proof["forest"], "the forest")]
         done = set()
         for child, pair in forest:  # a child is done with before its parent
@@ -471,7 +507,7 @@ class CollocationCase(AllocationCase):
         """The most talk that meets, times the scale."""
         per_move, prices = whole(leaf["per_move"], "a price"), leaf["prices"]
         wholes(prices, "prices", self.places, None, None)
-        most = per_move * self.moves + sum(p * limit[p > 0] for p, limit in zip(prices, self.limits[0])) + today * scale
+        most = per_move * self.moves + sum(p * room[p > 0] for p, room in zip(prices, self.rooms)) + today * scale
         best, places = [], range(self.places)
         for k, (q, load) in enumerate(zip(self.current, self.load)):
             row = [gain[k][i] * scale // 2 * (i != q) - prices[i] * load - per_move * (i != q) for i in places]
@@ -517,12 +553,12 @@ class BalanceCase(PlacedCase):
     def __init__(self, given):
         super().__init__(given)
         need(self.empty and len(set(self.units)) == 1, "draining nodes must be emptied, and all windows have one unit")
-        self.left = sum(self.kept)
-        self.free = self.most_state - sum(s for s, q in zip(self.state, self.current) if not self.kept[q])
+        self.left = self.nodes - len(self.draining)
+        self.free = self.most_state - sum(s for s, q in zip(self.state, self.current) if q in self.draining)
 
     def value(self, assignment):
         self.check(assignment)
-        squares = sum(x * x for load in self.loads for x in self.sums(load, assignment))
+        squares = sum(x * x for load in self.loads for x in self.sums(load, assignment).values())
         means = Fraction(sum(sum(load) ** 2 for load in self.loads), self.left)
         return (squares - means) / self.left * self.units[0] ** 2
 
@@ -533,16 +569,22 @@ class BalanceCase(PlacedCase):
         need(bound / self.left * self.units[0] ** 2 >= target, "the proof is of less")
 
     def by_windows(self):
-        """Window by window: the fullest nodes cannot carry less than the largest key groups do, and the rest is levelled."""
+        """Window by window: the fullest nodes cannot carry less than the largest key groups do, and the rest is levelled.
+
+        `top` is the least that 0, 1, 2 ... nodes carry, the fullest first; loads that fall from node to node and keep to it vary
+        least where they follow its upper hull.
+        """
         n, total = self.left, Fraction(0)
         for row in self.loads:
-            large, left = sorted(row, reverse=True), Fraction(sum(row))
-            pigeons = max(sum(large[g * n - r] for r in range(g + 1)) for g in range((len(large) - 1) // n + 1))
-            top = [max(t, pigeons, left / n) for t in sums((large + [0] * n)[:n])[1:]]
-            mean, taken = left / n, Fraction(0)
-            for j in range(n):
-                load = max(max((top[i] - taken) / (i - j + 1) for i in range(j, n)), (left - taken) / (n - j))
-                taken, total = taken + load, total + (load - mean) ** 2
+            large = sums(sorted(row, reverse=True))
+            most, mean, hull = len(row), Fraction(large[-1], n), [(0, 0)]
+            pigeons = max(large[g * n + 1] - large[g * n - g] for g in range(-(-most // n))) if most else 0
+            top = ((j, max(large[j], pigeons, mean)) for j in range(1, min(most, n - 1) + 1))
+            for at, load in (*top, (n, large[-1])):
+                while len(hull) > 1 and slope(*hull[-2:]) <= slope(hull[-1], (at, load)):
+                    hull.pop()
+                hull.append((at, load))
+            total += sum((b[0] - a[0]) * (slope(a, b) - mean) ** 2 for a, b in zip(hull, hull[1:]))
         return total
 
     def semidefinite(self, proof):
@@ -557,39 +599,46 @@ class BalanceCase(PlacedCase):
         """
         n, p, unit = self.left, self.size, number(proof["unit"], "the unit of the factor")
         anchors = wholes(proof["anchors"], "anchors", None, self.nodes - 1)
-        need(len(set(anchors)) == len(anchors) and all(self.kept[i] for i in anchors), "anchors are kept and differ")
+        need(len(set(anchors)) == len(anchors) and self.draining.isdisjoint(anchors), "anchors are kept and differ")
         size, place = p + len(anchors), {i: p + a for a, i in enumerate(anchors)}
+        need(size <= MOST_ROWS, "the matrix is too large")
         factor = [wholes(row, "the factor", None, None, None) for row in listed(proof["factor"], "factor", size)]
         series = [*zip(*self.loads), *[()] * len(anchors)]
-        rest = [
-            [dot(series[k], series[l]) - unit * dot(factor[k], factor[l]) for l in range(k + 1)] for k in range(size)
-        ]
         apart, shared, bound = Fraction(-1, n), 1 - Fraction(1, n), Fraction(0)
+        triangles, vectors = [[] for _ in range(size)], []
         for i, j, k, price in (wholes(row, "a triangle", 4) for row in listed(proof["triangles"], "triangles")):
             need(len({i, j, k}) == 3, "a triangle has three corners")
             for a, b, sign in ((i, j, 1), (i, k, 1), (j, k, -1)):
-                rest[max(a, b)][min(a, b)] += sign * price * unit / 2
+                triangles[max(a, b)].append((min(a, b), sign * price * unit / 2))
             bound -= price * unit * shared
         for price, rows, counts in (listed(v, "a vector", 3) for v in listed(proof.get("vectors", []), "vectors")):
-            worth = whole(price, "a vector's price") * unit
-            counts = wholes(counts, "a vector", len(wholes(rows, "a vector's rows", None, size - 1)), None, None)
-            need(len(set(rows)) == len(rows), "a vector has one number for a row")
-            for a, k in enumerate(rows):
-                for l, y in zip(rows[: a + 1], counts):
-                    rest[max(k, l)][min(k, l)] -= worth * counts[a] * y
+            worth, rows = whole(price, "a vector's price") * unit, wholes(rows, "a vector's rows", None, size - 1)
+            count_of = dict(zip(rows, wholes(counts, "a vector", len(rows), None, None)))
+            need(len(count_of) == len(rows), "a vector has one number for a row")
+            vectors.append((worth, count_of))
             left = sum(counts) % n
             bound += worth * left * (n - left) / n
-        price, held = number(proof["price"], "price") * unit, 0
-        for k, (s, q) in enumerate(zip(self.state, self.current)):
-            if q in place:
-                rest[place[q]][k] -= price * s / 2
-                held += s
-        bound += price * (shared * held - self.free)
-        for k, row in enumerate(rest):
-            bound += row[k] * shared
-            for l, entry in enumerate(row[:k]):
+        price = number(proof["price"], "price") * unit
+        bound += price * (shared * sum(s for s, q in zip(self.state, self.current) if q in place) - self.free)
+        for k in range(size):
+            rest = [dot(series[k], series[l]) - unit * dot(factor[k], factor[l]) for l in range(k + 1)]
+            for l, worth in triangles[k]:
+                rest[l] += worth
+            for worth, count_of in vectors:
+                for l, y in count_of.items() if k in count_of else ():
+                    if l <= k:
+                        rest[l] -= worth * count_of[k] * y
+            for l, (s, q) in enumerate(zip(self.state, self.current)):
+                if place.get(q) == k:
+                    rest[l] -= price * s / 2
+            bound += rest[k] * shared
+            for l, entry in enumerate(rest[:k]):
                 bound += 2 * entry * (apart if entry > 0 or l >= p else shared)
         return bound
+
+
+def slope(start, end):
+    return Fraction(end[1] - start[1], end[0] - start[0])
 
 
 def dot(x, y):
@@ -608,22 +657,33 @@ class IntervalsCase(PlacedCase):
 
     def __init__(self, given):
         super().__init__(given)
+        others = ("home", "max_moves", "max_entries", "max_state", "in_use")
+        plain = self.limits == [None] and all(given[name] is None for name in others)
+        need(plain and self.empty, "there is a limit that intervals do not know")
         self.load, self.tau = self.loads[0], number(given["tau"], "tau")
         self.sums_of_load, self.sums_of_state = sums(self.load), sums(self.state)
-        self.keep = sums([s if self.kept[q] else 0 for s, q in zip(self.state, self.current)])
-        self.now, self.modes = cuts(self.current), []
+        self.keep = sums([0 if q in self.draining else s for s, q in zip(self.state, self.current)])
+        self.now, self.modes = self.runs(self.current), []
         modes = listed(given["modes"], "modes")
         for n, row in modes:
             after = [(whole(m, "a mode", 1, len(modes) - 1), number(chance, "a chance")) for m, chance in row]
             need(not row or sum(chance for _, chance in after) == 1, "the chances of a mode do not sum to 1")
             self.modes.append((whole(n, "a number of nodes", 1, MOST), after))
         self.discount = number(given["discount"], "discount")
+        need(self.discount.denominator < 10**100, "the discount has too many digits")
         self.chain = self.discount == 1 and all(len(after) < 2 for _, after in self.modes)
-        ends, reached = all(m > at for at, (_, after) in enumerate(self.modes) for m, _ in after), {0}
+        ends, reached, waiting = all(m > at for at, (_, after) in enumerate(self.modes) for m, _ in after), {0}, [0]
         need(ends or self.discount < 1, "without a discount below 1 the modes must come to an end")
-        for _ in self.modes:
-            reached |= {m for at in reached for m, chance in self.modes[at][1] if chance}
+        while waiting:
+            more = {m for m, chance in self.modes[waiting.pop()][1] if chance} - reached
+            waiting, reached = [*waiting, *more], reached | more
         need(len(reached) == len(self.modes), "a mode is never reached")
+
+    def runs(self, assignment):
+        """The cuts, where each node has one interval."""
+        at = cuts(assignment)
+        need(len({assignment[a] for a in at[:-1]}) == len(at) - 1, "a node has two intervals")
+        return at
 
     def limit(self, nodes):
         return floor((1 + self.tau) * sum(self.load) / nodes)
@@ -639,11 +699,9 @@ class IntervalsCase(PlacedCase):
 
     def check_step(self, assignment, nodes, first):
         """The cuts of an allowed step; only in the first one do nodes drain."""
-        at = cuts(wholes(assignment, "a decision", self.size))
-        runs = [assignment[a] for a in at[:-1]]
-        need(len(set(runs)) == len(runs), "a node has two intervals")
-        need(len(runs) <= nodes, f"{len(runs)} nodes carry tasks, {nodes} may")
-        need(not first or not self.draining & set(runs), "a draining node keeps a task")
+        at = self.runs(wholes(assignment, "a decision", self.size))
+        need(len(at) - 1 <= nodes, f"{len(at) - 1} nodes carry tasks, {nodes} may")
+        need(not first or self.draining.isdisjoint(assignment), "a draining node keeps a task")
         heaviest = max(self.sums_of_load[b] - self.sums_of_load[a] for a, b in zip(at, at[1:]))
         need(heaviest <= self.limit(nodes), f"an interval carries {heaviest}, the limit is {self.limit(nodes)}")
         return at
@@ -651,8 +709,10 @@ class IntervalsCase(PlacedCase):
     def value(self, policy):
         """The value of a policy: a state is a mode and a partition, with its nodes numbered from left to right.
 
-        A row has a decision for each mode that may follow. The given values must not be below one step of the policy.
+        A row has a decision for each mode that may follow. The given values must not be below one step of the policy: then they
+        are not below its own. Where all are one step of it, they are its own; without a discount they must be.
         """
+        self.exact = True
         values = [number(value, "a value") for value in listed(policy["values"], "the values")]
         states, number_of = [(0, self.current)], {}
         for r, row in enumerate(listed(policy["table"], "the table", len(values))):
@@ -666,7 +726,9 @@ class IntervalsCase(PlacedCase):
                     states.append((after, [i for i, (a, b) in enumerate(zip(at, at[1:])) for _ in range(b - a)]))
                 moved = sum(s for s, q, i in zip(self.state, before, decided) if q != i) * self.unit
                 expected += chance * (moved + self.discount * values[number_of[after, at]])
+            self.exact = self.exact and values[r] == expected
             need(values[r] >= expected, f"the value of state {r} is below one step of the policy")
+            need(self.exact or self.discount < 1, f"the value of state {r} is above one step of the policy")
         return values[0]
 
     def refute(self, target, proof):
@@ -696,25 +758,27 @@ class IntervalsCase(PlacedCase):
         kept = most_kept(self.now, self.keep, self.starts(nodes), price)
         return self.sums_of_state[-1] - (kept + price * min(nodes, self.size))
 
-    def partitions(self, nodes):
+    def partitions(self, nodes, within):
         """The cuts of every partition into at most so many intervals within the limit."""
-        starts, unfinished, found = self.starts(nodes), [(self.size,)], []
+        starts, unfinished = self.starts(nodes), [(self.size,)]
         while unfinished:
             made = unfinished.pop()
             for begin in range(starts[made[0]], made[0]):
-                if begin == 0:
-                    found.append((0, *made))
-                elif len(made) < nodes:
+                self.listed += 1 + len(made)
+                need(self.listed <= MOST_CUTS, "there are too many partitions to list")
+                if begin > 0 and len(made) < nodes:
                     unfinished.append((begin, *made))
-            need(len(found) + len(unfinished) <= MOST_LISTED, "there are too many partitions to list")
-        return found
+                elif begin == 0 and within((0, *made)):
+                    yield (0, *made)
 
     def reached(self, most):
         """The partitions of each mode: in a chain those within reach, for whoever passes others has moved that much already."""
-        all_state, found = self.sums_of_state[-1], [self.partitions(n) for n, _ in self.modes[1:]]
-        if self.chain:
-            found = [[p for p in row if all_state - kept_together(self.now, p, self.keep) < most] for row in found]
-        return [[self.now], *found]
+        self.listed, all_state = 0, self.sums_of_state[-1]
+
+        def within(cuts):
+            return not self.chain or all_state - kept_together(self.now, cuts, self.keep) < most
+
+        return [[self.now], *(list(self.partitions(n, within)) for n, _ in self.modes[1:])]
 
     def arcs(self):
         """Modes that follow each other; in a chain nobody need move where the number of nodes stays: later costs no more."""
@@ -730,7 +794,7 @@ class IntervalsCase(PlacedCase):
         values = [[number(value, "a value") for value in row] for row in rows]
         arcs, all_state = self.arcs(), self.sums_of_state[-1]
         pairs = sum(len(partitions[m]) * len(partitions[to]) for m, to in arcs)
-        need(pairs <= MOST_PAIRS, "there are too many pairs of partitions to try")
+        need(pairs <= MOST_CELLS, "there are too many pairs of partitions to try")
         ahead = [[self.discount * value for value in row] for row in values]
 
         def step(mode, at, to):
@@ -831,18 +895,19 @@ CASES = {
 
 
 def verified(record):
-    """What the certificate proves, in one sentence."""
+    """The statement that the certificate proves, in one sentence."""
     need(type(record) is dict and record.get("format") == "keyshift-certificate", "this is no keyshift certificate")
     need(whole(record["version"], "version") == 1, "this program reads version 1 of certificates")
-    need(record["problem"] in CASES, f"there is no problem {record['problem']!r:.40}")
+    need(record["problem"] in CASES, f"there is no problem {record['problem']!a:.40}")
     case = CASES[record["problem"]](record["instance"])
     claim, proof = record["claim"], record["proof"]
     value, bound = (None if claim[name] is None else number(claim[name], name) for name in ("value", "bound"))
     said = []
     if value is not None:
         found = case.value(record["assignment"])
+        most = "" if case.exact else "at most "
         need(found == value, f"the {case.objective} of the assignment is {shown(found)}, not {shown(value)}")
-        said.append(f"the assignment keeps every rule and its {case.objective} is {shown(value)}")
+        said.append(f"the assignment keeps every rule and its {case.objective} is {most}{shown(value)}")
     if flag(claim["infeasible"], "infeasible"):
         need(value is None and bound is None, "what cannot be has no value")
         refute(case, None, proof)
@@ -852,7 +917,7 @@ def verified(record):
         if bound > 0:
             refute(case, bound, proof)
         less = "less" if bound == value else f"less than {shown(bound)}"
-        close = f" (gap {float((value - bound) / value):.2g})" if value and bound < value else ""
+        close = f" (gap {most}{float((value - bound) / value):.2g})" if value and bound < value else ""
         said.append(f"no assignment has {less}{close}")
     need(said, "nothing is claimed")
     return f"{record['problem']}: {', and '.join(said)}"
@@ -863,22 +928,40 @@ def refute(case, target, proof):
     (case.try_all(target) if proof["kind"] == "all" else case.refute(target, proof))
 
 
-def refuse_float(text):
+# The file: regular, not too large, every key once, no number but whole ones ------------------------------------------
+
+
+def refused_number(text):
     raise Refused(f"{text:.20} is no exact number")
+
+
+def short_number(text):
+    need(len(text) <= MOST_DIGITS, f"{text:.20}... has too many digits")
+    return int(text)
+
+
+def each_once(pairs):
+    made = dict(pairs)
+    need(len(made) == len(pairs), "a name stands twice in one object")
+    return made
 
 
 def check_file(path):
     """Whether a certificate's file is proven, and one sentence."""
     try:
-        with open(path, encoding="utf-8") as file:
-            record = json.load(file, parse_float=refuse_float, parse_constant=refuse_float)
+        need(S_ISREG(Path(path).stat().st_mode), "it is no file")
+        with Path(path).open("rb") as file:
+            text = file.read(MOST_BYTES + 1)
+        need(len(text) <= MOST_BYTES, f"the file has more than {MOST_BYTES} bytes")
+        read = {"parse_float": refused_number, "parse_constant": refused_number, "parse_int": short_number}
+        record = json.loads(text.decode(), object_pairs_hook=each_once, **read)
         return True, f"proven: {verified(record)}"
     except Refused as error:
         said = str(error)
     except OSError as error:
         said = f"the file cannot be read ({error.strerror})"
     except DAMAGED as error:
-        said = f"the certificate is damaged ({type(error).__name__}: {error!s:.60})"
+        said = f"the certificate is damaged ({type(error).__name__}: {str(error)!a:.60})"
     return False, f"not proven: {said}"
 
 

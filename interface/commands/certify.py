@@ -28,11 +28,19 @@ def certify(
     The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
     """
     from keyshift.certificates.certificate import certify as made
+    from keyshift.models import Budget
+    from keyshift.solving import interruptible
 
     common.expect_places(out)
-    solution = _solution(context, path, problem, last, method, time_limit, seed)
-    certificate = made(solution, out, seconds=seconds)
-    common.console().print(f"{certificate}\nwritten to {out}", soft_wrap=True)
+    budget, console = Budget(), common.console()
+    with interruptible(budget.interrupt):  # around both: what stops the first leaves no time for the second
+        solution = _solution(context, path, problem, last, method, time_limit, seed)
+        if solution.assignment is None and solution.status != "infeasible":
+            console.print(f"there is nothing to certify: {solution!r}", markup=False, highlight=False, soft_wrap=True)
+            raise typer.Exit(1)
+        certificate = made(solution, out, seconds=0.0 if budget.interrupted else seconds)
+    early = "interrupted; what was found until then: " if budget.interrupted else ""
+    console.print(f"{early}{certificate}\nwritten to {out}", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(0 if certificate.complete else 1)
 
 

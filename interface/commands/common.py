@@ -1,4 +1,4 @@
-"""What the subcommands share: reading a problem from the line, printing JSON, showing progress."""
+"""Common parts of the subcommands: reading a problem from the line, printing JSON, showing progress."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from rich.markup import escape
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import Progress
+from keyshift.models.compiling import COMPILING
 from keyshift.models.figures import figure
 from keyshift.terminal import Terminal
 
@@ -33,7 +34,7 @@ LastOption = Annotated[
 
 
 def _for_ever(seconds: float | None) -> float | None:
-    return None if seconds is None or math.isinf(seconds) else seconds
+    return None if seconds is None or seconds == math.inf else seconds
 
 
 TimeOption = Annotated[
@@ -74,6 +75,12 @@ def expect_places(*files: Path | None) -> None:
             expect_place(file)
 
 
+def expect_problem(name: str | None) -> None:
+    """Refuse a problem that nobody knows."""
+    if name is not None and name not in FORMULATIONS:
+        raise InputError(f"--problem {name}: choose one of {', '.join(FORMULATIONS)}")
+
+
 def read_problem(path: Path, name: str, extra: list[str], last: int | None = None) -> Problem:
     """Build a problem from a file, of which only the `last` windows count, and the rest of the line (``--max-migrations 13``)."""
     options = problem_options(name, extra)
@@ -82,8 +89,7 @@ def read_problem(path: Path, name: str, extra: list[str], last: int | None = Non
 
 def problem_options(name: str, extra: list[str]) -> dict[str, Any]:
     """Read a problem's own parameters from the rest of the command line."""
-    if name not in FORMULATIONS:
-        raise InputError(f"--problem {name}: choose one of {', '.join(FORMULATIONS)}")
+    expect_problem(name)
     # Every problem is a dataclass whose first field is the data itself.
     return parse_options(extra, FORMULATIONS[name].problem_class, f"problem {name}", given=1)
 
@@ -133,16 +139,22 @@ def pairs(extra: list[str], known: Sequence[str], title: str) -> Iterator[tuple[
         yield name, value
 
 
+def named_values(option: str, texts: list[str] | None, written: str) -> Iterator[tuple[str, str]]:
+    """Names and values of an option that is given as ``name=value``, maybe several times."""
+    for text in texts or []:
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise InputError(f"{option} {text:.60}: write it as {written}")
+        yield name, value
+
+
 def read_settings(settings: list[str] | None) -> dict[str, Any]:
     """Method options given as ``name=value``; the method checks them."""
     from keyshift.models.files.yaml_text import parse_yaml
 
     chosen: dict[str, Any] = {}
-    for setting in settings or []:
-        head, sign, value = setting.partition("=")
+    for head, value in named_values("--set", settings, "name=value"):
         name = head.replace("-", "_")
-        if not sign:
-            raise InputError(f"--set {setting:.60}: write it as name=value")
         if name in chosen:
             raise InputError(f"--set {head}: it is given twice")
         chosen[name] = parse_yaml(value, f"--set {head}")
@@ -185,11 +197,24 @@ def has_answer(solution: Solution) -> bool:
     return solution.assignment is not None or (solution.status == "none" and solution.bound is not None)
 
 
+class _Line:
+    """What a run does just now; Rich asks for it as long as the spinner turns."""
+
+    def __init__(self, title: str) -> None:
+        self.title, self.words = title, [""]
+
+    def __rich__(self) -> str:
+        if COMPILING.now:
+            return escape(f"{self.title} compiling, once for this machine: {COMPILING.anew:.0f} s")
+        return escape(" ".join([self.title, *self.words]))
+
+
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[Progress], None]]:
     """Show a spinner with the best figures so far on the terminal, once a run takes longer than `PATIENCE`."""
     console = Terminal(stderr=True)
-    status = console.status(escape(title))
+    line = _Line(title)
+    status = console.status(line)
     shown = threading.Event()
 
     def show() -> None:
@@ -203,8 +228,7 @@ def progress(title: str) -> Iterator[Callable[[Progress], None]]:
             for name, value in (("best", now.objective), ("bound", now.bound))
             if value is not None
         ]
-        if shown.is_set():
-            status.update(escape(" ".join([title, now.note, *parts])))
+        line.words = [now.note, *parts]
 
     timer = threading.Timer(PATIENCE, show)
     timer.daemon = True

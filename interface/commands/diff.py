@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from keyshift.commands import common, options, showing
+from keyshift.models.figures import figure
 
 PlanArgument = Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")]
 
@@ -28,12 +29,7 @@ def diff(
     if report is not None:
         here.report(report, other=there)
     if as_json:
-        moves = [
-            {
-                name: None if value != value else value for name, value in row.items()
-            }  # NaN stands for None in columns of numbers
-            for row in found.moves.astype(object).to_dict("records")
-        ]
+        moves = found.moves.astype(object).to_dict("records")  # NaN, None in columns of numbers, is printed as null
         common.print_json({"figures": found.figures, "counts": found.counts(), "moves": moves})
         return
     console = common.console()
@@ -43,22 +39,12 @@ def diff(
     differ = found.moves[found.moves["change"] != "same"]
     if len(differ) == 0:
         return
-    shown = differ if every else differ.head(showing.FIRST)
-    table = [
+    changes = [
         (str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change)
-        for m in shown.astype(object).itertuples()
+        for m in differ.astype(object).itertuples()
     ]
-    console.print()
-    console.print(showing.plain_table(["key", "from", "to", "other to", "load", "state", "change"], table))
-    if len(shown) < len(differ):
-        console.print(f"... and {len(differ) - len(shown)} more: --all shows them")
+    showing.first_rows(console, ["key", "from", "to", "other to", "load", "state", "change"], changes, every)
 
 
 def _node(value: object) -> str:
-    return (
-        "stays"
-        if value is None or value != value
-        else showing.figure(value)
-        if isinstance(value, float)
-        else str(value)
-    )
+    return "stays" if value is None or value != value else figure(value) if isinstance(value, float) else str(value)

@@ -60,14 +60,12 @@ def explain(
     for sentence in found.binding:
         console.print(f"- {sentence}")
     if len(found.moves):
-        shown = found.moves if every else found.moves.head(showing.FIRST)
         rows = [
-            (str(m.key), str(m.source), str(m.target), m.load, m.state, m.gain, m.breaks) for m in shown.itertuples()
+            (str(m.key), str(m.source), str(m.target), m.load, m.state, m.gain, m.breaks)
+            for m in found.moves.itertuples()
         ]
-        console.print()
-        console.print(showing.plain_table(["key", "from", "to", "load", "state", "worth", "undone alone breaks"], rows))
-        if len(shown) < len(found.moves):
-            console.print(f"... and {len(found.moves) - len(shown)} more: --all shows them")
+        heads = ["key", "from", "to", "load", "state", "worth", "undone alone breaks"]
+        showing.first_rows(console, heads, rows, every)
     if found.marginals:
         worth = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals]
         console.print()

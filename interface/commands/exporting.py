@@ -10,6 +10,7 @@ import typer
 from keyshift.commands import common, showing
 from keyshift.commands.importing import pairs
 from keyshift.models import InputError
+from keyshift.models.figures import figure
 from keyshift.models.plans.plan import Plan
 
 ENGINES = ("kafka", "kafka-streams", "storm")
@@ -84,4 +85,4 @@ def _assignments(made: Plan, out: Path, to: str, topology: str | None) -> list[P
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{count} on broker {broker}, which drains" for broker, count in value.items()) or "none"
-    return showing.figure(value)
+    return figure(value)

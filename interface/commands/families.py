@@ -8,7 +8,6 @@ import typer
 
 from keyshift.catalogue.families import FAMILIES, Family
 from keyshift.commands import common
-from keyshift.models import InputError
 
 
 def families(
@@ -20,12 +19,10 @@ def families(
     from rich.markup import escape as rich_text
     from rich.table import Table
 
-    from keyshift.catalogue import FORMULATIONS
     from keyshift.studies.drawing import families as listed
     from keyshift.studies.drawing import find_family
 
-    if problem is not None and problem not in FORMULATIONS:
-        raise InputError(f"--problem {problem}: choose one of {', '.join(FORMULATIONS)}")
+    common.expect_problem(problem)
     chosen = listed(problem) if name is None else [find_family(name)]
     if as_json:
         common.print_json([_record(family) for family in chosen])

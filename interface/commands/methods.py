@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 import typer
 
 from keyshift.catalogue import FORMULATIONS
-from keyshift.catalogue.listing import as_row
+from keyshift.catalogue.method import Formulation, Method
 from keyshift.commands import common
-from keyshift.models import InputError
 
 
 def methods(
@@ -20,8 +20,7 @@ def methods(
     from rich.markup import escape as rich_text
     from rich.table import Table
 
-    if problem is not None and problem not in FORMULATIONS:
-        raise InputError(f"--problem {problem}: choose one of {', '.join(FORMULATIONS)}")
+    common.expect_problem(problem)
     chosen = [(f, m) for name, f in FORMULATIONS.items() if problem in (None, name) for m in f.methods]
     if as_json:
         common.print_json([as_row(formulation, method) for formulation, method in chosen])
@@ -33,3 +32,49 @@ def methods(
         limits = f" (for {method.limits})" if method.limits else ""
         table.add_row(formulation.name, method.name, method.kind, rich_text(f"{method.source}{limits}"))
     common.console().print(table)
+
+
+COLUMNS = ("method", "kind", "certain", "for", "options", "source", "code", "lesson")
+
+
+def as_row(formulation: Formulation, method: Method) -> dict[str, Any]:
+    """All that the catalogue says of a method."""
+    return {
+        "problem": formulation.name,
+        "method": method.name,
+        "kind": method.kind,
+        "guarantee": method.guarantee,
+        "limits": method.limits,
+        "options": {name: repr(default) for name, default in method.options.items()},
+        "source": method.source,
+        "code": place(method.code),
+        "lesson": method.lesson or formulation.lesson,
+    }
+
+
+def place(code: str) -> str:
+    """Where in the repository ``"module:attribute"`` stands."""
+    module, _, attribute = code.partition(":")
+    inside = module.removeprefix("keyshift.")
+    floors = ("models", "solvers", "heuristics", "spark_stats")
+    folder = "" if inside.partition(".")[0] in floors else "interface/"
+    return f"{folder}{inside.replace('.', '/')}.py: {attribute}"
+
+
+def as_markdown(formulations: Iterable[Formulation]) -> str:
+    """One heading and one table for each problem."""
+    lines = []
+    for formulation in formulations:
+        lines += [f"## {formulation.name}", "", formulation.summary, ""]
+        lines += [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
+        lines += [_table_row(as_row(formulation, method)) for method in formulation.methods]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _table_row(row: dict[str, Any]) -> str:
+    options = ", ".join(f"`{name}`" for name in row["options"]) or "-"
+    lesson = f"[{row['lesson'].rpartition('/')[2]}]({row['lesson']}.md)"
+    cells = [f"`{row['method']}`", row["kind"], row["guarantee"], row["limits"] or "-"]
+    cells += [options, row["source"], f"`{row['code']}`", lesson]
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

@@ -44,7 +44,7 @@ def model(
     if solver is not None and not solve:
         raise InputError(f"--solver {solver}: add --solve")
     if read is not None:
-        from keyshift.modelling.answers import read_answer
+        from keyshift.modelling.opening import read_answer
 
         _show(read_answer(posed, read, kind), as_json)
         return

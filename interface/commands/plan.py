@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -46,7 +46,10 @@ def plan(
     common.expect_places(out, report)
     posed = common.read_problem(path, problem, context.args, last)
     with common.progress(f"{posed.name}: {method or 'solving'}"):
-        answer = _answer(posed, solution, method, time_limit, gap, seed, repair)
+        if solution is not None:
+            answer = _saved(posed, solution)
+        else:
+            answer = showing.answered(posed, method, repair, time_limit, gap, seed)
     if answer.assignment is None:
         showing.lines(common.console(), showing.solution_lines(answer))
         common.console().print("there is no plan: `keyshift remedies` says what would have to give")
@@ -64,10 +67,7 @@ def plan(
         seed=seed,
         **showing.patience(answer),
     )
-    if out is not None:
-        made.save(out)
-    if report is not None:
-        made.report(report)
+    showing.save(made, out, report)
     if as_json:
         common.print_json(made.as_record())
         return
@@ -76,30 +76,13 @@ def plan(
     showing.show_moves(console, made, every)
 
 
-def _answer(
-    posed: Problem,
-    saved: Path | None,
-    method: str | None,
-    time_limit: float | None,
-    gap: float,
-    seed: int,
-    repair: bool,
-) -> Solution:
-    if saved is not None:
-        from keyshift.models.files.solution import read_solution
+def _saved(posed: Problem, path: Path) -> Solution:
+    from keyshift.models.files.solution import read_solution
 
-        found = read_solution(saved)
-        report: Any = None if found.assignment is None else posed.check(found.assignment)
-        if report is not None and not report.feasible:
-            raise InputError(f"{saved}: the assignment breaks a rule here: {report.violations[0]}")
-        return found
-    if repair:
-        from keyshift.plans.repairing import repair as mend
-
-        return mend(posed, method, time_limit=time_limit, seed=seed)
-    from keyshift.solving import solve
-
-    return solve(posed, method, time_limit=time_limit, gap=gap, seed=seed)
+    found = read_solution(path)
+    if found.assignment is not None and (broken := posed.check(found.assignment).violations):
+        raise InputError(f"{path}: the assignment breaks a rule here: {broken[0]}")
+    return found
 
 
 def _check(path: Path, saved: Path, last: int | None, as_json: bool) -> None:

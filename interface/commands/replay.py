@@ -20,10 +20,10 @@ SHOWN = ("collocation_factor", "load_distance_percent", "load_index", "migration
 ForecastOption = Annotated[
     str | None,
     typer.Option(
-        help="Plan on it, value on the window that came: last, mean:8, ewma:0.3, seasonal:24, seasonal:24:4, quantile:0.9:8."
+        help="Plan on it, value on the realised window: last, mean:8, ewma:0.3, seasonal:24, seasonal:24:4, quantile:0.9:8."
     ),
 ]
-RegretOption = Annotated[bool, typer.Option(help="With a forecast: also solve the window that came.")]
+RegretOption = Annotated[bool, typer.Option(help="With a forecast: also solve the realised window.")]
 GainOption = Annotated[float, typer.Option(help="Carry a plan out only if each unit of state gains more than this.")]
 HorizonOption = Annotated[int, typer.Option(help="Windows over which a gain is summed.")]
 HysteresisOption = Annotated[
@@ -144,23 +144,22 @@ def scaling_rule(node_load: float | None, counts: str | None, ahead: int) -> Any
 def capacities(given: list[str] | None) -> dict[str, float]:
     """Capacities of the options, by resource."""
     read: dict[str, float] = {}
-    for text in given or []:
-        name, sign, number = text.partition("=")
+    for name, number in common.named_values("--capacity", given, "resource=number"):
         try:
             read[name] = float(number)
         except ValueError:
-            sign = ""
-        if not sign:
-            raise InputError(f"--capacity {text:.60}: write it as resource=number")
+            raise InputError(f"--capacity {name}={number:.40}: write it as resource=number") from None
     return read
 
 
 def summary(frame: Any) -> Table:
-    """For each method, the last period's figures and the sums of its moves; with a forecast, the means of what came of it."""
+    """For each method, the last period's figures and the sums of its moves; with a forecast, the means of its outcome."""
     ahead = "planned_load_distance" in frame
     table = Table(title=f"after {frame['period'].nunique() if len(frame) else 0} periods")
     table.add_column("method")
-    headings = ("collocation", "load distance %", "load index %") if not ahead else ("planned %", "came %", "regret")
+    headings = (
+        ("collocation", "load distance %", "load index %") if not ahead else ("planned %", "realised %", "regret")
+    )
     for heading in (*headings, "migrations a period", "straight back", "fallbacks"):
         table.add_column(heading, justify="right")
     for name, part in frame.groupby("method", sort=False) if len(frame) else ():

@@ -1,8 +1,9 @@
-"""What the shell shows of an answer: figures as lines, moves as a table, nothing wider than 80 columns."""
+"""An answer on the shell: figures as lines, moves as a table, nothing wider than 80 columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -14,8 +15,6 @@ from keyshift.models.figures import NOTHING, figure, percent
 from keyshift.models.workload import Workload
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from keyshift.models.plans.plan import Plan
 
 FIRST = 20
@@ -92,7 +91,7 @@ def _before(problem: Problem) -> float | None:
         return None
 
 
-def move_table(moves: pd.DataFrame, mean: float, head: str, timed: bool | None, every: bool) -> Table:
+def move_table(moves: Sequence[Any], mean: float, head: str, timed: bool | None, every: bool) -> Table:
     """The first moves, or all of them; `timed` says whether there are times, and whether they are seconds."""
     heads = [head, "from", "to", "load", "state", "gain"]
     if timed is not None:
@@ -100,8 +99,7 @@ def move_table(moves: pd.DataFrame, mean: float, head: str, timed: bool | None, 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     for place, title in enumerate(heads):
         table.add_column(title, justify="left" if place < 1 else "right", overflow="fold", max_width=14)
-    m: Any  # a row, whose columns the type checker cannot know
-    for m in (moves if every else moves.head(FIRST)).itertuples():
+    for m in moves if every else moves[:FIRST]:
         cells = [str(m.key), str(m.source), str(m.target), figure(m.load, 0.0, 4), figure(m.state, 0.0, 4)]
         cells.append(figure(m.gain, abs(mean) or 1.0, 4))
         if timed is not None:
@@ -113,21 +111,21 @@ def move_table(moves: pd.DataFrame, mean: float, head: str, timed: bool | None, 
 def show_moves(console: Console, plan: Plan, every: bool) -> None:
     """The moves of a plan, with their times."""
     head = "key" if plan.made_for.keys is not None else "key group"
-    _show(console, plan.moves, plan.mean, head, plan.bandwidth is not None, every)
+    _show(console, list(plan.moves.itertuples()), plan.mean, head, plan.bandwidth is not None, every)
 
 
 def show_bare_moves(console: Console, solution: Solution, every: bool) -> None:
     """The moves of an answer, before anybody has planned when they happen; nothing for answers that move nothing."""
-    from keyshift.plans.targets import bare_moves
+    from keyshift.plans.targets import list_moves
 
     workload = getattr(solution.problem, "workload", None)
     if solution.assignment is None or not isinstance(workload, Workload):
         return
     head = "key" if workload.keys is not None else "key group"
-    _show(console, bare_moves(solution), metrics.mean_load(workload), head, None, every)
+    _show(console, list_moves(solution), metrics.mean_load(workload), head, None, every)
 
 
-def _show(console: Console, moves: pd.DataFrame, mean: float, head: str, timed: bool | None, every: bool) -> None:
+def _show(console: Console, moves: Sequence[Any], mean: float, head: str, timed: bool | None, every: bool) -> None:
     if len(moves) == 0:
         console.print("nothing moves")
         return
@@ -170,6 +168,35 @@ def as_plan(solution: Solution, **options: Any) -> Plan | None:
     if solution.assignment is None or not isinstance(getattr(solution.problem, "workload", None), Workload):
         return None
     return plan(solution.problem, solution, **patience(solution), **options)
+
+
+def answered(
+    posed: Problem, method: str | None, repair: bool, time_limit: float | None, gap: float, seed: int, **options: Any
+) -> Solution:
+    """Solve a problem, or mend what its limits break already; the options of the method are for solving alone."""
+    if repair:
+        from keyshift.plans.repairing import repair as mend
+
+        return mend(posed, method, time_limit=time_limit, seed=seed)
+    from keyshift.solving import solve
+
+    return solve(posed, method, time_limit=time_limit, gap=gap, seed=seed, **options)
+
+
+def save(plan: Plan, out: Path | None, report: Path | None) -> None:
+    """Write a plan to the files that were asked for."""
+    if out is not None:
+        plan.save(out)
+    if report is not None:
+        plan.report(report)
+
+
+def first_rows(console: Console, heads: Sequence[str], rows: Sequence[Sequence[Any]], every: bool) -> None:
+    """The first rows of a table, or all of them; after a blank line."""
+    console.print()
+    console.print(plain_table(heads, rows if every else rows[:FIRST]))
+    if len(rows) > FIRST and not every:
+        console.print(f"... and {len(rows) - FIRST} more: --all shows them")
 
 
 def patience(solution: Solution) -> dict[str, Any]:

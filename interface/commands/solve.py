@@ -30,8 +30,6 @@ def solve(
 
     The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
     """
-    from keyshift.solving import solve as answer
-
     common.expect_places(out, report)
 
     posed = common.read_problem(path, problem, context.args, last)
@@ -39,19 +37,12 @@ def solve(
     if repair and chosen:
         raise InputError("--set: with --repair a method takes no options")
     with common.progress(f"{posed.name}: {method or 'solving'}") as watch:
-        if repair:
-            from keyshift.plans.repairing import repair as mend
-
-            solution = mend(posed, method, time_limit=time_limit, seed=seed)
-        else:
-            solution = answer(posed, method, time_limit=time_limit, gap=gap, seed=seed, watch=watch, **chosen)
+        solution = showing.answered(posed, method, repair, time_limit, gap, seed, watch=watch, **chosen)
     made = showing.as_plan(solution) if out or report else None
     if made is None and (out or report) and solution.assignment is not None:
         raise InputError(f"--{'out' if out else 'report'}: {posed.name} moves no key groups, there is no plan to write")
-    if made is not None and out is not None:
-        made.save(out)
-    if made is not None and report is not None:
-        made.report(report)
+    if made is not None:
+        showing.save(made, out, report)
     if as_json:
         common.print_json(common.as_record(solution))
     else:

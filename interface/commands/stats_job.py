@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from keyshift.commands.common import named_values
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.placement import placement as place
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Running:
-    """What a job works with once Spark has started: logs by name, the place to write to, and whom to tell what is done."""
+    """The context of a job once Spark has started: logs by name, the place to write to, and whom to tell what is done."""
 
     spark: SparkSession
     topology: Topology
@@ -95,7 +96,7 @@ class StatsJob:
         if self.transitions is not None and nodes is None:
             raise InputError("--transitions needs --nodes, the most there may be")
         options = {"nodes": nodes, "placement": self.placement, "cluster": cluster}
-        settings = _settings(self.conf)
+        settings = dict(named_values("--conf", self.conf, "name=value"))
         brief = self._here and not self.stream and all(map(is_small, logs.values()))
         with (
             nullcontext() if is_remote(self.out) else claim(Path(self.out.removeprefix("file:"))),
@@ -164,7 +165,7 @@ class StatsJob:
 
     @property
     def _gather(self) -> dict[str, Any]:
-        """What batch and stream gather by."""
+        """The options that batch and stream gather by."""
         times = {"time": self.time, "window": self.window, "origin": self.origin}
         return {**times, "time_zone": self.time_zone, "key_groups": self.key_groups, "hash": self.hash_}
 
@@ -198,16 +199,6 @@ class StatsJob:
         if self.finish:
             stream.finish()
         commit(run.out, with_defaults(read_manifest(run.out), **run.options))
-
-
-def _settings(conf: list[str] | None) -> dict[str, str]:
-    found = {}
-    for setting in conf or []:
-        name, sign, value = setting.partition("=")
-        if not sign or not name:
-            raise InputError(f"--conf {setting}: write name=value")
-        found[name] = value
-    return found
 
 
 @contextmanager

@@ -6,13 +6,18 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from keyshift.commands import common
 from keyshift.models import BoundError, InputError, Problem
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
+from keyshift.models.figures import figure
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.table import Table
 
 
 def study(
@@ -123,9 +128,45 @@ def _show(done: Any, better: list[str], as_json: bool) -> None:
             {"summary": summary.to_dict("records"), "solves": done.to_frame().to_dict("records"), "improved": better}
         )
         return
-    from keyshift.studies.shown import summary_as_table
 
     console = common.console()
     console.print(summary_as_table(summary, console.width))
     for sentence in better:
         console.print(f"better than known: {sentence}")
+
+
+WIDE = 140
+"""Columns from which on every figure is shown."""
+
+
+def summary_as_table(summary: pd.DataFrame, width: int) -> Table:
+    """A Rich table, a block for each family.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        As `Study.summary` gives it.
+    width : int
+        Columns of the terminal.
+    """
+    from rich import box
+    from rich.table import Table
+
+    counts = ["solved", "proven", "wins"] + (["broke_rules", "failed"] if width >= WIDE else [])
+    gaps = ["gap_mean", "gap_worst"] if width < WIDE else ["gap_mean", "gap_low", "gap_high", "gap_median", "gap_worst"]
+    heads = {"gap_mean": "mean", "gap_low": "from", "gap_high": "to", "gap_median": "median", "gap_worst": "worst"}
+    table = Table(title="Gaps to the best bound, in percent of the objective", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("family, method", no_wrap=True)
+    for name in ["solves", *counts, *gaps, "seconds"]:
+        table.add_column(heads.get(name, name.replace("_", " ")), justify="right", no_wrap=True)
+    for family, part in summary.groupby("family", sort=False):
+        table.add_row(str(family), style="bold")
+        for row in part.to_dict("records"):
+            figures = [f"{row[name]:,}" for name in ["solves", *counts]]
+            shares = [
+                figure(None if row[name] is None or row[name] != row[name] else 100 * row[name], 100.0, 3)
+                for name in gaps
+            ]
+            table.add_row(f"  {row['method']}", *figures, *shares, figure(row["seconds_median"], digits=3))
+        table.add_section()
+    return table

@@ -18,9 +18,9 @@ def verify(file: Annotated[Path, typer.Argument(help="A certificate.")], as_json
     library and no package. `python -c "import keyshift.certificates.verify as v; print(v.__file__)"` says where it is.
     """
     from keyshift.certificates.verify import check_file
-    from keyshift.models.files.reading import size_of
+    from keyshift.models.files.reading import MOST_JSON, expect_holdable, read_bytes
 
-    size_of(file)
+    expect_holdable(read_bytes(file, MOST_JSON).decode("latin-1"), str(file))
     proven, said = check_file(str(file))
     if as_json:
         print(json.dumps({"proven": proven, "message": said}))  # noqa: T201  # the shell's output

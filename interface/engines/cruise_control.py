@@ -12,12 +12,13 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
-from keyshift.engines.formats import Amount, EngineModel, Id, OpenModel, model_of, read_model
+from keyshift.engines.formats import Amount, EngineModel, Id, OpenModel, read_model
 from keyshift.engines.kafka import made_of, partition_of
 from keyshift.engines.kafka_files import TOPIC, Partition
 from keyshift.models import CheckReport, Problem
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import parse_json, read_text, shown
+from keyshift.models.files.schema import validated
 from keyshift.models.workload import IntArray, Workload
 
 MOST = 128 * 2**20
@@ -77,7 +78,7 @@ Capacity = Annotated[float, BeforeValidator(_number), Field(gt=0, allow_inf_nan=
 
 
 class CapacityPart(EngineModel):
-    """What a broker has: MB of disk - of each directory, where there are several -, percent or cores of CPU, KB/s of network."""
+    """A broker's capacity: MB of disk - of each directory, where there are several -, % or cores of CPU, KB/s of network."""
 
     DISK: Capacity | dict[str, Capacity]
     CPU: Capacity | dict[str, Capacity]
@@ -237,7 +238,7 @@ def read_proposals(file: str | Path) -> dict[Partition, tuple[tuple[int, ...], t
         For anything else than ``/proposals?json=true`` answers.
     """
     content = parse_json(read_text(Path(file), MOST), str(file))
-    found = model_of(ProposalsFile, content, str(file))
+    found = validated(ProposalsFile, content, str(file))
     made: dict[Partition, tuple[tuple[int, ...], tuple[int, ...]]] = {}
     for i, proposal in enumerate(found.proposals):
         place, tp = f"{file}: proposals[{i}]", proposal.topicPartition

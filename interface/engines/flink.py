@@ -117,7 +117,7 @@ def _parts(current: np.ndarray, count: int, shares: ArrayLike | None) -> FloatAr
 
 
 def advise(workload: Workload, parallelisms: Iterable[int]) -> pd.DataFrame:
-    """What each parallelism moves and carries with Flink's own ranges, and the least that equally even ranges would move.
+    """Each parallelism's moved state and load with Flink's own ranges, and the least that equally even ranges would move.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ MOST_KEY_GROUPS = 32_768
 
 Kind = Literal["int", "long", "string"]
 ROW_HASH = 62
-"""What Flink's ``Row.of(key).hashCode()`` adds to ``key.hashCode()``: 31 for the kind of the row, 31 for the array of one."""
+"""Flink's ``Row.of(key).hashCode()`` less ``key.hashCode()``: 31 for the kind of the row, 31 for the array of one."""
 _TYPES = {"int": pa.int32(), "long": pa.int64(), "string": pa.string()}
 
 

@@ -1,4 +1,4 @@
-"""What Flink's REST API says of a running job: fetched, or read from a folder of the same JSON."""
+"""A running job as Flink's REST API describes it: fetched, or read from a folder of the same JSON."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field
 
-from keyshift.engines.formats import Amount, Id, Number, OpenModel, model_of
+from keyshift.engines.formats import Amount, Id, Number, OpenModel
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import parse_json, read_text, shown
+from keyshift.models.files.schema import validated
 from keyshift.models.files.writing import make_folder, reason, write_text
 
 MOST = 64 * 2**20
@@ -152,10 +153,10 @@ def read_rest(url: str, job: str, vertex: str | None = None, keep: str | Path | 
         return answers[name]
 
     base = f"/jobs/{job}"
-    about = model_of(JobFile, ask("job", base), f"{url}{base}")
+    about = validated(JobFile, ask("job", base), f"{url}{base}")
     chosen = vertex_of(about, vertex)
     ask("vertex", f"{base}/vertices/{chosen.id}")
-    points = model_of(CheckpointsFile, ask("checkpoints", f"{base}/checkpoints"), f"{url}{base}/checkpoints")
+    points = validated(CheckpointsFile, ask("checkpoints", f"{base}/checkpoints"), f"{url}{base}/checkpoints")
     latest = points.latest or Latest()
     done = [point.id for point in (latest.completed, latest.savepoint) if point is not None]
     if done:
@@ -183,8 +184,8 @@ def read_saved(folder: str | Path, vertex: str | None = None) -> Seen:
 
 def seen_in(answers: Mapping[str, Any], vertex: str | None, of: str) -> Seen:
     """Check the answers, and that they are of one vertex."""
-    job = model_of(JobFile, answers["job"], f"{of}: job")
-    known = model_of(VertexFile, answers["vertex"], f"{of}: vertex")
+    job = validated(JobFile, answers["job"], f"{of}: job")
+    known = validated(VertexFile, answers["vertex"], f"{of}: vertex")
     chosen = next((v for v in job.vertices if v.id == known.id), None)
     if chosen is None:
         raise InputError(f"{of}: the vertex {known.id} does not belong to the job {job.jid}")
@@ -201,7 +202,7 @@ def seen_in(answers: Mapping[str, Any], vertex: str | None, of: str) -> Seen:
     ordered = sorted(known.subtasks, key=lambda s: s.subtask)
     states = None
     if "checkpoint" in answers:
-        point = model_of(CheckpointFile, answers["checkpoint"], f"{of}: checkpoint")
+        point = validated(CheckpointFile, answers["checkpoint"], f"{of}: checkpoint")
         _all_subtasks(f"{of}: checkpoint.subtasks", [s.index for s in point.subtasks], chosen.parallelism)
         for s in point.subtasks:
             if s.state_size is None:

@@ -1,4 +1,4 @@
-"""What the engines' formats share: a size limit before reading, one sentence for what is wrong, folders whole or not at all."""
+"""Common to the engines' formats: a size limit before reading, one sentence for what is wrong, folders whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import MOST_JSON, parse_json, read_text, shown
-from keyshift.models.files.schema import LARGEST, sentence
+from keyshift.models.files.reading import MOST_JSON, read_json
+from keyshift.models.files.schema import LARGEST, Model, validated
 from keyshift.models.files.writing import make_folder, reason
 
 
@@ -41,9 +41,6 @@ class OpenModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, populate_by_name=True)
 
 
-Model = TypeVar("Model", bound=BaseModel)
-
-
 def read_model(file: str | Path, schema: type[Model], most: int = MOST_JSON) -> Model:
     """Read one JSON object of a schema from a file of bounded size.
 
@@ -52,20 +49,7 @@ def read_model(file: str | Path, schema: type[Model], most: int = MOST_JSON) -> 
     InputError
         With the file, and the field, position and value that are wrong.
     """
-    path = Path(file)
-    return model_of(schema, parse_json(read_text(path, most), str(path)), str(path))
-
-
-def model_of(schema: type[Model], content: Any, of: str) -> Model:
-    """A schema's content; `InputError` with one sentence about the first thing that is wrong."""
-    if not isinstance(content, dict):
-        raise InputError(f"{of} must hold one JSON object, not {shown(content)}")
-    try:
-        return schema.model_validate(content)
-    except ValidationError as error:
-        raise InputError(sentence(error, of, schema)) from None
-    except RecursionError:
-        raise InputError(f"{of} is nested too deeply") from None
+    return validated(schema, read_json(file, most), str(file))
 
 
 def as_json(content: Any) -> str:

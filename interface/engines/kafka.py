@@ -45,7 +45,7 @@ _LABEL = re.compile(r"(?P<partition>[^ ]+) \[(?P<replicas>[0-9]+(,[0-9]+)*)\]")
 
 
 class Reassignment(NamedTuple):
-    """What was written.
+    """The files of a reassignment.
 
     Attributes
     ----------
@@ -306,7 +306,7 @@ def _replicas(
 
 
 def _steps(plan: Plan, made: Reassignment) -> str:
-    """What to run, in order."""
+    """The commands to run, in order."""
     lines = ["# Reassignment", "", f"**{LEADERS_ONLY}**", ""]
     lines.append(
         f"{len(plan)} partitions get another leader: {made.elections} by election alone, {made.copies} by a copy "

@@ -13,9 +13,10 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from keyshift.engines.formats import EngineModel, Id, Number, One, model_of
+from keyshift.engines.formats import EngineModel, Id, Number, One
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import MOST_JSON, parse_json, read_text, shown
+from keyshift.models.files.schema import validated
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 HEADS = ("Querying brokers for log directories information", "Received log directory information from brokers ")
@@ -100,7 +101,7 @@ def read_log_dirs(file: str | Path) -> LogDirs:
         del lines[0]
     if not "".join(lines).strip():
         raise InputError(f"{path} holds no JSON line: is it all that kafka-log-dirs --describe printed?")
-    found = model_of(LogDirsFile, parse_json("".join(lines), str(path)), str(path))
+    found = validated(LogDirsFile, parse_json("".join(lines), str(path)), str(path))
     brokers = sorted(_once([b.broker for b in found.brokers], path))
     sizes: dict[Partition, dict[int, int]] = {}
     for b, broker in enumerate(found.brokers):
@@ -139,7 +140,7 @@ class ReassignmentPartition(EngineModel):
 
 
 class ReassignmentFile(EngineModel):
-    """What ``kafka-reassign-partitions`` prints and reads."""
+    """The JSON that ``kafka-reassign-partitions`` prints and reads."""
 
     version: One
     partitions: Annotated[list[ReassignmentPartition], Field(min_length=1)]
@@ -162,7 +163,7 @@ def read_assignment(file: str | Path) -> dict[Partition, tuple[int, ...]]:
         if CURRENT not in lines[:-1]:
             raise InputError(f"{path} has no line {CURRENT!r} with JSON after it, as kafka-reassign-partitions prints")
         text = lines[lines.index(CURRENT) + 1]
-    found = model_of(ReassignmentFile, parse_json(text, str(path)), str(path))
+    found = validated(ReassignmentFile, parse_json(text, str(path)), str(path))
     made: dict[Partition, tuple[int, ...]] = {}
     for i, entry in enumerate(found.partitions):
         name, place = Partition(entry.topic, entry.partition), f"{path}: partitions[{i}]"
@@ -188,7 +189,7 @@ def reassignment(replicas: Replicas) -> dict[str, object]:
 
 
 def election(partitions: Sequence[Partition]) -> dict[str, object]:
-    """What ``kafka-leader-election --path-to-json-file`` reads."""
+    """The JSON that ``kafka-leader-election --path-to-json-file`` reads."""
     return {"partitions": [{"topic": p.topic, "partition": p.number} for p in partitions]}
 
 

@@ -1,4 +1,4 @@
-"""What a `Partitioner` does on Spark's workers: batches of rows in, the same rows with their node out."""
+"""A `Partitioner` on Spark's workers: batches of rows in, the same rows with their node out."""
 
 from __future__ import annotations
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keyshift.models import InputError, Workload, metrics
+from keyshift.models import InputError, Solution, Workload, metrics
 from keyshift.models.files.writing import expect_place, write_file
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from keyshift.comparison import Comparison
     from keyshift.figures.notebook_figure import Figure
+    from keyshift.fronts.front import Front
+    from keyshift.studies.study import Study
+
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 BEFORE, AFTER, BOUND, MEAN = "#999999", "#0072B2", "#D55E00", "#000000"
@@ -113,3 +117,92 @@ def _draw_objectives(axes: Axes, comparison: Comparison) -> None:
     axes.grid(axis="x", alpha=0.3)
     axes.margins(x=0.08)
     axes.legend()
+
+
+COLOURS = ("#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
+MARKERS = "sD^vPX*"
+
+
+def front_figure(front: Front, path: str | Path | None = None, others: Sequence[Solution] = ()) -> Figure:
+    """Draw the front as a staircase, its bounds below it, other solutions beside it; positive values on a log scale."""
+    from keyshift.figures.notebook_figure import Figure
+
+    figure = Figure(figsize=(7, 4.6), layout="constrained")
+    axes = figure.subplots()
+    unit, label = _unit(front)
+    share = front.second * unit
+    axes.step(share, front.objective, where="post", color=AFTER, linewidth=1.5, zorder=2)
+    axes.plot(share, front.objective, "o", color=AFTER, label="front", zorder=3)
+    bounds = np.array([np.nan if not s.bound else s.bound for s in front], dtype=float)
+    axes.plot(share, bounds, "_", color=BOUND, markersize=12, markeredgewidth=2, label="lower bound")
+    for low, high, x in zip(bounds, front.objective, share, strict=True):
+        if np.isfinite(low):
+            axes.plot([x, x], [low, high], color=BEFORE, linewidth=0.8, zorder=1)
+    for i, s in enumerate(o for o in others if o.assignment is not None):
+        x, colour = s.metrics[front.trade.metric] * unit, COLOURS[i % len(COLOURS)]
+        axes.plot(
+            [x],
+            [float(s.objective or 0.0)],
+            MARKERS[i % len(MARKERS)],
+            color=colour,
+            markersize=8,
+            label=s.method,
+            zorder=4,
+        )
+    if front.objective.min() > 0:
+        axes.set_yscale("log")
+    name = front.problem.objective_name
+    axes.set_xlabel(label)
+    axes.set_ylabel("imbalance h, summed over the windows" if front.problem.name == "mclb" else name)
+    axes.set_title(f"{name.capitalize()} against {front.trade.name.replace('-', ' ')}")
+    axes.legend(loc="best", fontsize=8)
+    axes.grid(True, alpha=0.3)
+    if path is not None:
+        write_figure(figure, path)
+    return figure
+
+
+def _unit(front: Front) -> tuple[float, str]:
+    """Factor and label of the second objective's axis: state in shares of all of it."""
+    if front.trade.metric != "state_moved":
+        return 1.0, front.trade.label
+    total = float(front.problem.workload.state.sum()) or 1.0  # type: ignore[attr-defined]
+    return 100 / total, "state moved (% of all state)"
+
+
+LEAST = 1e-4
+"""Gaps below a hundredth of a percent are drawn there: the axis is logarithmic."""
+
+
+def study_figure(study: Study, path: str | Path | None = None) -> Figure:
+    """Draw a row for each problem: the time profile on the left, the distribution of gaps on the right."""
+    from keyshift.figures.notebook_figure import Figure
+
+    frame, profile = study.to_frame(), study.profile("time")
+    problems = list(frame["problem"].unique())
+    figure = Figure(figsize=(10, 3.8 * max(1, len(problems))), layout="constrained")
+    rows = figure.subplots(max(1, len(problems)), 2, squeeze=False)
+    for (left, right), problem in zip(rows, problems, strict=False):
+        own = frame[frame["problem"] == problem]
+        colour = {m: (AFTER, BOUND, *COLOURS)[i % (2 + len(COLOURS))] for i, m in enumerate(own["method"].unique())}
+        for method, steps in profile[profile["problem"] == problem].groupby("method", sort=False):
+            left.step(steps["factor"], steps["share"], where="post", color=colour[method], label=method)
+            left.plot(steps["factor"].iloc[-1:], steps["share"].iloc[-1:], "o", color=colour[method], markersize=4)
+        left.set_xscale("log")
+        left.set_ylim(0, 1.03)
+        left.set_xlabel("within this factor of the fastest that reached the best answer")
+        left.set_ylabel("share of instances")
+        gaps = {m: 100 * part["gap"].dropna().clip(lower=LEAST) for m, part in own.groupby("method", sort=False)}
+        for place, (method, values) in enumerate(gaps.items()):
+            right.plot(values, [place] * len(values), "|", color=colour[method], markersize=11, alpha=0.7)
+        right.set_xscale("log")
+        right.set_yticks(range(len(gaps)), list(gaps))
+        right.set_xlabel(f"gap to the best bound (%; at {100 * LEAST:g}: as good or nearer)")
+        left.set_title(problem)
+        for axes in (left, right):
+            axes.grid(True, alpha=0.3)
+        if left.lines:
+            left.legend(fontsize=8)
+    if path is not None:
+        write_figure(figure, path)
+    return figure

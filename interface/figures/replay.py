@@ -27,7 +27,7 @@ LABELS = {
     "state_moved": "state moved per period",
     "theta": "theta (excess of the busiest node)",
     "table_size": "entries of the routing table",
-    "regret": "regret (less the plan that knew)",
+    "regret": "regret (less the plan in hindsight)",
     "nodes": "nodes, draining ones included",
 }
 DEFAULT = ("collocation_factor", "load_distance_percent", "load_index", "migrations", "oscillations")

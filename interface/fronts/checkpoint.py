@@ -16,9 +16,9 @@ from pydantic import Field
 
 from keyshift.catalogue.trade import Trade
 from keyshift.models import Answer, InputError, Problem
-from keyshift.models.files.fingerprint import problem_fingerprint
-from keyshift.models.files.reading import digest, read_json, shown
-from keyshift.models.files.schema import Count, FileFormat, FileModel, Whole, Wholes, validated
+from keyshift.models.files.problem import problem_fingerprint
+from keyshift.models.files.reading import digest, read_json
+from keyshift.models.files.schema import Count, FileFormat, FileModel, Whole, Wholes, object_of, validated
 from keyshift.models.files.writing import only_writer, write_text
 from keyshift.replays.checkpoint import fingerprint
 
@@ -100,9 +100,7 @@ class FrontCheckpoint:
             yield
 
     def _records(self, file: Path) -> list[PointPart]:
-        held = read_json(file)
-        if not isinstance(held, dict):
-            raise InputError(f"{file} must hold one JSON object, not {shown(held)}")
+        held = object_of(read_json(file), str(file))
         content = validated(FrontFile, _todays(FrontFile.unstamped(held, file)), str(file))
         if content.digest != digest(held["points"]) and not (content.version == 1 and content.digest is None):
             raise InputError(f"{file} is damaged: its points are not those that its digest was made of")

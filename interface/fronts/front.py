@@ -18,7 +18,7 @@ from keyshift.fronts.tracing import TracedPoint, Tracer, as_solution, find_trade
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
 from keyshift.models.figures import figure, percent
-from keyshift.models.files.fingerprint import problem_fingerprint
+from keyshift.models.files.problem import problem_fingerprint
 from keyshift.models.guards import real, whole
 from keyshift.models.lazily import load
 from keyshift.solving import MOST_SEED, interruptible, make_ready
@@ -210,7 +210,7 @@ class Front:
         others : sequence of Solution
             Heuristics' answers, labelled by method.
         """
-        from keyshift.figures.front import front_figure
+        from keyshift.figures.comparison import front_figure
 
         for solution in others:
             self.refuse_other_problem(solution)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from keyshift.modelling.program import NamedProgram
 
@@ -14,12 +14,15 @@ MOST_ROWS = 4
 
 def program_algebra(program: NamedProgram, every: bool = False) -> str:
     """Objective, rows by family, and columns by their boxes."""
-    return "\n".join([*_objective(program), "subject to", *_rows(program, every), "where", *_columns(program)])
+    rows = ((name, between(summed(terms), low, high)) for name, terms, low, high in program.terms())
+    return "\n".join(
+        [*_objective(program), "subject to", *by_family(rows, every), "where", *by_kind(_columns(program))]
+    )
 
 
 def number(value: float) -> str:
     """A number as people write it."""
-    return f"{value:,.6g}".replace(",", "")
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
 def summed(terms: list[tuple[float, str]]) -> str:
@@ -59,34 +62,41 @@ def _objective(program: NamedProgram) -> Iterator[str]:
     yield from folded("", summed(terms), f" {'-' if offset < 0 else '+'} {number(abs(offset))}" if offset else "")
 
 
-def _rows(program: NamedProgram, every: bool) -> Iterator[str]:
-    rows: dict[str, list[tuple[str, str]]] = {}
-    for name, terms, low, high in program.terms():
-        text = summed(terms)
-        if low == high:
-            said = f"{text} = {number(low)}"
-        elif math.isinf(low):
-            said = f"{text} <= {number(high)}"
-        else:
-            said = f"{text} >= {number(low)}" + ("" if math.isinf(high) else f" and <= {number(high)}")
-        rows.setdefault(name.partition("[")[0], []).append((name, said))
-    for family in rows.values():
+def between(text: str, low: float, high: float) -> str:
+    """A row between two sides, of which one may be infinite, or both equal."""
+    if low == high:
+        return f"{text} = {number(low)}"
+    if math.isinf(low):
+        return f"{text} <= {number(high)}"
+    return f"{text} >= {number(low)}" + ("" if math.isinf(high) else f" and <= {number(high)}")
+
+
+def by_family(rows: Iterable[tuple[str, str]], every: bool) -> Iterator[str]:
+    """Rows, each a name and a text; the first few of each family, or `every` one."""
+    families: dict[str, list[tuple[str, str]]] = {}
+    for name, text in rows:
+        families.setdefault(name.partition("[")[0] or text.partition("(")[0], []).append((name, text))
+    for family in families.values():
         shown = family if every or len(family) <= MOST_ROWS else family[: MOST_ROWS - 1]
-        for name, said in shown:
-            yield from folded(f"{name}:", said)
+        for name, text in shown:
+            yield from folded(f"{name}:" if name else "", text)
         if len(shown) < len(family):
             yield f"  ... and {len(family) - len(shown)} more like these"
 
 
-def _columns(program: NamedProgram) -> Iterator[str]:
-    p = program.linear
-    boxes: dict[tuple[str, str], list[str]] = {}
-    for name, low, high, whole in zip(
-        program.columns, p.column_lower.tolist(), p.column_upper.tolist(), p.integer.tolist(), strict=True
-    ):
-        kind = "0 or 1" if whole and (low, high) == (0, 1) else f"between {number(low)} and {number(high)}"
-        kind += ", whole" if whole and kind != "0 or 1" else ""
-        boxes.setdefault((name.partition("[")[0], kind), []).append(name)
-    for (family, kind), names in boxes.items():
+def by_kind(columns: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Columns, each a name and a kind; one line for all of a family that are of one kind."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for name, kind in columns:
+        kinds.setdefault((name.partition("[")[0], kind), []).append(name)
+    for (family, kind), names in kinds.items():
         first = names[0] if len(names) == 1 else f"{names[0]}, ... ({len(names)} of {family})"
         yield f"  {first}: {kind}"
+
+
+def _columns(program: NamedProgram) -> Iterator[tuple[str, str]]:
+    p = program.linear
+    boxes = zip(p.column_lower.tolist(), p.column_upper.tolist(), p.integer.tolist(), strict=True)
+    for name, (low, high, whole) in zip(program.columns, boxes, strict=True):
+        binary = whole and (low, high) == (0, 1)
+        yield name, "0 or 1" if binary else f"between {number(low)} and {number(high)}" + ", whole" * whole

@@ -1,15 +1,16 @@
-"""A CP-SAT statement behind the door."""
+"""A model in CP-SAT, opened."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from keyshift.modelling.algebra import MOST_ROWS, folded, summed
+from keyshift.modelling.algebra import between, by_family, by_kind, folded, number, summed
 from keyshift.modelling.model import Model, Run
 from keyshift.models import Budget, InputError
 from keyshift.models.files.writing import write_by_name
@@ -20,6 +21,8 @@ class CpSatDoor(Model):
     """`Model` for CP-SAT, which solves its models itself."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".pb", ".txt")
+    _last: Any = None
+    """The `CpSolver` that found something in the last run."""
 
     @property
     def size(self) -> str:
@@ -64,19 +67,13 @@ class CpSatDoor(Model):
         branches = {"branches": result.solver.num_branches}
         return Run("cp-sat", result.found, proven, result.termination, True, branches)
 
-    def _take(self, assignment: np.ndarray) -> None:
-        self._taken = assignment
-
     def _read(self, values: Any) -> np.ndarray:
         if isinstance(values, dict):
-            known = set(self.names())
-            for name in values:
-                if name not in known:
-                    raise InputError(f"the model has no variable {name}")
+            self._require_known(values, set(self.names()))
             return np.asarray(self.statement.assignment(lambda x: round(float(values.get(x.name, 0)))))
-        if values is None and (taken := getattr(self, "_taken", None)) is not None:
-            return np.asarray(taken)
-        solver = getattr(self, "_last", None) if values is None else values
+        if values is None and self._taken is not None:
+            return self._taken
+        solver = self._last if values is None else values
         if solver is None:
             raise InputError("nobody has solved this model yet: give the CpSolver that did")
         return np.asarray(self.statement.assignment(solver.value))
@@ -89,19 +86,11 @@ class CpSatDoor(Model):
         """The model as a person reads it, in lines of 80 columns; the first rows of each family, or `every` one."""
         proto = self.native.proto
         goal = [(float(c), self._name(v)) for v, c in zip(proto.objective.vars, proto.objective.coeffs, strict=True)]
-        lines = ["minimise", *folded("", summed(goal)), "subject to"]
-        families: dict[str, list[list[str]]] = {}
-        for row in proto.constraints:
-            said = self._row(row)
-            families.setdefault(row.name.partition("[")[0] or said.partition("(")[0], []).append(
-                list(folded(f"{row.name}:" if row.name else "", said))
-            )
-        for family in families.values():
-            shown = family if every or len(family) <= MOST_ROWS else family[: MOST_ROWS - 1]
-            lines += [line for row_lines in shown for line in row_lines]
-            if len(shown) < len(family):
-                lines.append(f"  ... and {len(family) - len(shown)} more like these")
-        return "\n".join([*lines, "where", *self._boxes()])
+        rows = ((row.name, self._row(row)) for row in proto.constraints)
+        columns = ((v.name, self._kind(*_sides(v.domain))) for v in proto.variables)
+        return "\n".join(
+            ["minimise", *folded("", summed(goal)), "subject to", *by_family(rows, every), "where", *by_kind(columns)]
+        )
 
     def _name(self, index: int) -> str:
         variables = self.native.proto.variables
@@ -116,24 +105,15 @@ class CpSatDoor(Model):
         if row.has_linear():
             terms = zip(row.linear.coeffs, row.linear.vars, strict=True)
             text = summed([(float(c), self._name(v)) for c, v in terms])
-            domain = list(row.linear.domain)
-            low, high = domain[0], domain[-1]
-            if low == high:
-                return f"{text} = {low}"
-            return (
-                f"{text} <= {high}"
-                if low < -(2**62)
-                else f"{text} >= {low}" + (f" and <= {high}" if high < 2**62 else "")
-            )
+            return between(text, *_sides(row.linear.domain))
         return " ".join(str(row).split())
 
-    def _boxes(self) -> Iterator[str]:
-        boxes: dict[tuple[str, str], list[str]] = {}
-        for v in self.native.proto.variables:
-            domain = list(v.domain)
-            low, high = domain[0], domain[-1]
-            kind = "0 or 1" if (low, high) == (0, 1) else f"whole, between {low} and {high}"
-            boxes.setdefault((v.name.partition("[")[0], kind), []).append(v.name)
-        for (family, kind), names in boxes.items():
-            first = names[0] if len(names) == 1 else f"{names[0]}, ... ({len(names)} of {family})"
-            yield f"  {first}: {kind}"
+    @staticmethod
+    def _kind(low: float, high: float) -> str:
+        return "0 or 1" if (low, high) == (0, 1) else f"whole, between {number(low)} and {number(high)}"
+
+
+def _sides(domain: Sequence[int]) -> tuple[float, float]:
+    """The least and the largest value of a domain, which CP-SAT writes as large numbers where there is none."""
+    low, high = domain[0], domain[-1]
+    return (-math.inf if low < -(2**62) else low), (math.inf if high >= 2**62 else high)

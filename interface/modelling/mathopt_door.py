@@ -1,28 +1,32 @@
-"""A MathOpt statement behind the door."""
+"""A model in MathOpt, opened."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from ortools.math_opt.python import mathopt
 
 from keyshift.modelling import running, writing
-from keyshift.modelling.algebra import program_algebra
-from keyshift.modelling.model import Model, Run
-from keyshift.modelling.program import NamedProgram
+from keyshift.modelling.model import Run
+from keyshift.modelling.program import NamedProgram, distinct
 from keyshift.models import Budget, InputError
 from keyshift.solvers import mathopt as by_mathopt
 from keyshift.solvers.safe_bounds import LinearProgram
 
+if TYPE_CHECKING:
+    import pyomo.environ as pyo
 
-class MathOptDoor(Model):
+
+class MathOptDoor(running.LinearModel):
     """`Model` for MathOpt: HiGHS through keyshift, SCIP, CP-SAT, GLOP and PDLP through OR-Tools."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (".mps", ".lp", ".nl")
+    _hint: Any = None
+    _values: Any = None
+    """The variables' values in the last run that found some."""
 
     @property
     def size(self) -> str:
@@ -33,67 +37,50 @@ class MathOptDoor(Model):
         """The names of all variables, as files have them."""
         return [v.name for v in self.native.variables()]
 
-    def algebra(self, every: bool = False) -> str:
-        """The model as a person reads it, in lines of 80 columns; the first rows of each family, or `every` one."""
-        return program_algebra(self.program(), every)
-
     def program(self) -> NamedProgram:
-        """The model's matrices.
-
-        Raises
-        ------
-        InputError
-            Where it has something that no matrix holds.
-        """
-        model = self.native
-        proto = model.export_model()
+        """The model's matrices; `InputError` where it has something that no matrix holds."""
+        proto = self.native.export_model()
         for what in ("quadratic_constraints", "second_order_cone_constraints", "sos1_constraints", "sos2_constraints",
                      "indicator_constraints"):  # fmt: skip
             if len(getattr(proto, what)):
                 raise InputError(f"the model has {what.replace('_', ' ')}, which no matrix holds")
         if proto.objective.maximize:
             raise InputError("the model maximises: write it as a minimum")
-        columns, rows = list(model.variables()), list(model.linear_constraints())
-        place = {v: j for j, v in enumerate(columns)}
-        number = {c: r for r, c in enumerate(rows)}
-        entries = [(number[e.linear_constraint], place[e.variable], e.coefficient)
-                   for e in model.linear_constraint_matrix_entries()]  # fmt: skip
-        at = np.array([e[:2] for e in entries], dtype=np.int64).reshape(-1, 2)
-        factors = np.array([e[2] for e in entries], dtype=float)
-        cost = np.zeros(len(columns))
-        for term in model.objective.linear_terms():
-            cost[place[term.variable]] = term.coefficient
-        squares = {}
-        for term in model.objective.quadratic_terms():
-            a, b = sorted((place[term.key.first_var], place[term.key.second_var]))
-            squares[a, b] = float(term.coefficient)
+        v, c, entries, goal = proto.variables, proto.linear_constraints, proto.linear_constraint_matrix, proto.objective
+        cost = np.zeros(len(v.ids))
+        cost[np.searchsorted(v.ids, goal.linear_coefficients.ids)] = goal.linear_coefficients.values
+        squares = goal.quadratic_coefficients
+        pairs = np.searchsorted(v.ids, [squares.row_ids, squares.column_ids]).T.tolist()
         linear = LinearProgram(
             cost=cost,
-            offset=float(model.objective.offset),
-            matrix=sp.csr_array((factors, (at[:, 0], at[:, 1])), shape=(len(rows), len(columns))),
-            row_lower=np.array([c.lower_bound for c in rows], dtype=float),
-            row_upper=np.array([c.upper_bound for c in rows], dtype=float),
-            column_lower=np.array([v.lower_bound for v in columns], dtype=float),
-            column_upper=np.array([v.upper_bound for v in columns], dtype=float),
-            integer=np.array([v.integer for v in columns], dtype=bool),
+            offset=goal.offset,
+            matrix=sp.csr_array(
+                (
+                    np.array(entries.coefficients, dtype=float),
+                    (np.searchsorted(c.ids, entries.row_ids), np.searchsorted(v.ids, entries.column_ids)),
+                ),
+                shape=(len(c.ids), len(v.ids)),
+            ),
+            row_lower=np.array(c.lower_bounds, dtype=float),
+            row_upper=np.array(c.upper_bounds, dtype=float),
+            column_lower=np.array(v.lower_bounds, dtype=float),
+            column_upper=np.array(v.upper_bounds, dtype=float),
+            integer=np.array(v.integers, dtype=bool),
         )
         return NamedProgram(
-            self.problem.name, linear, squares, [v.name or f"variable[{v.id}]" for v in columns],
-            [c.name or f"constraint[{c.id}]" for c in rows],
+            self.problem.name, linear, dict(zip(map(tuple, pairs), squares.coefficients, strict=True)),
+            _names("variable", v), _names("constraint", c),
         )  # fmt: skip
 
     def _fingerprint(self) -> str:
         return hashlib.sha256(self.native.export_model().SerializeToString(deterministic=True)).hexdigest()
-
-    def _extends(self, fresh: Self) -> bool:
-        return self.program().extends(fresh.program())
 
     def _settled(self) -> bool:
         return not hasattr(self.statement, "settled") or bool(self.statement.settled(self._values))
 
     def _set_start(self, assignment: np.ndarray) -> None:
         self._hint = self.statement.hint(assignment)
-        self._values: Any = None
+        self._values = None
 
     def _relaxed(self) -> Any:
         made = mathopt.Model.from_model_proto(self.native.export_model())
@@ -101,14 +88,10 @@ class MathOptDoor(Model):
             variable.integer = False
         return made
 
-    def _write(self, path: Path) -> None:
+    def _write_nl(self, path: Path) -> None:
         program = self.program()
-        if path.suffix == ".nl":
-            from keyshift.modelling.as_pyomo import write_nl
-
-            write_nl(program, path)
-            return
-        writing.write_text(path, (writing.mps_lines if path.suffix == ".mps" else writing.lp_lines)(program))
+        rows, columns = distinct(program.rows), distinct(program.columns)
+        writing.write_nl(to_pyomo(program), path, lambda c: rows[c.index()], lambda v: columns[v.index()])
 
     def _run(self, solver: str | None, budget: Budget, seed: int) -> Run:
         program = self.program() if solver in (None, "highs") or self.relaxed or not self.about.integer else None
@@ -125,11 +108,11 @@ class MathOptDoor(Model):
         if solver not in by_mathopt.SOLVERS:
             there = ", ".join(["highs", *by_mathopt.SOLVERS])
             raise InputError(f"the solver {solver!r} is not on this machine; there are {there}")
-        hint = getattr(self, "_hint", None)
-        result = by_mathopt.run(self.native, solver, budget, seed=seed, hints=[] if hint is None else [hint])
+        hints = [] if self._hint is None else [self._hint]
+        result = by_mathopt.run(self.native, solver, budget, seed=seed, hints=hints)
+        self._values = values = None
         if result is not None and result.has_primal_feasible_solution():
-            self._values = result.variable_values()
-        values = getattr(self, "_values", None)
+            self._values = values = result.variable_values()
         if program is None:
             program = self.program()
         self._show(values)
@@ -137,7 +120,7 @@ class MathOptDoor(Model):
         return running.from_solver(program, solver, budget, result, columns)
 
     def _by_highs(self, program: NamedProgram, budget: Budget, seed: int) -> Run:
-        variables, hint = list(self.native.variables()), getattr(self, "_hint", None)
+        variables, hint = list(self.native.variables()), self._hint
         start = None
         if hint is not None and all(v in hint.variable_values for v in variables):
             start = np.array([hint.variable_values[v] for v in variables], dtype=float)
@@ -151,21 +134,41 @@ class MathOptDoor(Model):
         if self.about.reader is not None:
             self.statement.found = values
 
-    def _take(self, assignment: np.ndarray) -> None:
-        self._taken = assignment
-
     def _read(self, values: Any) -> np.ndarray:
-        if values is None and (taken := getattr(self, "_taken", None)) is not None:
-            return np.asarray(taken)
+        if values is None and self._taken is not None:
+            return self._taken
         if isinstance(values, dict) and all(isinstance(name, str) for name in values):
             by_name = {v.name: v for v in self.native.variables()}
-            for name in values:
-                if name not in by_name:
-                    raise InputError(f"the model has no variable {name}")
+            self._require_known(values, by_name)
             values = {v: float(values.get(name, 0.0)) for name, v in by_name.items()}
         elif values is not None and not isinstance(values, dict):
             values = values.variable_values()
-        known = getattr(self, "_values", None) if values is None else values
+        known = self._values if values is None else values
         if known is None:
             raise InputError("nobody has solved this model yet: give the SolveResult")
         return np.asarray(self.statement.assignment(known))
+
+
+def _names(kind: str, of: Any) -> list[str]:
+    """Names of the variables or the constraints, their numbers where they have none."""
+    names = of.names or [""] * len(of.ids)
+    return [name or f"{kind}[{number}]" for name, number in zip(names, of.ids, strict=True)]
+
+
+def to_pyomo(program: NamedProgram) -> pyo.ConcreteModel:
+    """The same program as a Pyomo model: x numbered by column, row by row."""
+    import pyomo.environ as pyo
+
+    p, m = program.linear, pyo.ConcreteModel(name=program.name)
+    boxes = list(zip(p.column_lower.tolist(), p.column_upper.tolist(), strict=True))
+    whole = p.integer.tolist()
+    m.x = pyo.Var(
+        range(len(boxes)), domain=lambda m, j: pyo.Integers if whole[j] else pyo.Reals, bounds=lambda m, j: boxes[j]
+    )
+    place = {name: j for j, name in enumerate(program.columns)}
+    rows = [(pyo.quicksum(f * m.x[place[n]] for f, n in terms), low, high) for _, terms, low, high in program.terms()]
+    m.row = pyo.Constraint(range(len(rows)), rule=lambda m, r: (rows[r][1], rows[r][0], rows[r][2]))
+    squares = (factor * m.x[a] * m.x[b] for (a, b), factor in program.squares.items())
+    costs = (c * m.x[j] for j, c in enumerate(p.cost.tolist()) if c)
+    m.objective = pyo.Objective(expr=pyo.quicksum(costs) + pyo.quicksum(squares) + p.offset)
+    return m

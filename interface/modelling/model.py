@@ -1,9 +1,10 @@
-"""What a model behind the door can do, whatever language it is written in."""
+"""An open declarative model, whatever language it is written in."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -26,7 +27,7 @@ WORD = 2.5e-7
 
 @dataclass
 class Run:
-    """What a solver made of a model.
+    """The outcome of a solver's run on a model.
 
     Attributes
     ----------
@@ -80,6 +81,8 @@ class Model(ABC):
         self._whole = False
         self.relaxed = False
         self._known: np.ndarray | None = None
+        self._taken: np.ndarray | None = None
+        self._cuts: list[np.ndarray] = []
 
     @property
     def kind(self) -> str:
@@ -176,6 +179,7 @@ class Model(ABC):
         limit = real("time_limit", time_limit)
         budget = Budget(limit)
         seed = whole("seed", seed, most=MOST_SEED, optional=False)
+        self._taken = None
         with interruptible(budget.interrupt):
             standing = self._standing()
             run = self._run_settled(solver, budget, seed, standing)
@@ -259,7 +263,7 @@ class Model(ABC):
         return made.relax() if self.relaxed else made
 
     def _standing(self) -> Literal["stated", "added", "changed"]:
-        """What has become of the model: what the problem states, that and more, or something else."""
+        """Whether the model is the one that the problem states, that one with additions, or another."""
         try:
             fresh = self._fresh()
             if self._fingerprint() == fresh._fingerprint():
@@ -288,7 +292,7 @@ class Model(ABC):
     def _again(self, refused: np.ndarray | None, solver: str, budget: Budget, seed: int) -> Run:
         """Run a fresh model without the assignments that tolerances or rounding let in; the model itself stays."""
         assert refused is not None
-        self._cuts = [*getattr(self, "_cuts", []), refused]
+        self._cuts = [*self._cuts, refused]
         fresh = self._fresh()
         for assignment in self._cuts:
             fresh.statement.forbid(assignment)
@@ -301,7 +305,7 @@ class Model(ABC):
 
     def _take(self, assignment: np.ndarray) -> None:
         """Hold an assignment that another model found."""
-        self._set_start(assignment)
+        self._taken = assignment
 
     def _refused(self, answer: Answer) -> bool:
         """Whether tolerances let in what the check refuses, and the statement knows how to go on."""
@@ -358,3 +362,8 @@ class Model(ABC):
     def _require_answers(self, what: str) -> None:
         if not self._reads:
             raise InputError(f"a model of kind {self.kind!r}{' relaxed' * self.relaxed} has no variables for {what}")
+
+    def _require_known(self, values: Iterable[str], known: Container[str]) -> None:
+        for name in values:
+            if name not in known:
+                raise InputError(f"the model has no variable {name}")

@@ -123,7 +123,7 @@ def _within(box: tuple[float, float], other: tuple[float, float]) -> bool:
 
 
 def distinct(names: Iterable[str]) -> list[str]:
-    """The same names without blanks, and with a number after what came before."""
+    """The same names without blanks, and with a number after a name that is taken."""
     seen: dict[str, int] = {}
     made = []
     for name in names:

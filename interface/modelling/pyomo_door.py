@@ -1,8 +1,10 @@
-"""A Pyomo statement behind the door."""
+"""A model in Pyomo, opened."""
 
 from __future__ import annotations
 
+import logging
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -12,20 +14,29 @@ from pyomo.common.errors import InfeasibleConstraintException, InvalidConstraint
 from pyomo.repn import generate_standard_repn
 
 from keyshift.modelling import running, writing
-from keyshift.modelling.algebra import program_algebra
-from keyshift.modelling.model import Model, Run
-from keyshift.modelling.other_solvers import by_pyomo, found_here
+from keyshift.modelling.model import Run
 from keyshift.modelling.program import NamedProgram
 from keyshift.models import Budget, InputError
-from keyshift.models.labels import lettered
+from keyshift.models.answer import Termination
 from keyshift.solvers import highs
 from keyshift.solvers import mathopt as by_mathopt
 
 
-class PyomoDoor(Model):
+def lettered(letters: str, index: Iterable[object]) -> str:
+    """An index with a letter before each number; a dash stands for none.
+
+    >>> lettered("kn", (3, 1))
+    'k3,n1'
+    """
+    return ",".join(
+        f"{letter}{part}" if letter != "-" else str(part) for letter, part in zip(letters, index, strict=True)
+    )
+
+
+class PyomoDoor(running.LinearModel):
     """`Model` for Pyomo: HiGHS through keyshift, OR-Tools' solvers, and whatever `pyo.SolverFactory` finds."""
 
-    suffixes: ClassVar[tuple[str, ...]] = (".mps", ".lp", ".nl")
+    beyond: ClassVar[str] = "; .nl holds what is not linear"
 
     @property
     def size(self) -> str:
@@ -37,10 +48,6 @@ class PyomoDoor(Model):
     def names(self) -> list[str]:
         """The names of all variables, as files have them."""
         return [self.name_of(v) for v in self.native.component_data_objects(pyo.Var)]
-
-    def algebra(self, every: bool = False) -> str:
-        """The model as a person reads it, in lines of 80 columns; the first rows of each family, or `every` one."""
-        return program_algebra(self.program(), every)
 
     # Names and matrices -----------------------------------------------------------------------------------------
 
@@ -57,13 +64,7 @@ class PyomoDoor(Model):
         return f"{component}[{','.join(map(str, parts)) if said is None else said}]"
 
     def program(self) -> NamedProgram:
-        """The model's matrices.
-
-        Raises
-        ------
-        InputError
-            Where it has something that no matrix holds.
-        """
+        """The model's matrices; `InputError` where it has something that no matrix holds."""
         return self._compiled()[0]
 
     def _compiled(self) -> tuple[NamedProgram, list[Any]]:
@@ -106,15 +107,12 @@ class PyomoDoor(Model):
             squares[at] = squares.get(at, 0.0) + float(factor)
         return linear, columns, rows, squares
 
-    def _fingerprint(self) -> str:
-        return self.program().fingerprint()
-
     def _extends(self, fresh: Self) -> bool:
         twins = {v.name: v for v in fresh.native.component_data_objects(pyo.Var)}
         for variable in self.native.component_data_objects(pyo.Var):
             if variable.fixed and (twin := twins.get(variable.name)) is not None:
                 twin.fix(variable.value)  # a constant in the rows of both
-        return self.program().extends(fresh.program())
+        return super()._extends(fresh)
 
     def _settled(self) -> bool:
         return not hasattr(self.statement, "settled") or bool(self.statement.settled())
@@ -124,29 +122,18 @@ class PyomoDoor(Model):
     def _set_start(self, assignment: np.ndarray) -> None:
         self.statement.set_start(assignment)
 
+    _take = _set_start
+
     def _relaxed(self) -> Any:
         made = self.native.clone()
         pyo.TransformationFactory("core.relax_integer_vars").apply_to(made)
         return made
 
-    def _write(self, path: Path) -> None:
-        if path.suffix == ".nl":
-            self._write_nl(path)
-            return
-        try:
-            program = self.program()
-        except InputError as error:
-            raise InputError(f"{path}: {error}; .nl holds what is not linear") from None
-        writing.write_text(path, (writing.mps_lines if path.suffix == ".mps" else writing.lp_lines)(program))
-
     def _write_nl(self, path: Path) -> None:
         try:
-            written = writing.write_nl(self.native, path)
+            writing.write_nl(self.native, path, self.name_of, self.name_of)
         except PyomoException as error:
             raise InputError(f"{path}: Pyomo cannot write this model: {' '.join(str(error).split())[:120]}") from None
-        rows = [self.name_of(c) for c in written.constraints] + [o.local_name for o in written.objectives]
-        writing.write_text(path.with_suffix(".row"), rows)
-        writing.write_text(path.with_suffix(".col"), [self.name_of(v) for v in written.variables])
 
     # Solving ----------------------------------------------------------------------------------------------------
 
@@ -168,22 +155,11 @@ class PyomoDoor(Model):
                 raise InputError(f"highs does not take whole variables and squares together; there are {there}")
             run, values = running.by_highs(program, budget, seed, self._held(columns))
         else:
-            run, values = self._by_mathopt(program, solver, budget, seed)
+            run, values = running.by_mathopt(program, solver, budget, seed)
         if values is not None:
             for column, value in zip(columns, values.tolist(), strict=True):
                 column.set_value(value, skip_validation=True)
         return run
-
-    def _by_mathopt(
-        self, program: NamedProgram, solver: str, budget: Budget, seed: int
-    ) -> tuple[Run, np.ndarray | None]:
-        model, variables = running.to_mathopt(program)
-        result = by_mathopt.run(model, solver, budget, seed=seed)
-        values = None
-        if result is not None and result.has_primal_feasible_solution():
-            held = result.variable_values()
-            values = np.array([held[v] for v in variables], dtype=float)
-        return running.from_solver(program, solver, budget, result, values), values
 
     def _held(self, columns: list[Any]) -> np.ndarray | None:
         """The values of a start, where every variable has one."""
@@ -207,9 +183,58 @@ class PyomoDoor(Model):
             For a name that the model does not have.
         """
         by_name = {self.name_of(v): v for v in self.native.component_data_objects(pyo.Var)}
-        for name in values:
-            if name not in by_name:
-                raise InputError(f"the model has no variable {name}")
+        self._require_known(values, by_name)
         for name, variable in by_name.items():
             if not variable.fixed:
                 variable.set_value(float(values.get(name, 0.0)), skip_validation=True)
+
+
+ASKED = ("gurobi", "cplex", "xpress", "mosek", "cbc", "glpk", "ipopt")
+"""Solvers whose presence is worth telling."""
+_ENDED: dict[str, Termination] = {"optimal": "optimal", "infeasible": "infeasible", "maxTimeLimit": "time_limit"}
+
+
+def found_here() -> list[str]:
+    """Solvers besides keyshift's own that Pyomo finds on this machine."""
+    return [name for name in ASKED if _factory(name) is not None]
+
+
+def _factory(name: str) -> Any:
+    """Pyomo's interface to a solver; None where it is not on this machine."""
+    log = logging.getLogger("pyomo")
+    was, log.disabled = log.disabled, True
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        made = pyo.SolverFactory(name)
+        return made if made.available(exception_flag=False) else None
+    except Exception:  # an interface that cannot even be made is not there
+        return None
+    finally:
+        logging.disable(before)
+        log.disabled = was
+
+
+def by_pyomo(model: pyo.ConcreteModel, name: str, budget: Budget, seed: int) -> Run:
+    """Run a solver through Pyomo's own interface; its bound is its word."""
+    solver = _factory(name)
+    if solver is None:
+        there = ", ".join(["highs", "scip", "cp-sat", "glop", "pdlp", *found_here()])
+        raise InputError(f"the solver {name!r} is not on this machine; there are {there}")
+    limit = {"timelimit": max(1.0, budget.remaining)} if math.isfinite(budget.remaining) else {}
+    if hasattr(solver, "config") and hasattr(solver.config, "time_limit") and limit:
+        solver.config.time_limit = limit.pop("timelimit")
+    if budget.expired:
+        return Run(name, False, None, budget.why)
+    try:
+        results = solver.solve(model, load_solutions=False, **limit)
+        condition = str(results.solver.termination_condition)
+        found = len(results.solution) > 0
+        if found:
+            model.solutions.load_from(results)
+    except Exception as error:  # whatever a solver's interface raises about a model that it does not take
+        said = " ".join(str(error).split())[:160]
+        raise InputError(f"{name} does not take this model: {said}") from None
+    proven = results.problem.lower_bound
+    bound = float(proven) if isinstance(proven, int | float) and math.isfinite(proven) else None
+    return Run(name, found, bound, _ENDED.get(condition) or budget.ended("gap"))

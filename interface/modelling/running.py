@@ -1,21 +1,66 @@
-"""A program run by HiGHS, or handed to a solver of OR-Tools: what the Pyomo and the MathOpt door share."""
+"""Common to Pyomo and MathOpt: a model read into matrices, run by HiGHS or by a solver of OR-Tools."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from ortools.math_opt.python import mathopt
 
-from keyshift.modelling.model import Run
+from keyshift.modelling import writing
+from keyshift.modelling.algebra import program_algebra
+from keyshift.modelling.model import Model, Run
 from keyshift.modelling.program import NamedProgram
-from keyshift.models import Budget
+from keyshift.models import Budget, InputError
 from keyshift.solvers import highs
-from keyshift.solvers import mathopt as by_mathopt
+from keyshift.solvers import mathopt as mathopt_solvers
 from keyshift.solvers.safe_bounds import dual_bound
+
+
+class LinearModel(Model):
+    """A `Model` that is read into matrices: Pyomo's and MathOpt's."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".mps", ".lp", ".nl")
+    beyond: ClassVar[str] = ""
+    """The way out for what no matrix holds, said where a file is refused."""
+
+    @abstractmethod
+    def program(self) -> NamedProgram:
+        """The model's matrices.
+
+        Raises
+        ------
+        InputError
+            Where it has something that no matrix holds.
+        """
+
+    @abstractmethod
+    def _write_nl(self, path: Path) -> None: ...
+
+    def algebra(self, every: bool = False) -> str:
+        """The model as a person reads it, in lines of 80 columns; the first rows of each family, or `every` one."""
+        return program_algebra(self.program(), every)
+
+    def _fingerprint(self) -> str:
+        return self.program().fingerprint()
+
+    def _extends(self, fresh: Self) -> bool:
+        return self.program().extends(fresh.program())
+
+    def _write(self, path: Path) -> None:
+        if path.suffix == ".nl":
+            self._write_nl(path)
+            return
+        try:
+            program = self.program()
+        except InputError as error:
+            raise InputError(f"{path}: {error}{self.beyond}") from None
+        writing.write_text(path, (writing.mps_lines if path.suffix == ".mps" else writing.lp_lines)(program))
 
 
 def by_highs(
@@ -26,6 +71,10 @@ def by_highs(
     if not program.columns:  # nothing is left to decide, and HiGHS does not begin
         return Run("highs", True, linear.offset, "optimal", True), np.zeros(0)
     result = highs.minimise(linear, budget, seed=seed, start=start, relax=not program.whole)
+    if result.termination == "infeasible":  # presolve has said so of rows of one's own that an answer keeps
+        run, values = by_mathopt(program, "scip", budget, seed)
+        if values is not None:
+            return run, values
     details: dict[str, Any] = {"nodes": result.nodes} if program.whole else {}
     proven = result.bound if math.isfinite(result.bound) else None
     if not program.whole and result.row_duals is not None:
@@ -34,10 +83,21 @@ def by_highs(
     return Run("highs", result.values is not None, proven, result.termination, True, details), result.values
 
 
+def by_mathopt(program: NamedProgram, solver: str, budget: Budget, seed: int) -> tuple[Run, np.ndarray | None]:
+    """A solver of OR-Tools on the program."""
+    model, columns = to_mathopt(program)
+    result = mathopt_solvers.run(model, solver, budget, seed=seed)
+    values = None
+    if result is not None and result.has_primal_feasible_solution():
+        held = result.variable_values()
+        values = np.array([held[column] for column in columns], dtype=float)
+    return from_solver(program, solver, budget, result, values), values
+
+
 def from_solver(
     program: NamedProgram, solver: str, budget: Budget, result: mathopt.SolveResult | None, values: np.ndarray | None
 ) -> Run:
-    """What a solver of OR-Tools says; for a linear program, its multipliers give a bound that does not rest on its word."""
+    """The run of a solver of OR-Tools; for a linear program, its multipliers give a bound that does not rest on its word."""
     if result is None:
         return Run(solver, False, None, budget.why)
     proven: float | None = result.termination.objective_bounds.dual_bound
@@ -51,7 +111,7 @@ def from_solver(
         below = _below_squares(program, values, budget)
         proven, safe = (proven, False) if below is None else (below, True)
         details["values"] = program.values(values)
-    ended = by_mathopt.ended(result, budget)
+    ended = mathopt_solvers.ended(result, budget)
     return Run(solver, values is not None, proven, ended, safe, details)
 
 

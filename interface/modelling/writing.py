@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +18,20 @@ def write_text(path: Path, lines: Iterable[str]) -> None:
     files.write_text(path, "\n".join(lines) + "\n")
 
 
-def write_nl(model: Any, path: Path) -> Any:
-    """Write a Pyomo model as .nl; returns what its writer says: which rows and columns, in which order."""
+def write_nl(model: Any, path: Path, row_name: Callable[[Any], str], column_name: Callable[[Any], str]) -> None:
+    """Write a Pyomo model as .nl by Pyomo's own writer, with the names in .row and .col beside it."""
     from pyomo.repn.plugins.nl_writer import NLWriter
 
-    written = []
+    written: list[Any] = []
 
     def fill(scratch: Path) -> None:
         with scratch.open("w", newline="\n") as file:
             written.append(NLWriter().write(model, file))
 
     files.write_by_name(path, fill)
-    return written[0]
+    rows = [row_name(c) for c in written[0].constraints]
+    write_text(path.with_suffix(".row"), [*rows, *(o.local_name for o in written[0].objectives)])
+    write_text(path.with_suffix(".col"), [column_name(v) for v in written[0].variables])
 
 
 def parenthesised(name: str) -> str:

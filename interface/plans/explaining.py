@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """What a little more of one limit would bring, by solving the problem that has it.
+    """The gain from a little more of one limit, by solving the problem that has it.
 
     Attributes
     ----------
@@ -169,7 +169,7 @@ def explain(
         found = tuple(_marginals(posed, answer, method, budget, gap, seed)) if marginals else ()
     moves, measure = _moves(posed, answer)
     nothing, nothing_objective = _doing_nothing(posed, answer)
-    lean = None if min_gain is None else thin(posed, answer, real("min_gain", min_gain, optional=False))
+    worthwhile = None if min_gain is None else thin(posed, answer, real("min_gain", min_gain, optional=False))
     return Explanation(
         posed,
         answer,
@@ -179,7 +179,7 @@ def explain(
         found,
         nothing,
         nothing_objective,
-        lean,
+        worthwhile,
     )
 
 
@@ -268,16 +268,14 @@ def _marginal(
 
 
 def describe_marginal(m: Marginal) -> str:
-    """What becomes of the objective, in words: by how much it falls or rises, exactly or between two figures."""
+    """The change of the objective in words: by how much it falls or rises, exactly or between two figures."""
     if m.objective is None:
         return "unknown: no answer in time" if m.status != "infeasible" else "no answer at all"
-    if m.at_most is None or abs(m.at_most - m.at_least) <= 1e-9 * max(1.0, abs(m.at_least)):
-        return f"falls by {figure(m.at_least)}" if m.at_least >= 0 else f"rises by {figure(-m.at_least)}"
-    if m.at_most <= 0:
-        return f"rises by {figure(-m.at_most)} to {figure(-m.at_least)}"
-    if m.at_least < 0:
-        return f"falls by at most {figure(m.at_most)}, if at all"
-    return f"falls by {figure(m.at_least)} to {figure(m.at_most)}"
+    most = m.at_least if m.at_most is None else m.at_most
+    if m.at_least < 0 < most:
+        return f"falls by at most {figure(most)}, if at all"
+    verb, ends = ("falls", (m.at_least, most)) if m.at_least >= 0 else ("rises", (-most, -m.at_least))
+    return f"{verb} by {' to '.join(dict.fromkeys(map(figure, ends)))}"
 
 
 def _seconds(budget: Budget, share: float) -> float | None:

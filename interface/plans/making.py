@@ -109,7 +109,7 @@ class _Work:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, reached: Target, bandwidth: Any, parallel: int, limits: Mapping[str, float | ArrayLike]) -> _Work:
+    def of(cls, reached: Target, bandwidth: Any, parallel: int, limits: Mapping[str, Any]) -> _Work:
         w = reached.workload
         way = Way.of(w, w.current, reached.target, reached.may_leave)
         moving = np.flatnonzero(w.current != reached.target)

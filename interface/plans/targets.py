@@ -1,14 +1,13 @@
-"""What a solution asks to be moved: the assignment of key groups to nodes that a plan leads to."""
+"""The target of a plan: the assignment of key groups to nodes that a plan leads to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from keyshift.models import InputError, Problem, Solution, Workload
-from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.worth import gains
 from keyshift.models.workload import IntArray
 
@@ -56,22 +55,40 @@ def read_target(problem: Problem, solution: Any, step: int = 0, nodes_after: int
     return Target(workload, target, *found, problem.worth, problem.chooses_nodes)
 
 
+class BareMove(NamedTuple):
+    """A move without a time."""
+
+    key_group: int
+    key: str | int
+    source: str | int
+    target: str | int
+    load: float
+    state: float
+    gain: float
+
+
 def bare_moves(solution: Solution) -> pd.DataFrame:
     """The moves of an answer without a schedule, the most valuable first: key, source, target, load, state, gain."""
     import pandas as pd
 
+    return pd.DataFrame(list_moves(solution), columns=list(BareMove._fields))
+
+
+def list_moves(solution: Solution) -> list[BareMove]:
+    """The same without pandas, which takes longer to load than most answers."""
     reached = read_target(solution.problem, solution)
-    w, made = reached.workload, MadeFor.of(reached.workload)
-    moving = np.flatnonzero(w.current != reached.target)
-    table = pd.DataFrame(
-        {
-            "key_group": moving,
-            "key": [made.key(int(k)) for k in moving],
-            "source": [made.node(int(i)) for i in w.current[moving]],
-            "target": [made.node(int(i)) for i in reached.target[moving]],
-            "load": w.last_load[moving],
-            "state": w.state[moving],
-            "gain": gains(reached.measure, w, w.current, reached.target, moving, reached.may_leave),
-        }
-    )
-    return table.sort_values(["gain", "key_group"], ascending=[False, True], kind="stable").reset_index(drop=True)
+    w, target = reached.workload, reached.target
+    moving = np.flatnonzero(w.current != target)
+    worth = gains(reached.measure, w, w.current, target, moving, reached.may_leave)
+    return [
+        BareMove(
+            int(k),
+            w.key(k),
+            w.node(w.current[k]),
+            w.node(target[k]),
+            float(w.last_load[k]),
+            float(w.state[k]),
+            float(gain),
+        )
+        for gain, k in sorted(zip(worth, moving, strict=True), key=lambda pair: (-pair[0], pair[1]))
+    ]

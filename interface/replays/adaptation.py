@@ -50,7 +50,7 @@ def replay(
     Each period and method: (1-3) terminate the draining nodes that are empty; (4) plan on this period's statistics, or
     with a forecast on what the next window is expected to bring; (5) decide on scaling by the plan; (6-7) if the cluster
     changes, plan anew; (8) apply the plan. The figures of a period are those right after its plan is applied: on the
-    statistics that it was made from, or with a forecast on the window that came. Every method has a cluster of its own.
+    statistics that it was made from, or with a forecast on the realised window. Every method has a cluster of its own.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def replay(
         and is valued on the next one; the stream's last window is only valued on. None values each plan on the statistics
         that it was made from.
     regret : bool, default True
-        With a forecast: also solve, from the same start, the window that came, and say by how much the plan is behind.
+        With a forecast: also solve, from the same start, the realised window, and say by how much the plan is behind.
     min_gain : float, default 0
         Carry a plan out only if it gains more than this for each unit of state that it moves. Gain: how far the measure
         of the problem (load distance; remote traffic; theta, for routing and intervals; imbalance, for MCLB) falls,
@@ -155,7 +155,7 @@ def replay(
 
 
 def _balanced(resource: str | None, capacities: Mapping[str, float] | None, planners: Sequence[Planner]) -> Balanced:
-    """What is balanced; a limit on "load" would be one on whatever that is in a period."""
+    """The balanced resource; a limit on "load" would be one on whatever that is in a period."""
     balanced = Balanced(resource, dict(capacities or {}))
     for planner in planners:
         limited = planner.options.get("resource_capacity") or {}

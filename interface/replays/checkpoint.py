@@ -169,7 +169,7 @@ class Checkpoint:
                 )
 
     def read(self, period: int, stamp: str, labels: list[str], key_groups: int) -> dict[str, Any] | None:
-        """What is known of a period: the rows of the methods that have planned, the clusters of all; or None.
+        """The record of a period: the rows of the methods that have planned, the clusters of all; or None.
 
         `stamp` is the hash of what the period was given; a stream of keys has no key groups, and no clusters.
         """

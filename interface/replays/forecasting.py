@@ -24,7 +24,7 @@ _NUMBERS = {
     "seasonal": ("season", "windows"),
     "quantile": ("level", "windows"),
 }
-"""What the numbers behind a rule's name mean: ``"seasonal:24:4"``."""
+"""The meaning of the numbers behind a rule's name: ``"seasonal:24:4"``."""
 
 LoadForecast: TypeAlias = Callable[[FloatArray], Any]
 """From the loads seen, shape (windows, key groups), oldest first, to those expected: (key groups,) or a row a window."""
@@ -184,7 +184,7 @@ def _blend(windows: Sequence[Workload], weights: Sequence[float]) -> Workload:
 
 
 def _asked(rule: LoadForecast, windows: Sequence[Workload], ahead: int) -> Workload:
-    """What a function of the user's expects; its last row where it looks less far ahead."""
+    """The forecast of a function of the user's; its last row where it looks less far ahead."""
     last = windows[-1]
     rows = non_negative(
         "forecast", rule(np.array([w.last_load for w in windows])), ndim=(1, 2), length=last.key_groups, of="key groups"

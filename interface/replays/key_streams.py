@@ -25,7 +25,7 @@ from keyshift.solving import solve
 
 SPLITTING = "key-splitting"
 ANYWHERE = ("shuffle", "on-greedy", "d-choices", "w-choices")
-"""Schemes that send a key beyond its two candidates: the plan that knew may do so, too."""
+"""Schemes that send a key beyond its two candidates: the plan in hindsight may do so, too."""
 _FOR_PARTITIONER = ("workers", "choices", "sources", "feed", "hash_seed")
 
 
@@ -55,7 +55,7 @@ class KeyStreams:
         self.partitioners = [_partitioner(planner) for planner in self.planners]
 
     def description(self) -> dict[str, Any]:
-        """What has to be the same for a run to go on from a checkpoint."""
+        """The settings that must be the same for a run to go on from a checkpoint."""
         return {
             "planners": [repr(planner) for planner in self.planners],
             "load_model": "",
@@ -67,7 +67,7 @@ class KeyStreams:
         }
 
     def row(self, number: int, period: int, keys: IntArray) -> dict[str, Any] | None:
-        """What a scheme makes of a window; None where it was interrupted."""
+        """The figures of a scheme on a window; None where it was interrupted."""
         planner, sent = self.planners[number], self.partitioners[number].feed(keys)
         make: Any = problem_class(SPLITTING, "stream")
         problem = make(keys, **planner.options)

@@ -27,10 +27,10 @@ from keyshift.solving import interruptible, solve
 BALANCING_ROUNDS = 15
 """How long key-group allocation may take where a method has no answer, in rounds of its search."""
 PROMISED = ("load_distance", "load_distance_percent", "theta", "imbalance", "remote_traffic")
-"""The figures that are also told of the forecast and of the plan that knew."""
+"""The figures that are also given for the forecast and for the plan in hindsight."""
 
 Windows = tuple[Workload, Workload]
-"""What has been measured, and the window on which the plan is valued."""
+"""The measured window, and the one on which the plan is valued."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Loop:
         self.past = Past(self.forecast or Forecast(), rows)
 
     def description(self) -> dict[str, Any]:
-        """What has to be the same for a run to go on from a checkpoint."""
+        """The settings that must be the same for a run to go on from a checkpoint."""
         return {
             "planners": [repr(planner) for planner in self.planners],
             "load_model": repr(self.load_model),
@@ -102,7 +102,7 @@ class Loop:
         }
 
     def periods(self, workloads: Iterable[Workload], most: int | None) -> Iterator[Windows]:
-        """What each period has seen last, and what it is valued on: the same window, or with a forecast the next one."""
+        """Each period's last measured window, and the one it is valued on: the same, or with a forecast the next one."""
         if self.forecast is None:
             stream = islice(workloads, most)
         else:
@@ -147,8 +147,8 @@ class Loop:
     # One period of one method -----------------------------------------------------------------------------------
 
     def _adapt(self, planner: Planner, cluster: Cluster, period: int, windows: Windows) -> dict[str, Any] | None:
-        """Algorithm 1, once: plan on what is expected, apply, value on the window that came."""
-        measured, came = windows
+        """Algorithm 1, once: plan on what is expected, apply, value on the realised window."""
+        measured, realised = windows
         cluster.terminate_empty()
         expected = measured if self.forecast is None else self.past.expected()
         resource = self.balanced.resource(expected)
@@ -162,15 +162,15 @@ class Loop:
         workload = cluster.workload(expected)
         if not replanned and self._waits(planner, workload, plan, resource):
             plan = _Plan(workload.current, None, None, "held", plan.counts)
-        came = self.balanced.on(came, resource).replace(state=measured.state)
-        knew: dict[str, float] = {}
+        realised = self.balanced.on(realised, resource).replace(state=measured.state)
+        in_hindsight: dict[str, float] = {}
         if self.forecast is not None and self.regret and plan.fallback != "not due":
-            best = self._plan(planner, cluster.workload(came), period, plan.counts)
+            best = self._plan(planner, cluster.workload(realised), period, plan.counts)
             if best is None:
                 return None
-            knew = self._valued(self._after(planner, deepcopy(cluster), best, period)[0], came)
+            in_hindsight = self._valued(self._after(planner, deepcopy(cluster), best, period)[0], realised)
         cluster, back = self._after(planner, cluster, plan, period)
-        after, figures = cluster.workload(came), self._valued(cluster, came)
+        after, figures = cluster.workload(realised), self._valued(cluster, realised)
         row = {
             "period": period,
             "method": planner.name,
@@ -187,13 +187,13 @@ class Loop:
         if measured.resources:
             row["resource"] = resource
         if self.forecast is not None:
-            row |= _prefixed("planned", self._valued(cluster, expected)) | _prefixed("knew", knew)
-        if knew:
-            row["regret"] = figures[planner.problem_class.aim] - knew[planner.problem_class.aim]
+            row |= _prefixed("planned", self._valued(cluster, expected)) | _prefixed("knew", in_hindsight)
+        if in_hindsight:
+            row["regret"] = figures[planner.problem_class.aim] - in_hindsight[planner.problem_class.aim]
         return row
 
     def _seen(self, planner: Planner, expected: Workload, resource: str) -> Workload:
-        """What the method is shown: what is expected, or the windows themselves where its problem counts several."""
+        """The method's workload: the forecast, or the windows themselves where its problem counts several."""
         if planner.rows == 1:
             return expected
         return expected.replace(load=[self.balanced.on(w, resource).last_load for w in self.past.sample(planner.rows)])
@@ -239,7 +239,7 @@ class Loop:
         if posed.rescue == "offered" and found.offered is not None:
             return _Plan(found.offered, None, found.bound, "offered", counts)
         stay = _Plan(workload.current, None, found.bound, "stay", counts)
-        balancing = planner.falls_back(workload, self.load_model)
+        balancing = planner.balancing(workload, self.load_model)
         return stay if balancing is None else self._rebalanced(balancing, seed, stay)
 
     def _rebalanced(self, posed: Any, seed: int, stay: _Plan) -> _Plan | None:
@@ -260,7 +260,7 @@ class Loop:
         return cluster, cluster.apply(plan.assignment, period, self.memory)
 
     def _valued(self, cluster: Cluster, window: Workload) -> dict[str, float]:
-        """What the cluster's assignment is worth on a window."""
+        """The figures of the cluster's assignment on a window."""
         return figures_of(self.load_model, cluster.workload(window), cluster.start_load, cluster.first_place)
 
     def _waits(self, planner: Planner, workload: Workload, plan: _Plan, resource: str) -> bool:
@@ -304,7 +304,7 @@ def _prefixed(prefix: str, figures: dict[str, float]) -> dict[str, float]:
 def figures_of(
     load_model: LoadModel, workload: Workload, start_load: float | None, first_place: Any
 ) -> dict[str, float]:
-    """What an assignment, the workload's current one, is worth on the workload's last window."""
+    """The figures of the workload's current assignment on its last window."""
     place = workload.current
     loads = load_model.node_loads(workload, place)
     mean = float(loads.sum() / workload.capacity[workload.kept].sum())

@@ -95,8 +95,8 @@ class Planner:
             return cls.in_period(workload, options, counts)
         return cls.in_period(load_model.measured(workload), options, counts)
 
-    def falls_back(self, workload: Workload, load_model: LoadModel) -> Problem | None:
-        """What is answered where the problem has no answer; None to stay."""
+    def balancing(self, workload: Workload, load_model: LoadModel) -> Problem | None:
+        """The assignment to use where the problem has no answer; None to stay."""
         if self.problem_class.rescue != "balance" or not self.balance_first:
             return None
         return self.problem_class.fallback(load_model.measured(workload), self.options)

@@ -82,10 +82,10 @@ class Replay:
         total_load, remote_traffic, collocation_factor, table_size, migrations, state_moved, oscillations, nodes, draining,
         objective, bound, fallback ("": as planned), replanned; with several resources, the one that was balanced.
 
-        With a forecast, their values are those on the window that came. Then there are also planned_load_distance,
+        With a forecast, their values are those on the realised window. Then there are also planned_load_distance,
         planned_load_distance_percent, planned_theta, planned_imbalance and planned_remote_traffic, what the plan promised on
-        the forecast; the same after ``knew_``, of the plan that knew; and regret, the problem's measure less that of the
-        plan that knew.
+        the forecast; the same after ``knew_``, of the plan made in hindsight; and regret, the problem's measure less that of the
+        plan in hindsight.
     seconds : sequence of dict
         period, method, seconds: apart from the rows, because no two runs take the same time.
     interrupted : bool

@@ -15,7 +15,7 @@ from keyshift.models.workload import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Planned:
-    """What a scaling rule sees: the plan, not the present.
+    """The input of a scaling rule: the plan, not the present.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What `replay` keeps for every method from period to period: its cluster, its assignment, its past moves."""
+"""The state that `replay` keeps for every method from period to period: its cluster, its assignment, its past moves."""
 
 from __future__ import annotations
 

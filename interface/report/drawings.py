@@ -1,8 +1,10 @@
-"""Drawings of a report as SVG: loads of nodes, what moves between them, the schedule, the load distance by phase."""
+"""Drawings of reports as SVG: of a plan loads, moves, schedule and load distance; of a study profiles and gaps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,14 @@ WIDTH = 760
 MOST_NODES = 40
 """Rows of a drawing; of more nodes, those are drawn that move most."""
 MOST_BARS = 3000
+LEFT, RIGHT, TOP = 74.0, 16.0, 18.0
+"""Margins of a study's drawings."""
+LETTER = 11.5
+"""Width of a letter on a narrow screen, where text is larger."""
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#999999")
+"""The colours of Okabe and Ito, legible on light and on dark; lines of the same colour differ in their dashes."""
+DASHES = ("", "6 3", "2 3", "8 3 2 3")
+Steps = Sequence[tuple[float, float]]
 
 
 def _svg(height: float, parts: Sequence[str], title: str) -> str:
@@ -77,7 +87,7 @@ def _axis(left: float, scale: float, most: float, top: float, bottom: float) -> 
         x = left + scale * tick
         parts.append(
             f'<path d="M{x:.1f} {top}V{bottom}" stroke="var(--line)"/>'
-            f'<text class="soft" x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{text(shown(tick))}</text>'
+            + _label(x, bottom + 18, shown(tick), "middle", "soft")
         )
     return parts
 
@@ -152,17 +162,13 @@ def timeline(
                 f'<rect x="{x:.1f}" y="{top}" width="{wide:.1f}" height="{height - 26 - top:.1f}" fill="var(--shade)"/>'
             )
         if wide > 16:
-            parts.append(
-                f'<text class="soft" x="{x + wide / 2:.1f}" y="{top - 6}" text-anchor="middle">{number}</text>'
-            )
+            parts.append(_label(x + wide / 2, top - 6, number, "middle", "soft"))
     parts += _axis(left, scale, end, top, height - 26)
     place = {number: top + row * i for i, (number, _) in enumerate(rows)}
     busy: dict[int, list[float]] = {number: [0.0] * lanes for number in place}
     tall = (row - 5) / lanes - 1
     for number, name in rows:
-        parts.append(
-            f'<text x="{left - 8}" y="{place[number] + row / 2 + 4:.1f}" text-anchor="end">{text(_short(name))}</text>'
-        )
+        parts.append(_label(left - 8, place[number] + row / 2 + 4, _short(name)))
     for m in sorted(moves, key=lambda m: (m["start"], m["end"]))[:MOST_BARS]:
         for node, colour in ((m["source"], "send"), (m["target"], "take")):
             if node not in place:
@@ -187,7 +193,7 @@ def distance_steps(distances: Sequence[float]) -> str:
         y = height - 30 - (height - 40) * tick / most
         parts.append(
             f'<path d="M{left} {y:.1f}H{WIDTH - 20}" stroke="var(--line)"/>'
-            f'<text class="soft" x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{text(shown(tick))}</text>'
+            + _label(left - 6, y + 4, shown(tick), style="soft")
         )
     for place, value in enumerate(distances):
         tall = (height - 40) * value / most
@@ -198,7 +204,124 @@ def distance_steps(distances: Sequence[float]) -> str:
             f'fill="var(--{"before" if place == 0 else "after"})"/></g>'
         )
         if len(distances) <= 25 or place % (len(distances) // 20 + 1) == 0:
-            parts.append(
-                f'<text class="soft" x="{left + wide * (place + 0.5):.1f}" y="{height - 12}" text-anchor="middle">{label}</text>'
-            )
+            parts.append(_label(left + wide * (place + 0.5), height - 12, label, "middle", "soft"))
     return _svg(height, parts, "Load distance after each phase")
+
+
+def profile_curves(curves: Mapping[str, Steps], axis: str, least: float, logarithmic: bool) -> str:
+    """A staircase for each method: what share of the instances it solves within a factor.
+
+    Parameters
+    ----------
+    curves : mapping of str to sequence of (factor, share)
+    axis : str
+        What the horizontal axis measures.
+    least : float
+        Where that begins: 1 for ratios of time, 0 for gaps.
+    logarithmic : bool
+    """
+    most = max([factor for steps in curves.values() for factor, _ in steps], default=least)
+    most = max(most * 1.05, least + (9.0 if logarithmic else 1e-6))
+    bottom, height = 250.0, 290.0
+
+    def x(factor: float) -> float:
+        place = (
+            math.log(max(factor, least) / least) / math.log(most / least)
+            if logarithmic
+            else (factor - least) / (most - least)
+        )
+        return LEFT + place * (WIDTH - LEFT - RIGHT)
+
+    def y(share: float) -> float:
+        return bottom - share * (bottom - TOP)
+
+    parts = [_grid(x, y, _marks(least, most, logarithmic), bottom)]
+    for number, (method, steps) in enumerate(curves.items()):
+        path, last = [], 0.0
+        for factor, share in steps:
+            path += [f"L{x(factor):.1f} {y(last):.1f}", f"L{x(factor):.1f} {y(share):.1f}"]
+            last = share
+        path.append(f"L{x(most):.1f} {y(last):.1f}")
+        said = f"{method}: {shown(100 * last)} % in the end"
+        parts.append(
+            f'<path d="M{x(least):.1f} {y(0):.1f}{"".join(path)}" fill="none" stroke-width="2" {_stroke(number)}>'
+            f"<title>{text(said)}</title></path>"
+        )
+    parts.append(_label(WIDTH / 2, height - 4, axis, "middle", "soft"))
+    return _svg(height, parts, f"performance profile over {axis}") + legend(list(curves))
+
+
+def gap_dots(gaps: Mapping[str, Sequence[float]]) -> str:
+    """A line of dots for each method, a dot for each solve, on a scale of square roots: small gaps stay apart."""
+    most = max([gap for values in gaps.values() for gap in values], default=0.0) or 1e-6
+    row, left = 24.0, max(130.0, 14 + LETTER * max(map(len, gaps), default=0))
+    bottom = TOP + row * len(gaps)
+
+    def x(gap: float) -> float:
+        return left + math.sqrt(gap / most) * (WIDTH - left - RIGHT)
+
+    parts = []
+    for share in (0.0, 0.05, 0.25, 1.0):
+        parts.append(
+            f'<line x1="{x(share * most):.1f}" x2="{x(share * most):.1f}" y1="{TOP}" y2="{bottom}" stroke="var(--line)"/>'
+            + _label(
+                x(share * most),
+                bottom + 16,
+                f"{_rounded(100 * share * most)} %",
+                "end" if share == 1 else "middle",
+                "soft",
+            )
+        )
+    for number, (method, values) in enumerate(gaps.items()):
+        y = TOP + row * number + row / 2
+        parts.append(_label(left - 10, y + 4, method))
+        parts += [
+            f'<circle cx="{x(gap):.1f}" cy="{y:.1f}" r="4" fill="{COLOURS[0]}" fill-opacity="0.35"/>'
+            for gap in sorted({float(f"{gap:.3g}") for gap in values})
+        ]
+        if values:
+            middle = statistics.median(values)
+            parts.append(
+                f'<line x1="{x(middle):.1f}" x2="{x(middle):.1f}" y1="{y - 9:.1f}" y2="{y + 9:.1f}" '
+                f'stroke="{COLOURS[1]}" stroke-width="3"><title>median {shown(100 * middle)} %</title></line>'
+            )
+    return _svg(bottom + 26, parts, "gaps to the best bound")
+
+
+def legend(names: Sequence[str]) -> str:
+    """The legend: the line of each method."""
+    entries = "".join(
+        f'<span style="white-space:nowrap;margin-right:1rem"><svg viewBox="0 0 28 10" style="display:inline;width:28px">'
+        f'<line x1="0" x2="28" y1="5" y2="5" stroke-width="3" {_stroke(number)}/></svg> {text(name)}</span>'
+        for number, name in enumerate(names)
+    )
+    return f'<p class="soft">{entries}</p>'
+
+
+def _stroke(number: int) -> str:
+    dash = DASHES[number // len(COLOURS) % len(DASHES)]
+    return f'stroke="{COLOURS[number % len(COLOURS)]}"' + (f' stroke-dasharray="{dash}"' if dash else "")
+
+
+def _marks(least: float, most: float, logarithmic: bool) -> list[float]:
+    if not logarithmic:
+        return [least + share * (most - least) for share in (0, 0.25, 0.5, 0.75, 1)]
+    span = math.log10(most / least)
+    return [least * 10 ** (span * share) for share in (0, 0.25, 0.5, 0.75, 1)]
+
+
+def _grid(x, y, marks: Sequence[float], bottom: float) -> str:  # type: ignore[no-untyped-def]
+    lines = [
+        f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(s):.1f}" y2="{y(s):.1f}" stroke="var(--line)"/>'
+        + _label(LEFT - 6, y(s) + 4, f"{100 * s:.0f} %", style="soft")
+        for s in (0, 0.25, 0.5, 0.75, 1)
+    ]
+    lines += [
+        _label(x(mark), bottom + 16, _rounded(mark), "start" if mark == marks[0] else "end", "soft") for mark in marks
+    ]
+    return "".join(lines)
+
+
+def _rounded(value: float) -> str:
+    """Two digits, for a mark of an axis."""
+    return shown(float(f"{value:.2g}"))

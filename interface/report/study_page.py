@@ -6,8 +6,8 @@ import base64
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keyshift.report.drawings import gap_dots, profile_curves
 from keyshift.report.page import Data, section, text, write_page
-from keyshift.report.study_drawings import gap_dots, profile_curves
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import math
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models import InputError
-from keyshift.models.files.fingerprint import problem_fingerprint
+from keyshift.models.files.problem import problem_fingerprint
 from keyshift.models.files.reading import MOST_JSON, read_json, read_text, shown
 from keyshift.models.files.writing import write_text
 from keyshift.models.solution import ROUNDING
@@ -36,7 +37,7 @@ ANSWERS = ".answers.json"
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of one instance; `version` is that of the last improvement, `answer` is worth `objective`."""
+    """One instance's best answer and bound; `version` is that of the last improvement, `answer` is worth `objective`."""
 
     problem: str
     family: str
@@ -63,7 +64,7 @@ class Entry:
         return made
 
     def wrong(self) -> list[str]:
-        """What is not so: draw the instance anew, check the answer without any solver, hold the bound against it."""
+        """List what is wrong: draw the instance anew, check the answer without any solver, hold the bound against it."""
         ((_, problem),) = family(self.instance)
         if problem_fingerprint(problem) != self.fingerprint:
             return [f"{self.instance}: the generator draws another instance now"]
@@ -104,34 +105,30 @@ class BestKnown:
         InputError
             For a file that is no such table.
         """
-        import pandas as pd
-
         if not os.path.lexists(path):
             return cls()
         try:
-            text = read_text(path, MOST_JSON)
-            frame = pd.read_csv(io.StringIO(text), keep_default_na=False, na_values={"objective": [""], "bound": [""]})
-        except (ValueError, OverflowError) as error:
+            heads, *rows = csv.reader(io.StringIO(read_text(path, MOST_JSON), newline=""), strict=True)
+        except (ValueError, csv.Error) as error:  # ValueError: no line at all
             raise InputError(f"{path} is no readable CSV ({str(error)[:100]})") from None
-        if tuple(frame.columns) != HEADINGS:
+        if tuple(heads) != HEADINGS:
             raise InputError(f"{path} must have the columns {', '.join(HEADINGS)}")
         beside = Path(path).with_suffix(ANSWERS)
         answers = read_json(beside) if os.path.lexists(beside) else {}
         if not isinstance(answers, dict):
             raise InputError(f"{beside} must hold one JSON object: an answer for each fingerprint")
         made = {}
-        for record in frame.to_dict("records"):
+        for number, row in enumerate(filter(None, rows), start=2):
+            if len(row) != len(HEADINGS):
+                raise InputError(f"{path}: row {number} has {len(row)} entries, expected {len(HEADINGS)}")
+            record: dict[str, Any] = dict(zip(HEADINGS, row, strict=True))
             for name in ("objective", "bound"):
-                if not isinstance(record[name], float | int) or math.isinf(record[name]):
-                    of = shown(record["instance"])
-                    raise InputError(f"{path}: {name} of {of} is {shown(record[name])}, which is no finite number")
-                record[name] = None if pd.isna(record[name]) else float(record[name])
-            answer = answers.get(record["fingerprint"])
-            made[record["fingerprint"]] = Entry(**{str(k): v for k, v in record.items()}, answer=answer)
+                record[name] = _number(f"{path}: {name} of {shown(record['instance'])}", record[name])
+            made[record["fingerprint"]] = Entry(**record, answer=answers.get(record["fingerprint"]))
         return cls(made)
 
     def of(self, fingerprint: str) -> Entry | None:
-        """What is known of an instance."""
+        """The entry of an instance; None without one."""
         return self.entries.get(fingerprint)
 
     def updated(self, rows: Iterable[Row]) -> BestKnown:
@@ -185,3 +182,14 @@ class BestKnown:
 
 def _slack(value: float) -> float:
     return BETTER * abs(value)
+
+
+def _number(what: str, text: str) -> float | None:
+    """A number of the table, or None for an empty place."""
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        value = math.nan
+    if value is not None and not math.isfinite(value):
+        raise InputError(f"{what} is {shown(text)}, which is no finite number")
+    return value

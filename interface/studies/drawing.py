@@ -14,7 +14,7 @@ from keyshift.models.guards import whole
 
 MOST_INSTANCES = 1_000_000
 _NAME = re.compile(r"([\w-]+)(?:\((.*)\))?/(\d+)")
-"""What an instance is called: a family, parameters where some were given, a seed."""
+"""An instance's name: a family, parameters where some were given, a seed."""
 
 
 def families(problem: str | None = None) -> list[Family]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from keyshift.models.compiling import COMPILING
 from keyshift.studies.tasks import Row, SolveTask
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 RENEWED = 200
 """Solves after which a process is replaced by a new one, so that what leaks stays small."""
@@ -21,7 +27,7 @@ LOADING = 900.0
 
 @dataclass(frozen=True)
 class Guard:
-    """What a solve may use.
+    """The time and memory that a solve may use.
 
     Attributes
     ----------
@@ -136,3 +142,40 @@ def _run(task: SolveTask, seconds: float | None) -> Row:
     finally:
         COMPILING.pause = COMPILING.resume = None
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+ROUNDS = 8
+"""Solves for each of the cluster's cores in one job. Rows are written between jobs: a killed study loses at most these."""
+_POOLS: dict[Guard, GuardedPool] = {}
+"""On a worker: the process that solves, kept from task to task, so that libraries load once."""
+
+
+def run_on_spark(tasks: Iterable[SolveTask], spark: SparkSession, guard: Guard) -> Iterator[tuple[SolveTask, Row]]:
+    """Run tasks on a cluster, and hand their rows over job by job.
+
+    Parameters
+    ----------
+    tasks : iterable of SolveTask
+    spark : SparkSession
+        Its workers' Python must have keyshift.
+    guard : Guard
+        Held on the workers, where a solve runs on a process of its own, too.
+    """
+    context = spark.sparkContext
+    waiting = iter(tasks)
+    while batch := list(itertools.islice(waiting, ROUNDS * context.defaultParallelism)):
+        rows = context.parallelize(batch, len(batch)).map(_Solve(guard)).collect()
+        yield from zip(batch, rows, strict=True)
+
+
+class _Solve:
+    """The run of a task on a worker."""
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+
+    def __call__(self, task: SolveTask) -> Row:
+        if self.guard not in _POOLS:
+            _POOLS[self.guard] = GuardedPool(1, self.guard)
+        ((_, row),) = _POOLS[self.guard].run([task])
+        return row

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from keyshift.models import InputError
-from keyshift.models.files.reading import digest, read_json, shown
+from keyshift.models.files.reading import digest, read_json
 from keyshift.models.files.schema import FileModel, Whole, validated
 from keyshift.models.files.writing import make_folder, only_writer, write_text
 from keyshift.studies.tasks import Row
@@ -26,7 +26,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class StudyFile(FileModel):
-    """What was asked of a study."""
+    """The settings of a study."""
 
     version: Annotated[int, Field(ge=1, le=VERSION)]
     time_limit: Finite | None
@@ -36,7 +36,7 @@ class StudyFile(FileModel):
 
 
 class ResultFile(FileModel):
-    """A row: what came of one solve. Its file has a name that tells the task, and no version: what is of another is made anew."""
+    """A row: the outcome of one solve. Its file is named after the task and has no version: a row of another is made anew."""
 
     instance: str
     family: str
@@ -114,11 +114,9 @@ class ResultFolder:
         return self.folder / RESULTS / f"{key}.json"
 
 
-def _read(file: Path, schema: type[FileModel]) -> dict[str, Any]:
+def _read(file: Path, schema: type[Any]) -> dict[str, Any]:
     try:
-        content = read_json(file, MOST_BYTES)
-        if not isinstance(content, dict):
-            raise InputError(f"{file} must hold one JSON object, not {shown(content)}")
+        content: dict[str, Any] = read_json(file, MOST_BYTES)
         validated(schema, content, str(file))
     except InputError as error:
         raise InputError(f"{error}: remove it, and the study makes it anew") from None

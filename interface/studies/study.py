@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from keyshift.catalogue import FORMULATIONS, formulation_of, registered
 from keyshift.models import InputError, Problem
 from keyshift.models.answer import GAP, TIME_LIMIT
-from keyshift.models.files.fingerprint import problem_fingerprint
+from keyshift.models.files.problem import problem_fingerprint
 from keyshift.models.guards import real, whole
 from keyshift.studies.best_known import BestKnown
 from keyshift.studies.drawing import family, family_of
@@ -59,7 +59,7 @@ class StudyProgress:
 
 @dataclass(frozen=True)
 class Study:
-    """What `study` returns: a row for every solve, whatever came of it.
+    """The result of `study`: a row for every solve, however it ended.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class Study:
         return self.known.contradictions(self.rows)
 
     def improvements(self) -> list[str]:
-        """What this study found better than the table that it was compared with, a sentence each."""
+        """Improvements on the table that the study was compared with, a sentence each."""
         return list(self.known.updated(self.rows).changed)
 
     def update_best(self, path: str | Path) -> list[str]:
@@ -132,7 +132,7 @@ class Study:
         -------
         matplotlib.figure.Figure
         """
-        from keyshift.figures.study import study_figure
+        from keyshift.figures.comparison import study_figure
 
         return study_figure(self, path)
 
@@ -232,7 +232,7 @@ def study(
         if spark is None:
             finished = stack.enter_context(GuardedPool(workers, guard)).run(drawn)
         else:
-            from keyshift.studies.on_spark import run_on_spark
+            from keyshift.studies.guarded import run_on_spark
 
             finished = run_on_spark(drawn, spark, guard)
         told = 0

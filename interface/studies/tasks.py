@@ -56,7 +56,7 @@ class SolveTask:
 
     @property
     def key(self) -> str:
-        """What the result's file is called: the same task has the same name on any machine."""
+        """The name of the result's file: the same task has the same name on any machine."""
         said = [self.instance, self.fingerprint, self.method, self.seed, self.time_limit, encode(dict(self.options))]
         said += [self.gap] if self.gap else []
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:32]
@@ -67,7 +67,7 @@ class SolveTask:
             make_ready(self.problem, self._entry(), None)
 
     def run(self) -> Row:
-        """Solve, and say what came of it; what a method raises is a row as well."""
+        """Solve, and return the outcome as a row; what a method raises is a row as well."""
         begun = time.perf_counter()
         try:
             self._entry()

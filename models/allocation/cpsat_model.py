@@ -154,7 +154,7 @@ class AllocationCpSat(CpSatStages):
         return self.of_moves(name)
 
     def of_moves(self, name: str) -> WholeMeasure:
-        """What the key groups that leave their node add up to: their number, or their state."""
+        """The sum over the key groups that leave their node: their number, or their state."""
         leaves = [self.leaves(k) for k in range(self.workload.key_groups)]
         if name == "migrations":
             return WholeMeasure.count(sum(leaves))
@@ -185,7 +185,7 @@ class AllocationCpSat(CpSatStages):
         return chosen
 
     def load_distance(self, integer_objective: float) -> float:
-        """What a value of the integer objective is in load per unit of capacity."""
+        """A value of the integer objective in load per unit of capacity."""
         return integer_objective / float(self.distances.unit)
 
     def bound(self, integer_bound: float) -> float:

@@ -1,4 +1,4 @@
-"""What an allocation may do: the limits (2), (6) and (7) of key-group allocation, for it and for collocation."""
+"""The limits of an allocation: (2), (6) and (7) of key-group allocation and of collocation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Limits(OverWindows):
     max_migration_cost: float | None
     alpha: float
     into_draining: bool
-    resource_capacity: Mapping[str, ArrayLike] | None
+    resource_capacity: Mapping[str, ArrayLike | Mapping[str | int, float]] | None
 
     def _read_capacities(self, given: Mapping[str, Any]) -> Mapping[str, FloatArray]:
         known = {**self.workload.resources, "load": self.workload.last_load}

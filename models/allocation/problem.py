@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import guards, metrics
+from keyshift.models import guards, metrics, records
 from keyshift.models.allocation.limits import SLACK, Limits, allocation_limits
 from keyshift.models.errors import InputError
 from keyshift.models.figures import figure
@@ -179,6 +180,13 @@ class KeyGroupAllocation(Limits):
         exact = metrics.mean_load(self.workload)
         return float(math.ceil(exact)) if self.mean == "ceiling" else exact
 
+    @property
+    def exact_mean(self) -> Fraction:
+        """The mean of the last window without rounding but its own."""
+        w = self.workload
+        mean = Fraction(sum(map(Fraction, w.last_load.tolist()))) / sum(map(Fraction, w.capacity[w.kept].tolist()))
+        return Fraction(math.ceil(mean)) if self.mean == "ceiling" else mean
+
     @cached_property
     def means(self) -> FloatArray:
         """The mean of (3) and (4) in each window, shape (k,)."""
@@ -212,7 +220,7 @@ class KeyGroupAllocation(Limits):
 
     @property
     def objective_name(self) -> str:  # type: ignore[override]
-        """What the objective measures."""
+        """The objective's name."""
         return self.stages[0].replace("_", " ")
 
     @property
@@ -285,6 +293,28 @@ class KeyGroupAllocation(Limits):
         if measure == "draining_load":
             return metrics.draining_load(self.workload, assignment)
         return super().measured(measure, assignment)
+
+    def record(self) -> records.Record:
+        return self.record_within(self.exact_mean if self.distance_floor else None)
+
+    def record_within(self, limit: Fraction | None) -> records.Record:
+        """The instance with a limit on the load distance."""
+        w, cost, allowed = self.workload, self.max_migration_cost, records.ALLOWED
+        rows = [records.row(records.amounts(w.last_load))]
+        for name, room in (self.resource_capacity or {}).items():
+            use = records.amounts(self.usage(name))
+            unit = Fraction(use["unit"])
+            rows.append(
+                records.row(use, [(0, math.floor(Fraction(float(r)) * (1 + allowed) / unit)) for r in np.asarray(room)])
+            )
+        state = None if cost is None or self.alpha == 0 else float(cost) / self.alpha
+        closed, widest = (
+            not self.into_draining,
+            None if limit is None else records.text(limit + self.exact_mean * allowed),
+        )
+        placed = records.placed(w, rows, state=state, empty=False, closed=closed, max_moves=self.max_migrations)
+        capacity = records.amounts(w.capacity)
+        return {**placed, "capacity": capacity, "mean_rounded_up": self.mean == "ceiling", "widest": widest}
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return [

@@ -122,8 +122,8 @@ class AllocationPyomo(PyomoStages):
         m.covers = pyo.ConstraintList()
         if problem.cost_limit is not None and problem.cost_limit.binds:
             leaves: list[Any] = [None] * p
-            dear = np.flatnonzero((problem.cost_limit.weights > 0) & problem.cost_limit.fits).tolist()
-            for k, leave in zip(dear, self.leaving(dear), strict=True):
+            costly = np.flatnonzero((problem.cost_limit.weights > 0) & problem.cost_limit.fits).tolist()
+            for k, leave in zip(costly, self.leaving(costly), strict=True):
                 leaves[k] = leave
             m.migration_cost = pyo.Constraint(expr=self.within(problem.cost_limit, leaves))
         if problem.max_migrations is not None and problem.max_migrations < p:

@@ -1,4 +1,4 @@
-"""What traffic between nodes costs the nodes: the load model that makes collocation matter."""
+"""The cost of traffic to the nodes: the load model that makes collocation matter."""
 
 from __future__ import annotations
 
@@ -106,6 +106,27 @@ class LoadModel:
             return cls()
         cost = share / (1 - share) * float(workload.last_load.sum()) / total / 2
         return cls(cost, cost)
+
+    @classmethod
+    def fitted(cls, workload: Workload, assignment: IntArray, measured: FloatArray) -> LoadModel:
+        """The model nearest to measured key-group loads, by non-negative least squares.
+
+        Parameters
+        ----------
+        workload : Workload
+            Its last window holds the processing loads.
+        assignment : ndarray of int, shape (p,)
+            Where the key groups ran when they were measured.
+        measured : ndarray, shape (p,)
+            The loads that were measured.
+        """
+        from scipy.optimize import nnls
+
+        extra = guards.non_negative("measured", measured, length=workload.key_groups, of="key groups")
+        sent = cls(1.0, 0.0).key_group_loads(workload, assignment) - workload.last_load
+        received = cls(0.0, 1.0).key_group_loads(workload, assignment) - workload.last_load
+        costs, _ = nnls(np.column_stack([sent, received]), extra - workload.last_load)
+        return cls(float(costs[0]), float(costs[1]))
 
 
 def _between(workload: Workload) -> sp.coo_array:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import guards, metrics
+from keyshift.models import guards, metrics, records
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.limits import SLACK, allocation_limits
 from keyshift.models.collocation.load_model import LoadModel
@@ -189,12 +190,12 @@ class CollocatedAllocation(OverWindows):
 
     @property
     def own_measure(self) -> str:
-        """What the formulation minimises: `minimise`."""
+        """The measure that the formulation minimises: `minimise`."""
         return self.minimise
 
     @property
     def objective_name(self) -> str:  # type: ignore[override]
-        """What the objective measures."""
+        """The objective's name."""
         return self.stages[0].replace("_", " ")
 
     @cached_property
@@ -319,6 +320,19 @@ class CollocatedAllocation(OverWindows):
         kept = self.workload.kept
         return float(max(np.abs(deviation[kept]).max(), deviation[~kept].max(initial=0.0)))
 
+    def record(self) -> records.Record:
+        if self.load_model.per_tuple > 0:
+            raise InputError(
+                "certificates know no cost of serialisation: loads must be the same wherever key groups run"
+            )
+        if self.minimise != "remote_traffic":
+            raise InputError("certificates are about remote traffic, this problem minimises the total load")
+        pairs, limit = self.pairs, self.max_load_distance
+        unit = self.allocation.exact_mean / 100 if self.distance_unit == "percent" else Fraction(1)
+        allocation = self.allocation.record_within(None if limit is None else Fraction(limit) * unit)
+        ends = [[int(k), int(l)] for k, l in zip(pairs.first, pairs.second, strict=True)]
+        return {**allocation, "traffic": records.amounts(pairs.traffic), "pairs": ends}
+
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         in_windows = (v for window in self.by_window for v in window.broken_load_distance(assignment))
         return [*self.allocation.violations(assignment), *in_windows]
@@ -338,7 +352,7 @@ class CollocatedAllocation(OverWindows):
         return [Violation("max_load_distance", said, i, float(excess[i]))]
 
     def conflicts(self) -> list[str]:
-        """What key-group allocation finds; a single key group too heavy for any node; nothing may move."""
+        """The conflicts of key-group allocation; a single key group too heavy for any node; nothing may move."""
         if self.several:
             return next(
                 (found for window in self.by_window if (found := window.conflicts())), self.allocation.conflicts()

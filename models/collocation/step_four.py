@@ -54,7 +54,7 @@ class StepFour:
             yield from pairwise(np.sort(members).tolist())
 
     def violations(self, assignment: IntArray) -> list[Violation]:
-        """What an assignment breaks, of the limits, of the sets and of the pair."""
+        """The limits, sets and pairs that an assignment breaks."""
         return [*self.allocation.violations(assignment), *self._torn_sets(assignment), *self._missed_demand(assignment)]
 
     def _torn_sets(self, assignment: IntArray) -> list[Violation]:  # (12)

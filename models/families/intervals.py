@@ -68,13 +68,7 @@ def ding_sequence(*, seed: int = 0, tasks: int = 32, changes: int = 5, tau: floa
 
 
 def ding_policy(
-    *,
-    seed: int = 0,
-    tasks: int = 24,
-    least: int = 3,
-    most: int = 5,
-    tau: float = 0.2,
-    discount: float = 0.8,
+    *, seed: int = 0, tasks: int = 24, least: int = 3, most: int = 5, tau: float = 0.2, discount: float = 0.8
 ) -> MigrationPolicy:
     """A node count that follows a Markov chain, estimated from eight weeks ([Ding2015], section 5.2)."""
     series = node_counts(hourly_arrivals(seed), least, most)

@@ -25,8 +25,8 @@ import numpy as np
 from pydantic import Field
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import parse_json, read_archive, shown, write_archive
-from keyshift.models.files.schema import Count, FileFormat, Whole, validated
+from keyshift.models.files.reading import parse_json, read_archive, write_archive
+from keyshift.models.files.schema import Count, FileFormat, Whole, enveloped, object_of
 
 _CHOICE = re.compile(r"choice_([0-9]{1,9})_([0-9]{1,9})")
 
@@ -77,25 +77,27 @@ def read_policy(path: str | Path) -> tuple[PolicyHeader, dict[str, np.ndarray]]:
     InputError
         With the file, and the array that is missing, of another type or shape, or that points nowhere.
     """
-    source = Path(path)
     try:
-        held = read_archive(source)
+        content, held = _opened(path)
     except InputError as error:
-        raise InputError(f"{source} holds no migration policy ({str(error).removeprefix(f'{source} ')})") from None
-    about = held.pop("about", None)
-    if about is None or about.dtype.kind != "U" or about.ndim:
-        raise InputError(f"{source} holds no migration policy: it has no header")
-    content = parse_json(str(about), str(source))
-    if not isinstance(content, dict):
-        raise InputError(f"{source}: its header must be a JSON object, not {shown(content)}")
+        raise InputError(f"{path} holds no migration policy ({str(error).removeprefix(f'{path} ')})") from None
     if type(content.get("format")) is int and content["format"] == 1:  # version 0.1 knew a number only
         content = {**content, **PolicyHeader.stamp()}
-    header = validated(PolicyHeader, PolicyHeader.unstamped(content, source), str(source))
+    header = enveloped(PolicyHeader, content, str(path))
     try:
         _refuse_torn(header, held)
     except InputError as error:
-        raise InputError(f"{source}: {error}") from None
+        raise InputError(f"{path}: {error}") from None
     return header, held
+
+
+def _opened(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The header of an archive, and its other arrays."""
+    held = read_archive(path)
+    about = held.pop("about", None)
+    if about is None or about.dtype.kind != "U" or about.ndim:
+        raise InputError(f"{path} has no header")
+    return object_of(parse_json(str(about), str(path)), str(path)), held
 
 
 def write_progress(
@@ -111,22 +113,15 @@ def read_progress(
     path: str | Path, problem: str, sizes: Mapping[int, int]
 ) -> tuple[ProgressHeader, dict[int, np.ndarray]]:
     """The values between two rounds; `InputError` if they are torn, or belong to another problem."""
-    source = Path(path)
-    held = read_archive(source)
-    about = held.pop("about", None)
-    if about is None or about.dtype.kind != "U" or about.ndim:
-        raise InputError(f"{source} holds no policy iteration: it has no header")
-    content = parse_json(str(about), str(source))
-    if not isinstance(content, dict):
-        raise InputError(f"{source}: its header must be a JSON object, not {shown(content)}")
-    header = validated(ProgressHeader, ProgressHeader.unstamped(content, source), str(source))
+    content, held = _opened(path)
+    header = enveloped(ProgressHeader, content, str(path))
     if header.problem != problem:
-        raise InputError(f"{source} holds the policy iteration of another problem")
+        raise InputError(f"{path} holds the policy iteration of another problem")
     values = {n: held.get(f"value_{n}") for n in sizes}
     fits = all(v is not None and v.dtype == float and v.shape == (sizes[n],) for n, v in values.items())
     read = {n: np.array(v) for n, v in values.items() if v is not None}
     if not fits or _digest(read) != header.values:
-        raise InputError(f"{source} is damaged: its values are not those that were written")
+        raise InputError(f"{path} is damaged: its values are not those that were written")
     return header, read
 
 

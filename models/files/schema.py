@@ -58,7 +58,7 @@ class FileFormat(FileModel):
         return {"format": cls.kind, "version": cls.newest}
 
     @classmethod
-    def unstamped(cls, content: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    def unstamped(cls, content: Mapping[str, Any], file: str | Path) -> dict[str, Any]:
         """Check format and version; return the content with both as today's fields."""
         fields = dict(content)
         if cls.legacy in fields and not {"format", "version"} & set(fields):
@@ -76,6 +76,7 @@ class FileFormat(FileModel):
 
 
 Format = TypeVar("Format", bound=FileFormat)
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_file(file: str | Path, schema: type[Format], most: int = MOST_JSON) -> Format:
@@ -93,17 +94,25 @@ def read_file(file: str | Path, schema: type[Format], most: int = MOST_JSON) -> 
     InputError
         With the file, and the field, position and value that are wrong.
     """
-    path = Path(file)
-    content = read_json(path, most)
+    return enveloped(schema, read_json(Path(file), most), str(file))
+
+
+def enveloped(schema: type[Format], content: Any, of: str) -> Format:
+    """What every file of ours holds, wherever its JSON was: one object, its format, a version that is known, its fields."""
+    return validated(schema, schema.unstamped(object_of(content, of), of), of)
+
+
+def object_of(content: Any, of: str) -> dict[str, Any]:
+    """A JSON value that is an object."""
     if not isinstance(content, dict):
-        raise InputError(f"{path} must hold one JSON object, not {shown(content)}")
-    return validated(schema, schema.unstamped(content, path), str(path))
+        raise InputError(f"{of} must hold one JSON object, not {shown(content)}")
+    return content
 
 
-def validated(schema: type[Format], content: Mapping[str, Any], of: str) -> Format:
+def validated(schema: type[Model], content: Any, of: str) -> Model:
     """A schema's content; `InputError` with one sentence about the first thing that is wrong."""
     try:
-        return schema.model_validate(content)
+        return schema.model_validate(object_of(content, of))
     except ValidationError as error:
         raise InputError(sentence(error, of, schema)) from None
     except RecursionError:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import read_json, shown
-from keyshift.models.files.schema import LARGEST, Count, FileFormat, FileModel, FileName, validated
+from keyshift.models.files.schema import LARGEST, Count, FileFormat, FileModel, FileName, enveloped
 from keyshift.models.files.tables import Columns, read_table
 from keyshift.models.files.writing import reason
 from keyshift.models.workload import MOST_NODES
@@ -97,9 +97,7 @@ def read_manifest(source: Path) -> dict[str, Any]:
     if not file.exists():
         raise InputError(f"{source} holds no statistics: it has no {MANIFEST}")
     manifest = read_json(file)
-    if not isinstance(manifest, dict):
-        raise InputError(f"{file} must hold one JSON object, not {shown(manifest)}")
-    checked = validated(StatisticsManifest, StatisticsManifest.unstamped(manifest, file), str(file))
+    checked = enveloped(StatisticsManifest, manifest, str(file))
     names = {operator.name for operator in checked.topology.operators}
     for at, edge in enumerate(checked.topology.edges):
         if len(edge) != 2 or not names.issuperset(edge):
@@ -110,7 +108,7 @@ def read_manifest(source: Path) -> dict[str, Any]:
             which = f"window {min(twice)}" if isinstance(twice, set) else "a window"
             raise InputError(f"{file} names {which} twice, the last time in the run {name}")
         held.update(run.windows)
-    return manifest
+    return dict(manifest)
 
 
 def windows_of(manifest: Mapping[str, Any]) -> dict[int, str]:

@@ -21,7 +21,7 @@ from keyshift.models.workload import IntArray, Workload
 
 
 class InIntervals(MovesState):
-    """What the problems about intervals share: the load test, its limit tau, and how a replay poses them."""
+    """Common parts of the problems about intervals: the load test, its limit tau, and how a replay poses them."""
 
     objective_name: ClassVar[str] = "state moved"
     aim: ClassVar[str] = "theta"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from keyshift.models import guards, metrics
+from keyshift.models import guards, metrics, records
 from keyshift.models.compiling import off_clock
 from keyshift.models.errors import InputError
 from keyshift.models.knapsack import Knapsack
@@ -126,6 +126,10 @@ class MCLB(Problem):
             "imbalance_per_window": imbalance / self.workload.windows,
             "share_moved": figures["state_moved"] / total if total > 0 else 0.0,
         }
+
+    def record(self) -> records.Record:
+        rows = [records.row(load) for load in records.windows_of(self.workload.load)]
+        return records.placed(self.workload, rows, state=self.max_state_moved)
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return [*self._broken_budget(assignment), *self._left_on_draining(assignment)]

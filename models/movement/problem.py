@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from keyshift.models import guards, metrics
+from keyshift.models import guards, metrics, records
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Limit, MovesState, Violation, read_assignment
 from keyshift.models.workload import MOST_NODES, BoolArray, FloatArray, IntArray, Workload
@@ -131,6 +132,14 @@ class MovementWithinLimits(MovesState):
             "nodes": float(used.sum()),
             "imbalance": float(loads[:, used].var(axis=1).sum()),
         }
+
+    def record(self) -> records.Record:
+        low, high, allowed, places = Fraction(self.lower), Fraction(self.upper), records.ALLOWED, self.node_limit
+        loads = records.windows_of(self.load)
+        unit = Fraction(loads[0]["unit"])
+        limit = max(0, math.ceil((low - allowed * high) / unit)), math.floor(high * (1 + allowed) / unit)
+        rows = [records.row(load, [limit] * places) for load in loads]
+        return records.placed(self.workload, rows, in_use=self.nodes_after, places=places)
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         used = np.bincount(assignment, minlength=self.node_limit) > 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PlanDifference:
-    """What `Plan.diff` finds.
+    """The differences that `Plan.diff` finds.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ NAMED = 3
 
 @dataclass(frozen=True, eq=False)
 class MadeFor:
-    """What a plan remembers of its workload.
+    """The parts of a workload that a plan remembers.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class MadeFor:
         return i if self.node_names is None or i >= len(self.node_names) else self.node_names[i]
 
     def changes(self, workload: Workload) -> list[str]:
-        """What differs in another workload, a sentence each; empty when it is the same."""
+        """The differences of another workload, a sentence each; empty when it is the same."""
         if sized := self._other_size(workload):
             return sized
         found = [

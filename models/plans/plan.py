@@ -5,37 +5,42 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from keyshift.models.errors import ChangedWorkloadError, InputError
 from keyshift.models.figures import figure
+from keyshift.models.files.problem import CLASSES, pose
 from keyshift.models.files.writing import write_text
 from keyshift.models.guards import frozen
-from keyshift.models.plans.checking import check_plan
+from keyshift.models.lazily import load
 from keyshift.models.plans.difference import PlanDifference, difference
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.phase import Phase
-from keyshift.models.plans.record import record_of
-from keyshift.models.plans.transfers import TransferScheduling, durations, peaks
-from keyshift.models.plans.undoing import undone
+from keyshift.models.plans.transfers import TransferScheduling, durations, net_change, peaks
+from keyshift.models.plans.way import Way
+from keyshift.models.plans.worth import distance_gains
 from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 if TYPE_CHECKING:
     import pandas as pd
 
+
 SHOWN = 20
 """Moves that a notebook shows."""
+MOVED = ("key_group", "source", "target", "gain", "phase", "start", "end")
+"""Of a move, the columns that a plan's file holds; the others follow from the workload."""
 COLUMNS = ("key_group", "key", "source", "target", "load", "state", "gain", "phase", "start", "end")
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What an operator carries out.
+    """The moves that an operator carries out, phase by phase.
 
     The arrays that follow have one entry for each move, in the order of their starts: shape (e,).
 
@@ -113,7 +118,7 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     reporter: ClassVar[Callable[..., None] | None] = None
-    """How `report` writes a page; the front door says so when it opens."""
+    """How `report` writes a page; `keyshift` says so when it is imported."""
 
     def __post_init__(self) -> None:
         for name in ("assignment", "key_group", "source", "target", "load", "state", "gain", "start", "end", "phase"):
@@ -249,7 +254,7 @@ class Plan:
         )  # fmt: skip
 
     def violations(self) -> list[Violation]:
-        """What the plan breaks: transfers at once, limits on the way, phases that overlap, moves that do not add up."""
+        """The rules that the plan breaks: transfers at once, limits on the way, phases that overlap, moves that do not add up."""
         broken = [] if len(self) == 0 else self.transfers().violations(self.start)
         reached = self.current.copy()
         reached[self.key_group] = self.target
@@ -275,7 +280,7 @@ class Plan:
     # A workload that has changed ---------------------------------------------------------------------------------
 
     def changes(self, workload: Workload) -> list[str]:
-        """What differs in a workload from the one that the plan was made for, a sentence each."""
+        """The differences of a workload from the one that the plan was made for, a sentence each."""
         return self.made_for.changes(workload)
 
     def check(self, workload: Workload) -> CheckReport:
@@ -327,3 +332,132 @@ class Plan:
             If the folder does not exist.
         """
         write_text(path, json.dumps(self.as_record(), allow_nan=False) + "\n")
+
+
+def check_plan(plan: Plan, workload: Workload) -> CheckReport:
+    """Check that a plan still fits, or raise `ChangedWorkloadError` with what has changed and what it is worth now."""
+    changes = plan.changes(workload)
+    if changes:
+        worth = worth_on(plan, workload)
+        raise ChangedWorkloadError(
+            f"the plan was made for another workload: {'; '.join(changes)}. {worth}", tuple(changes)
+        )
+    broken = tuple(plan.violations())
+    before, after = plan.load_distance
+    figures = {
+        "load_distance_before": before, "load_distance": after, "peak_load": plan.peak_load,
+        "seconds": plan.seconds, "state_moved": plan.state_moved, "migrations": float(len(plan)),
+    }  # fmt: skip
+    value = after if plan.objective is None else plan.objective
+    return CheckReport(not broken, broken, value, figures)
+
+
+def worth_on(plan: Plan, workload: Workload) -> str:
+    """One sentence: what carrying out the plan would bring on another workload."""
+    if workload.key_groups != plan.assignment.size or workload.nodes != plan.made_for.capacity.size:
+        return "It cannot be carried out on this one."
+    gives_up = bool((plan.leaving[: plan.made_for.draining.size] & ~plan.made_for.draining).any())
+    way = Way.of(workload, workload.current, plan.assignment, gives_up)
+    before, after = float(way.distance(way.before)), float(way.distance(way.after))
+    moves = int((workload.current != plan.assignment).sum())
+    said = f"On this one its target would take {moves} moves and bring the load distance from {figure(before)} to {figure(after)}"
+    cls = load(CLASSES.get(plan.problem))
+    if cls is None or cls.in_steps or plan.status == "undo":
+        return f"{said}."
+    try:
+        report = pose(plan.problem, workload, plan.parameters).check(plan.assignment)
+    except InputError as error:
+        return f"{said}; {plan.problem} cannot be asked about it: {error}."
+    if np.isfinite(report.objective) and plan.objective is not None:
+        said += f" (objective {figure(report.objective)}, planned {figure(plan.objective)})"
+    return f"{said}; {f'it breaks a rule: {report.violations[0]}' if report.violations else 'no rule is broken'}."
+
+
+def undone(plan: Plan) -> Plan:
+    """The same transfers the other way round and in the opposite order."""
+    end = max([plan.seconds, *(p.end for p in plan.phases)])  # sums of many parts round, each its own way
+    order = np.lexsort((plan.key_group, end - plan.start, end - plan.end))
+    place = np.empty(order.size, dtype=np.int64)
+    place[order] = np.arange(order.size)
+    last = len(plan.phases) - 1
+    distances = [plan.load_distance[0], *(p.load_distance for p in plan.phases[:-1])]
+    phases = tuple(
+        Phase(
+            last - p.number, tuple(sorted(int(place[row]) for row in p.moves)), end - p.end, end - p.start,
+            p.bound, distances[p.number],
+        )
+        for p in reversed(plan.phases)
+    )  # fmt: skip
+    turned = {r: plan.held[r] + _change(plan, r) for r in plan.held}
+    way = Way(plan.made_for.load, plan.capacity, plan.leaving, plan.loads_after, plan.loads_before)
+    worth = distance_gains(way, plan.assignment, plan.current, plan.key_group[order])
+    return replace(
+        plan,
+        made_for=_made_for_after(plan),
+        status="undo", objective=None, bound=None, measure="load distance", assignment=plan.current.copy(),
+        key_group=plan.key_group[order], source=plan.target[order], target=plan.source[order],
+        load=plan.load[order], state=plan.state[order], gain=worth,
+        start=(end - plan.end)[order], end=(end - plan.start)[order], phase=(last - plan.phase)[order],
+        phases=phases, notes=(), usage={r: u[order] for r, u in plan.usage.items()}, held=turned,
+    )  # fmt: skip
+
+
+def _made_for_after(plan: Plan) -> MadeFor:
+    """The workload once the plan is carried out, new nodes included."""
+    made, new = plan.made_for, plan.capacity.size - plan.made_for.capacity.size
+    return replace(
+        made,
+        current=plan.assignment.copy(),
+        capacity=plan.capacity.copy(),
+        draining=np.concatenate([made.draining, np.zeros(new, dtype=bool)]),
+    )
+
+
+def _change(plan: Plan, resource: str) -> FloatArray:
+    return net_change(plan.usage[resource][None, :], plan.source, plan.target, plan.capacity.size)[0]
+
+
+def record_of(plan: Plan) -> dict[str, Any]:
+    """Every field of a plan's file, in its order."""
+    made = plan.made_for
+    moved = [getattr(plan, name).tolist() for name in MOVED]
+    return {
+        "format": "keyshift-plan",
+        "version": 1,
+        "problem": plan.problem,
+        "parameters": dict(plan.parameters),
+        "method": plan.method,
+        "status": plan.status,
+        "objective": plan.objective,
+        "bound": plan.bound,
+        "measure": plan.measure,
+        "seconds": plan.seconds,
+        "seconds_bound": plan.seconds_bound,
+        "state_moved": plan.state_moved,
+        "peak_load": plan.peak_load,
+        "load_distance": list(plan.load_distance),
+        "overload": plan.overload,
+        "overload_bound": plan.overload_bound,
+        "parallel": plan.parallel,
+        "bandwidth": None if plan.bandwidth is None else plan.bandwidth.tolist(),
+        "notes": list(plan.notes),
+        "workload": {
+            "fingerprint": made.fingerprint,
+            "rest": made.rest,
+            **{name: getattr(made, name).tolist() for name in ("load", "state", "current", "capacity", "draining")},
+            "keys": None if made.keys is None else list(made.keys),
+            "node_names": None if made.node_names is None else list(made.node_names),
+        },
+        "nodes": {"capacity": plan.capacity.tolist(), "leaving": plan.leaving.tolist()},
+        "limits": {
+            name: {"limit": _or_none(limit), "held": plan.held[name].tolist(), "usage": plan.usage[name].tolist()}
+            for name, limit in plan.limits.items()
+        },
+        "phases": [{"start": p.start, "end": p.end, "bound": p.bound, "load_distance": p.load_distance} for p in plan.phases],
+        "moves": [dict(zip(MOVED, row, strict=True)) for row in zip(*moved, strict=True)],
+    }  # fmt: skip
+
+
+def _or_none(limit: FloatArray) -> list[float | None]:
+    """JSON knows no infinity."""
+    return [value if np.isfinite(value) else None for value in limit.tolist()]

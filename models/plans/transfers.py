@@ -138,7 +138,7 @@ class TransferScheduling:
         )  # fmt: skip
 
     def after(self) -> FloatArray:
-        """What every node holds once all transfers are done, shape (resources, nodes)."""
+        """The state on every node once all transfers are done, shape (resources, nodes)."""
         return self.held + net_change(self.usage, self.source, self.target, self.nodes)
 
 
@@ -151,7 +151,7 @@ def durations(state: FloatArray, source: IntArray, target: IntArray, bandwidth: 
 
 
 def net_change(usage: FloatArray, source: IntArray, target: IntArray, nodes: int) -> FloatArray:
-    """What nodes gain less what they lose by transfers, shape (resources, nodes)."""
+    """The nodes' gains by transfers less their losses, shape (resources, nodes)."""
     return np.array(
         [
             np.bincount(target, weights=row, minlength=nodes) - np.bincount(source, weights=row, minlength=nodes)

@@ -1,4 +1,4 @@
-"""What nodes carry before a plan, after each of its phases and in between."""
+"""The nodes' loads before a plan, after each of its phases and in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each move of a plan is worth: by how much the objective would rise if it alone were undone."""
+"""The worth of each move of a plan: by how much the objective would rise if it alone were undone."""
 
 from __future__ import annotations
 

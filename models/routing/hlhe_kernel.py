@@ -9,7 +9,7 @@ from keyshift.models.compiling import njit
 
 @njit(cache=True)
 def representative(x, deviation, degree, top):
-    """What stands for x, in units of the smallest positive value, when values come in descending order.
+    """The value that stands for x, in units of the smallest positive value, when values come in descending order.
 
     Representatives are top = s*R, ..., 2R, R, R/2, ..., 2, 1. Of the one below (or at) x and the one above it, take the
     one that leaves the smaller accumulated deviation; ties go below. Zero stays zero; nothing goes above `top`.

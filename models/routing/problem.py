@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyshift.models import guards, metrics
+from keyshift.models import guards, metrics, records
 from keyshift.models.errors import InputError
 from keyshift.models.priorities import TIE, Searched
 from keyshift.models.problem import Limit, Violation, read_assignment
@@ -150,7 +151,7 @@ class MixedRouting(OverWindows):
 
     @property
     def objective_name(self) -> str:  # type: ignore[override]
-        """What the objective measures."""
+        """The objective's name."""
         return self.stages[0].replace("_", " ")
 
     @property
@@ -210,6 +211,19 @@ class MixedRouting(OverWindows):
             "migration_share": metrics.state_moved(self.workload, assignment)
             / self.unit("state_moved"),  # migration cost as the figures give it
         }
+
+    def record(self) -> records.Record:
+        """Node i carries at most 1 + theta, and at least 1 - theta, of the mean load for its capacity."""
+        w, theta, load = self.workload, Fraction(self.theta_max), records.amounts(self.workload.last_load)
+        capacity = [*map(Fraction, w.capacity.tolist())]
+        mean = Fraction(sum(load["numbers"])) / sum(c for c, kept in zip(capacity, w.kept, strict=True) if kept)
+        extra = records.ALLOWED * mean * max(capacity)
+        low = max(Fraction(0), 1 - theta) if self.sides == "both" else Fraction(0)
+        limits = [
+            (max(0, math.ceil(low * mean * c - extra)), math.floor((1 + theta) * mean * c + extra)) if kept else (0, 0)
+            for c, kept in zip(capacity, w.kept.tolist(), strict=True)
+        ]
+        return records.placed(w, [records.row(load, limits)], home=self.home.tolist(), max_entries=self.max_table_size)
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return [

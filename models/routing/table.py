@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableChange:
-    """What turns one table into another: entries to put (new or redirected) and keys to drop.
+    """The update that turns one table into another: entries to put (new or redirected) and keys to drop.
 
     Attributes
     ----------

@@ -5,7 +5,6 @@ served tuple by tuple (queue_kernels.py) or as fluids (fluid.py).
 """
 
 from keyshift.models.simulation.changes import Migration
-from keyshift.models.simulation.outcome import Simulation
-from keyshift.models.simulation.running import Aggregation, simulate
+from keyshift.models.simulation.running import Aggregation, Simulation, simulate
 
 __all__ = ["Aggregation", "Migration", "Simulation", "simulate"]

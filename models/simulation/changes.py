@@ -40,7 +40,7 @@ class Migration:
 
     Notes
     -----
-    Tuples that came before a change are served by the old node, beside the transfer: that its queue must be worked off
+    Tuples that arrived before a change are served by the old node, beside the transfer: that its queue must be worked off
     before the state may leave is not in the model. Buffers have no end. Nor does a transfer take processor time of a node,
     unless it pauses.
     """

@@ -22,7 +22,7 @@ class Queues(NamedTuple):
     pause: IntArray
     """The next standstill."""
     entered: IntArray
-    """Tuples that came so far."""
+    """Tuples that have arrived so far."""
     ring: FloatArray
     """When the last tuples were or will be done, shape (n, most tuples at a node); (n, 0): no bound."""
 
@@ -45,7 +45,7 @@ class Counters(NamedTuple):
     merge: float
     """Seconds of the aggregators, all together, for a counter that comes."""
     seen: IntArray
-    """The period in which a key last came to a node, shape (n, p)."""
+    """The period in which a key last arrived at a node, shape (n, p)."""
     running: IntArray
     """Counters and tuples of the running period, shape (2, n)."""
     sums: FloatArray

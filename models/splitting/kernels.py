@@ -13,7 +13,7 @@ def follow(assignment, weights, speeds, loads, state, total_speed, series, every
     """Add a chunk to the loads, and up the imbalance after each message.
 
     `state` holds the highest relative load, the load so far, and the sum over time of the imbalance; every
-    `every`-th imbalance goes to `series`. `begun` messages came before.
+    `every`-th imbalance goes to `series`. `begun` messages were sent before.
     """
     peak, load, total = state[0], state[1], state[2]
     for i in range(assignment.size):

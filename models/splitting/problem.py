@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from keyshift.models import guards
+from keyshift.models import guards, records
 from keyshift.models.errors import InputError
 from keyshift.models.problem import CheckReport, Limit, Problem, Violation
 from keyshift.models.splitting.histogram import Histogram
@@ -19,6 +19,7 @@ from keyshift.models.splitting.stream import CHUNK, Stream, as_keys, lines_of, r
 from keyshift.models.workload import FloatArray
 
 if TYPE_CHECKING:
+    from keyshift.models.splitting.items import Items
     from keyshift.models.splitting.key_index import KeyIndex
     from keyshift.models.splitting.outcome import Outcome
     from keyshift.models.splitting.pairs import KeyWorkerPairs
@@ -283,6 +284,26 @@ class KeySplitting(Problem):
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         return self.outcome(assignment, points=1).metrics
+
+    def record(self) -> records.Record:
+        """Like items count together: groups with their candidates."""
+        items = self._items
+        groups = [
+            {"candidates": [int(i) for i in options if i >= 0], "count": int(count)}
+            for options, count in zip(items.options, items.count, strict=True)
+        ]
+        return {"speeds": records.amounts(items.speeds), "weights": records.amounts(items.weight), "groups": groups}
+
+    def recorded(self, assignment: np.ndarray) -> list[list[int]]:
+        """How many items of each group each of its candidates gets."""
+        pairs = zip(self._items.share(assignment), self._items.options, strict=True)
+        return [[int(x) for x, i in zip(row, options, strict=True) if i >= 0] for row, options in pairs]
+
+    @cached_property
+    def _items(self) -> Items:
+        from keyshift.models.splitting.items import Items  # which compiles kernels: not before it is needed
+
+        return Items.of(self)
 
     def check(self, assignment: Any) -> CheckReport:
         from keyshift.models.splitting.outcome import Outcome

@@ -4,15 +4,49 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.workload import IntArray
+from keyshift.models.workload import FloatArray, IntArray
 
 PROVEN = 5e-7
 """An objective this close to the bound, as a share of the mean, is optimal; half of what `Problem.tolerance` grants."""
+
+
+MOST_WHOLE = 2**40
+"""Sums of whole loads up to this are exact, and so are the distances, but for the mean's rounding."""
+
+
+class WholeLoads(NamedTuple):
+    """Every node's load is a multiple of a unit, so that few distances from the mean there are.
+
+    Attributes
+    ----------
+    units : ndarray
+        For each capacity that nodes have, per unit of it.
+    mean : float
+    uneven : bool
+        Whether the mean of what is placed is no multiple, with one unit: then some node is above it, and some below.
+    """
+
+    units: FloatArray
+    mean: float
+    uneven: bool
+
+    def at_least(self, bound: float) -> float:
+        """The least distance that is no less than a bound, less what rounding may have added."""
+        doubt = 1e-9 * self.mean
+        above = np.ceil((self.mean + bound - doubt) / self.units) * self.units - self.mean
+        below = self.mean - np.floor((self.mean - bound + doubt) / self.units) * self.units
+        least = float(np.minimum(above, below).min())
+        if self.uneven:
+            low = np.floor(self.mean / self.units[0]) * self.units[0]
+            least = max(least, self.mean - low, low + self.units[0] - self.mean)
+        return max(bound, least - doubt)
 
 
 @dataclass
@@ -36,6 +70,19 @@ class Incumbent:
     bound: float = 0.0
     infeasible: str = ""
     stopped: bool = False  # HiGHS ended by proof, within its tolerances
+
+    @cached_property
+    def steps(self) -> WholeLoads | None:
+        """The distances there are, where loads are whole multiples of a unit."""
+        w = self.problem.workload
+        load = w.last_load
+        whole = np.array_equal(load, np.rint(load)) and 0 < load.sum() < MOST_WHOLE
+        if self.problem.several or not whole:
+            return None
+        multiple, total = int(np.gcd.reduce(load.astype(np.int64))), int(load.sum())
+        uneven = self.problem.mean == "exact" and not w.draining.any() and bool((w.capacity == 1).all())
+        units = multiple / np.unique(w.capacity)
+        return WholeLoads(units, self.problem.mean_load, uneven and total // multiple % w.nodes > 0)
 
     @property
     def proven(self) -> bool:
@@ -63,7 +110,9 @@ class Incumbent:
         return True
 
     def raise_bound(self, bound: float, note: str) -> None:
-        """Keep a bound if it is higher."""
+        """Keep a bound if it is higher; whole loads make for few distances, of which the next one bounds as well."""
+        if self.steps is not None:
+            bound = self.steps.at_least(bound)
         if bound > self.bound:
             self.bound = bound
             self.budget.report(bound=bound, note=note)

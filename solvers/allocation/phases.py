@@ -20,6 +20,9 @@ from keyshift.solvers.allocation.incumbent import PROVEN, Incumbent
 from keyshift.solvers.allocation.pricing.tree import PriceTree, price_trees
 from keyshift.solvers.allocation.settings import RoundSettings
 
+UNBOUNDED = 1e-4
+"""A bound below this share of the mean tells nothing."""
+
 
 class Rest:
     """For how many turns a phase rests: twice as many each time that it was of no use.
@@ -108,24 +111,47 @@ class Rounds:
         pairs = self.found.problem.allowed_pairs
         settings = self.settings
         steps = min(settings.most_steps, max(settings.least_steps, pairs * settings.steps_for_each))
-        endless = math.isfinite(self.found.budget.time_limit) and pairs > settings.endless_pairs
+        small = pairs <= settings.few_pairs
         turn = 1
         quick = [phase for phase in settings.cycle if phase != "trios"]
         later: Sequence[str] = quick
         if self.abound and self.instance.nodes > 2:
             later = settings.cycle_of_few if self.search.size < 2 else settings.cycle
-        early = len(quick) - quick.count("price") if pairs <= settings.few_pairs and self.most is None else 0
+            later = settings.cycle_of_small if small and self._unbounded else later
+        early = len(quick) - quick.count("price") if small and self.most is None else 0
         for phase in chain(quick[1:], cycle(later)):  # the first turn was taken before the counting
-            if self.found.done or not (done < steps or endless) or (self.most is not None and turn >= self.most):
+            if (
+                self.found.done
+                or not (done < steps or self._endless(pairs))
+                or (self.most is not None and turn >= self.most)
+            ):
                 break
             if phase == "price":
                 done += self._price_while_it_helps(turn)
             else:
                 done += self.phases[phase](turn)
                 turn += 1
-            if turn == early and not self.found.done:
+            if turn == early and not self.found.done and not self._within_reach:
                 self._ask_solvers()
         return turn
+
+    def _endless(self, pairs: int) -> bool:
+        """Whether rounds may use up a time limit: no solver would use the time better."""
+        settings = self.settings
+        many = pairs > settings.endless_pairs or (pairs > settings.least_pairs and self._within_reach)
+        return many and math.isfinite(self.found.budget.time_limit)
+
+    @property
+    def _unbounded(self) -> bool:
+        """Whether moves abound and no bound is worth its name."""
+        return self.abound and self.found.bound < UNBOUNDED * self.found.problem.scale
+
+    @property
+    def _within_reach(self) -> bool:
+        """Whether moves abound and the best is near the bound: more search closes such a gap, no solver's proof does."""
+        return (
+            self.abound and self._distance() - self.found.bound / self.found.problem.scale < self.settings.within_reach
+        )
 
     def _ask_solvers(self) -> None:
         """HiGHS and CP-SAT for a moment each, from the best answer."""

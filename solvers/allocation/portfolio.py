@@ -28,6 +28,7 @@ def solve_milp(
 ) -> Answer:
     """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 
+    0. Instances of at most 300 (key group, node) pairs: CP-SAT on the declarative statement, for a moment.
     1. A short search, and a lower bound by counting departures and arrivals (`keyshift.solvers.allocation.counting.bound`).
     2. Rounds of annealing over lists of moves (`keyshift.solvers.allocation.annealing.search`), in turns with plans for a target
        distance between bound and best (`keyshift.solvers.allocation.counting.planner`) and with branch and price, which rules a
@@ -53,7 +54,7 @@ def solve_milp(
         ``details["second_stage"]`` says; otherwise only ties among the answers found are broken by it.
     rounds : int, optional
         Stop after this many rounds of search, without branch and price, a solver or a second stage: a heuristic that
-        repeats itself by seed on any machine. Instances that would go to CP-SAT at once still do.
+        repeats itself by seed on any machine. CP-SAT is still asked first about small instances.
     enough : float, default 0
         A load distance at which to stop.
 
@@ -80,7 +81,9 @@ class Portfolio(Incumbent):
         self.offer(self.problem.workload.current)
         several = self.problem.several
         large = self.problem.allowed_pairs * self.problem.planned.count > self.settings.small
-        if large and not self.budget.expired:
+        if not large:
+            self.ask_cpsat(threads, self.settings.first_effort)
+        if not self.done and (large or not several):
             self.search(rounds)
         limited = large and (rounds is not None or (several and self.too_large()))
         if not self.done and not limited:
@@ -108,17 +111,21 @@ class Portfolio(Incumbent):
 
     def declared(self, threads: int) -> None:
         """Phase 3: CP-SAT for a while from the best answer, then HiGHS, each on its declarative statement."""
+        self.ask_cpsat(threads, self.settings.cpsat_effort)
+        if not self.done:
+            self._highs(threads)
+
+    def ask_cpsat(self, threads: int, effort: float) -> None:
+        """CP-SAT, from the best answer, for so many deterministic seconds."""
         with off_clock():
             from keyshift.solvers.allocation.cpsat_statement import run_cpsat
 
         answer = run_cpsat(
             self.problem, self.budget, self.best, seed=self.seed, threads=threads, known=self.bound,
-            max_deterministic_time=self.settings.cpsat_effort,
+            max_deterministic_time=effort,
         )  # fmt: skip
         self.details |= answer.details
         self.hear(answer, "CP-SAT")
-        if not self.done:
-            self._highs(threads)
 
     def _highs(self, threads: int) -> None:
         """The same by HiGHS, which now and then proves what CP-SAT cannot."""

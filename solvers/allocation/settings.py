@@ -17,6 +17,8 @@ class RoundSettings:
         the turn.
     cycle_of_few : tuple of str
         The same where moves abound and rounds are short.
+    cycle_of_small : tuple of str
+        The same where the pairs are `few_pairs` at most and the bound is next to 0: plans and prices say nothing there.
     starts : dict
         From what trios set out, in turns, and for how many turns each rests at most: cooled down anew, the best heated up
         again, a plan realised.
@@ -26,6 +28,9 @@ class RoundSettings:
         With no more pairs than this many, HiGHS gets so many nodes of its tree after the first cycle, and CP-SAT so many
         deterministic seconds: few key groups with heavy tails are a matter of arithmetic, and a solver proves in a second
         what no search can.
+    within_reach, least_pairs : float, int
+        Unless moves abound and the best distance is within this share of the mean of the bound: no solver closes such a gap, and
+        with more pairs than this many rounds use up a time limit.
     counted_pairs, counted_share : int, tuple of float
         With more pairs than this many, counting departures and arrivals may take a share of the time left: the first where
         fewer key groups may move than there are nodes, else the second.
@@ -60,6 +65,7 @@ class RoundSettings:
         "anneal", "trios", "plan", "anneal", "trios", "plan", "price", "anneal", "trios", "plan", "anneal", "trios", "plan",
     )  # fmt: skip
     cycle_of_few: tuple[str, ...] = ("trios", "anneal", "trios") * 4 + ("price",)
+    cycle_of_small: tuple[str, ...] = ("trios",)
     starts: dict[str, int] = field(default_factory=lambda: {"cooled": 4, "heated": 2, "planned": 8})
     least_steps: int = 6_000_000
     most_steps: int = 200_000_000
@@ -67,6 +73,8 @@ class RoundSettings:
     few_pairs: int = 3_000
     early_nodes: int = 500
     early_effort: float = 3.0
+    within_reach: float = 0.01
+    least_pairs: int = 300
     counted_pairs: int = 1_000_000
     counted_share: tuple[float, float] = (0.7, 0.2)
     endless_pairs: int = 5_000
@@ -92,7 +100,9 @@ class PortfolioSettings:
     Attributes
     ----------
     small : int
-        Instances of at most this many (key group, node) pairs go to CP-SAT at once.
+        About instances of at most this many (key group, node) pairs CP-SAT is asked first: most need nothing else.
+    first_effort : float
+        Deterministic seconds that it gets then.
     cpsat_effort : float
         Deterministic seconds that CP-SAT gets before HiGHS takes over.
     second_stage_pairs : int
@@ -105,6 +115,7 @@ class PortfolioSettings:
     """
 
     small: int = 300
+    first_effort: float = 2.0
     cpsat_effort: float = 20.0
     second_stage_pairs: int = 3_000
     second_stage_effort: float = 5.0

@@ -16,6 +16,7 @@ from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.local_search import Annealing
 from keyshift.solvers.collocation.over_windows import lean_on, mean_bound, objective_bound, share_of
+from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion
 from keyshift.solvers.collocation.structural_bounds import most_by_structure
 
@@ -30,6 +31,8 @@ class CollocationSettings:
         Turns of search and bound before the exact stage takes what is open, large or not.
     searching, bounding, proving : float
         Shares of the time left that a turn's search, its bound, and in the end HiGHS may take; the search has the rest.
+    by_sets : float
+        Share of the time left that the sets which nodes can carry may take.
     further : int
         Steps of the search from the second turn on.
     late_steps : int
@@ -47,6 +50,7 @@ class CollocationSettings:
     searching: float = 0.6
     bounding: float = 0.5
     proving: float = 0.7
+    by_sets: float = 0.7
     further: int = 3_000_000
     late_steps: int = 5_000_000
     most_columns: int = 60_000
@@ -87,6 +91,7 @@ def solve_milp(
     1. Local search from the start (`Annealing`), and from the second turn on again whenever it gains nothing any more.
     2. An upper bound on the traffic that can be collocated: Lagrangian relaxation (`tighten`) and the structure of
        the traffic (`most_by_structure`).
+       Where the sets of key groups that nodes can carry are few enough, `CollocationSets` answers.
     3. Every node that the bound proves no better for a key group than the incumbent is closed to it.
        Stages 1 to 3 take a few turns while what is open is too large for stage 4.
     4. HiGHS on what is left open, from the incumbent. Where even that is too large, the weakest pairs are bounded
@@ -151,9 +156,14 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
         budget.report(None if best is None else problem.objective(best), bound)
         if answer.termination == "optimal" or budget.expired or not finish:
             break
+        if turn == 0 and CollocationSets.suits(problem, data):
+            answer = _by_sets(problem, search, lagrangian, answer, budget)
+            bound = max(bound, answer.bound or 0.0)
+            if answer.termination in ("optimal", "infeasible") or budget.expired:
+                break
         if best is None or (turn > 0 and _fits(data, lagrangian.open_to, budget)):
             break
-    if answer.termination == "optimal" or not finish:
+    if answer.termination in ("optimal", "infeasible") or not finish:
         return answer
     if budget.expired:
         answer.termination = budget.why
@@ -163,6 +173,29 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
     if answer.assignment is not None and not search.over:
         search.offer(answer.assignment, budget)
     return answer
+
+
+def _by_sets(
+    problem: CollocatedAllocation, search: Annealing, lagrangian: LagrangianBound, answer: Answer, budget: Budget
+) -> Answer:
+    """The answer by the sets that nodes can carry, where these are few enough."""
+    tuple_share = _tuple_share(problem)
+    closer = (
+        0.999 * tuple_share if tuple_share else 0.5 * problem.tolerance / (problem.saved * search.data.traffic_unit)
+    )
+    sets = CollocationSets(problem, search.data, search.best, closer, lagrangian.open_to)
+    done = sets.run(budget.part(DEFAULTS.by_sets))
+    bound = max(answer.bound or 0.0, mean_bound(problem, 1.0 - sets.lowest))
+    if sets.best is None:
+        said = "no assignment meets the load distance within the other limits" if done else ""
+        return Answer(None, bound, "infeasible" if done else "gap", said)
+    if not search.over:
+        search.offer(sets.best, budget)
+    best = better_of(problem, Answer(search.best), sets.best).assignment
+    if done and best is not None:
+        # Where traffic is in whole tuples the next better answer has one less.
+        bound = max(bound, problem.objective(best) - (0.0 if tuple_share else 0.5 * problem.tolerance))
+    return replace(_answer(problem, best, bound, "gap"), details={"sets": sets.visited})
 
 
 def _fits(data: Arrays, open_to: BoolArray, budget: Budget) -> bool:
@@ -219,7 +252,7 @@ def _finish(
 def _answer(problem: CollocatedAllocation, best: np.ndarray | None, bound: float, otherwise: Termination) -> Answer:
     """An answer, optimal where bound and objective meet."""
     if problem.minimise == "remote_traffic" and _whole(problem):
-        bound = float(np.ceil(bound - 1e-6))
+        bound = max(0.0, float(np.ceil(bound - 1e-6)))
     if best is None:
         return Answer(None, bound, otherwise)
     met = problem.objective(best) - bound <= problem.tolerance

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import networkx as nx
 import numpy as np
 import scipy.linalg
@@ -11,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.ranges import Whole
+from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 
 LEANINGS = 8
@@ -24,9 +27,9 @@ def most_by_structure(data: Arrays, budget: Budget) -> float:
 
     It is about one window.
     """
-    least = 0.0 if budget.expired else component_cuts(data)
+    least = within(budget, lambda: component_cuts(data)) or 0.0
     if not budget.expired and data.max_moves >= data.key_groups // 4:  # with few moves other bounds are far better
-        least = max(least, spectral_cut(data))
+        least = max(least, within(budget, lambda: spectral_cut(data)) or 0.0)
     return 1.0 - least
 
 
@@ -88,7 +91,8 @@ def cut_bound(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -
     """
     problem = problem.averaged()
     data = arrays_of(problem)
-    least = max(component_cuts(data), 0.0 if budget.expired else spectral_cut(data))
+    cuts = (within(budget, partial(cut, data)) or 0.0 for cut in (component_cuts, spectral_cut))
+    least = max(cuts)
     bound = problem.value((1.0 - least) * problem.total_traffic) - 1e-9 * problem.scale
     return Answer(None, max(0.0, float(bound)))
 

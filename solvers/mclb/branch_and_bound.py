@@ -90,10 +90,10 @@ def branch_and_bound(
         sets = SetPartitioning(
             core, known, settings.margin * problem.tolerance_of(core.squares(known) / core.nodes) * core.nodes
         )
-        sets.bound = root * core.nodes
+        sets.lowest = root * core.nodes / sets.unit**2
         budget.report(objective=sets.value / core.nodes, bound=root)
         done = sets.run(budget)
-        known, root = sets.best, sets.bound / core.nodes
+        known, root = sets.best, max(root, sets.bound / core.nodes)
         budget.report(objective=sets.value / core.nodes, bound=root)
         if done or budget.expired:
             best = core.lift(core.relabelled(known))

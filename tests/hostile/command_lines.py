@@ -168,7 +168,11 @@ def shared_options() -> Iterator[Case]:
         for text in bad_whole:
             yield case("shared option", f"{command} seed {text!r}", [*words, "--seed", text])
         for text in bad_real:
-            yield case("shared option", f"{command} time-limit {text!r}", [*words, "--time-limit", text])
+            fine = text in ("inf", "1e999")  # for ever
+            words_with = [*words, f"--time-limit={text}"]
+            yield case(
+                "shared option", f"{command} time-limit {text!r}", words_with, "anything said" if fine else "refused"
+            )
         for odd in ("sudoku", "", "key group allocation", "../mclb", "1"):
             yield case("unknown problem", f"{command} {odd!r}", [*words, "-p", odd])
             yield case(

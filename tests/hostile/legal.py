@@ -67,6 +67,7 @@ MAY_GO = {
     ("workload", n)
     for n in ("draining", "traffic", "operator", "home", "resources", "keys", "resources.memory", "traffic.*", "load.*")
 }
+MAY_GO |= {("replay", n) for n in ("forecast", "regret", "patience", "resource")}
 MAY_GO |= {("front", "about.seed"), ("table", "entries.*"), ("table", "entries.*.label")}
 MAY_GO |= {
     ("statistics", n)

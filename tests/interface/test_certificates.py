@@ -6,8 +6,10 @@ import ast
 import copy
 import json
 import random
+import signal
 import subprocess
 import sys
+import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,8 +18,9 @@ from hostile.solving import MODULES, spec_of
 from typer.testing import CliRunner
 
 import keyshift as ks
-from keyshift.certificates import verify
+from keyshift.certificates import certificate, verify
 from keyshift.cli import application
+from keyshift.models import Problem
 
 PROGRAM = Path(verify.__file__)
 ROUNDING = Fraction(1, 10**8)
@@ -99,6 +102,33 @@ def test_what_is_claimed_is_proven(certified):
     else:
         assert c.complete, c.word
         assert solution.details["proof"].startswith("certificate")
+
+
+def test_ctrl_c_ends_the_search_with_what_is_proven(certified, tmp_path, monkeypatch):
+    solution, c = certified
+    asked, before = [], signal.getsignal(signal.SIGINT)
+
+    def interrupted(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        asked.append(arguments)
+        return prove(*arguments)
+
+    prove = certificate.prove
+    monkeypatch.setattr(certificate, "prove", interrupted)
+    began = time.process_time()
+    made = ks.certify(solution, tmp_path / "c.json", seconds=1000)
+    assert time.process_time() - began < 5
+    assert asked
+    assert verify.check_file(str(tmp_path / "c.json")) == (True, str(made).partition(";")[0])
+    assert made.value == c.value
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_formulation_of_ones_own_has_no_certificates(certified, monkeypatch):
+    solution, _ = certified
+    monkeypatch.setattr(type(solution.problem), "record", Problem.record)
+    with pytest.raises(ks.InputError, match="there are no certificates for"):
+        ks.certify(solution, seconds=1)
 
 
 def test_a_bound_without_a_certificate_is_the_solvers_word():
@@ -229,11 +259,11 @@ def test_the_checker_is_one_short_file_of_the_standard_library():
     tree = ast.parse(PROGRAM.read_text())
     imported = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
     imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"json", "sys", "bisect", "collections", "fractions", "itertools", "math"}
+    assert imported == {"json", "sys", "bisect", "collections", "fractions", "itertools", "math", "pathlib", "stat"}
     assert imported <= sys.stdlib_module_names
     called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     assert not called & {"eval", "exec", "__import__", "compile"}
-    assert len(PROGRAM.read_text().splitlines()) <= 890
+    assert len(PROGRAM.read_text().splitlines()) <= 980
 
 
 @pytest.mark.parametrize("python", ["python3.11", "python3.12", "python3.13"])

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import keyshift as ks
+from keyshift.certificates import verify
 
 WARM = """
 import sys
@@ -93,3 +94,20 @@ def test_compare_ends_with_what_it_has(tmp_path):
     found = json.loads(out)
     rows = found if isinstance(found, list) else found["solutions"]
     assert [row["method"] for row in rows] == ["flux", "milp"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [1.0, 5.0], ids=["while it solves", "while it proves"])
+def test_certify_writes_what_is_proven(after, tmp_path):
+    ks.write_workload(workload(150), tmp_path / "w.json")
+    ks.write_workload(workload(8), tmp_path / "small.json")
+    limits = ["-p", "key-group-allocation", "--max-migrations", "20"]
+    line = ["certify", "w.json", *limits, "-t", "3", "--out", "c.json"]
+    warm = ["certify", "small.json", *limits, "-t", "1", "--seconds", "1"]
+    code, out, err, delay = interrupted(line, warm, tmp_path, after)
+    print(f"certify: {delay:.2f} s")
+    assert code in (0, 1)  # whether all that was answered is proven
+    assert out.replace("go", "", 1).startswith("interrupted; what was found until then: proven: ")
+    assert err == ""
+    assert delay < 5 * SECONDS  # half of the minute that the proof would take
+    assert verify.check_file(str(tmp_path / "c.json"))[0]

@@ -282,3 +282,24 @@ def test_a_path_is_whole_where_rows_are_added_to_its_flow():
         first = [name for name in model.names() if name.startswith("y[i0")]
         own_rules.add(model, own_rules.Rule("row", [({name: 1.0}, -np.inf, 0.4) for name in first]))
         assert model.solve().assignment is None  # no arc may carry a whole unit: halves of two paths are no answer
+
+
+def test_a_verdict_of_highs_is_doubted():
+    w = ks.Workload(load=np.zeros(3), state=np.zeros(3), current=[0, 0, 1], nodes=2)
+    terms = {"y[i0,k0,free,k3,free]": 3.0, "y[i1,k1,free,k3,free]": -1.0, "y[i1,k1,taken,k3,free]": -1.0,
+             "y[i1,k1,free,k2,free]": 3.0, "y[i1,k1,taken,k2,free]": 3.0}  # fmt: skip
+    for kind in ("pyomo-path", "mathopt-path"):
+        model = ks.model(ks.IntervalMigration(w, 4, 0), kind)
+        own_rules.add(model, own_rules.Rule("row", [(terms, -np.inf, 1.5)]))
+        assert model.solve().objective == 0, kind  # HiGHS 1.14 calls it infeasible
+
+
+@pytest.mark.parametrize("solver", ["highs", "scip"])
+def test_a_run_that_finds_nothing_keeps_no_values_of_the_one_before(solver):
+    model = ks.model(ks.KeySplitting(list("aaab"), 2), "mathopt")
+    assert model.solve(solver).assignment is not None
+    first, second = list(model.native.variables())[:2]
+    model.native.add_linear_constraint(first + second >= 5 * (first.upper_bound + second.upper_bound + 1))
+    assert model.solve(solver).assignment is None
+    with pytest.raises(ks.InputError, match="nobody has solved"):
+        model.assignment()

@@ -35,8 +35,13 @@ def lost(before, now, where=""):
         yield f"{where}: {before} -> {now}"
 
 
+REPLACED = ("/names/keyshift.CollocatedAllocation/limits",)
+"""Every problem lists its limits by this name now: a property, where one problem had a method of its own."""
+
+
 def test_nothing_that_was_released_is_lost(today):
-    assert list(lost(json.loads(RELEASED.read_text()), today)) == []
+    gone = [loss for loss in lost(json.loads(RELEASED.read_text()), today) if not loss.startswith(REPLACED)]
+    assert gone == []
 
 
 def test_every_change_is_written_down(today):

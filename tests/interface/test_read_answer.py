@@ -100,7 +100,7 @@ def test_foreign_files_are_refused_in_one_sentence(tmp_path, text, sentence):
 
 
 def test_no_file_and_no_text_are_refused(tmp_path):
-    with pytest.raises(ks.InputError, match="cannot be read"):
+    with pytest.raises(ks.InputError, match="does not exist"):
         ks.read_answer(PROBLEM, tmp_path / "none.sol")
     (tmp_path / "m.sol").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ks.InputError, match="not text"):

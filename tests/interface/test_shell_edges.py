@@ -124,10 +124,8 @@ def test_a_missing_pyspark_is_named(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
-    assert (ended.returncode, ended.stderr) == (
-        2,
-        "keyshift: PySpark is not installed: pip install 'keyshift[spark]'\n",
-    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("keyshift: PySpark is not installed: pip install ")
 
 
 def test_loads_beyond_all_limits_are_bad_input(tmp_path, capsys):

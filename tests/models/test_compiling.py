@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import NamedTuple
 
 import numpy as np
@@ -130,3 +131,54 @@ def test_a_change_in_a_kernel_that_is_called_makes_what_was_cached_stale():
     caller = fresh(halve_all)
     caller._globals = lambda form: {"halve": form(other)}
     assert caller.codes != before
+
+
+@pytest.fixture
+def nobody_may_write(monkeypatch, tmp_path):
+    """As in a hardened container: neither the package's folder nor a home can be written, only one for temporary files."""
+    from numba import config
+    from numba.core import caching
+
+    def refuse(self):
+        if not self.get_cache_path().startswith(str(tmp_path)):
+            raise PermissionError(self.get_cache_path())
+        pathlib.Path(self.get_cache_path()).mkdir(parents=True, exist_ok=True)
+
+    monkeypatch.setattr(caching._CacheLocator, "ensure_cache_path", refuse)
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.setattr(compiling.tempfile, "gettempdir", lambda: str(tmp_path))
+    compiling._temporary.cache_clear()
+    yield tmp_path
+    compiling._temporary.cache_clear()
+
+
+@pytest.mark.usefixtures("allowance")
+def test_where_nothing_can_be_written_a_temporary_folder_is_used_or_none_with_one_sentence(
+    nobody_may_write, caplog, monkeypatch
+):
+    from numba import config
+
+    kernel = fresh(halve)
+    kernel.codes = [str(nobody_may_write).encode()]  # in no cache
+    with COMPILING.at_once():
+        assert kernel(np.ones(1), 1) == 0.5
+        assert [*nobody_may_write.rglob("*.nbi")]
+        compiling._temporary.cache_clear()
+        (folder,) = nobody_may_write.iterdir()
+        folder.chmod(0o777)  # somebody else could put code there
+        monkeypatch.setattr(config, "CACHE_DIR", "")
+        assert fresh(halve)(np.ones(1), 1) == 0.5
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(said) == 2
+    assert "kept in" in said[0]
+    assert "not kept" in said[1]
+
+
+@pytest.mark.usefixtures("allowance")
+def test_a_cache_that_somebody_else_wrote_is_read_where_it_cannot_be_written(request):
+    with COMPILING.at_once():
+        fresh(halve)(np.ones(1), 1)  # as root did, when the image was made
+        request.getfixturevalue("nobody_may_write")
+        before = COMPILING.anew
+        assert fresh(halve)(np.ones(1), 1) == 0.5
+        assert COMPILING.anew == before

@@ -9,8 +9,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.models.files import tables
-from keyshift.models.files.parquet_pages import unpacked_bytes
-from keyshift.models.files.tables import read_table
+from keyshift.models.files.tables import read_table, unpacked_bytes
 from keyshift.models.files.workload_tables import TABLES
 from keyshift.models.splitting import stream
 

@@ -226,3 +226,17 @@ def test_a_best_known_answer_that_cannot_be_is_bad_input(tmp_path, capsys):
     cells[6], cells[7] = "1e300", "somebody"
     (tmp_path / "best.csv").write_text("\n".join([rows[0], ",".join(cells)]) + "\n")
     assert "contradicts what was found" in refused(line, capsys)
+
+
+def test_a_table_of_best_known_answers_is_read_line_by_line(tmp_path):
+    heads = "problem,family,instance,fingerprint,objective,objective_by,bound,bound_by,version"
+    file = tmp_path / "best.csv"
+    for text, said in (("," * 4_000_000, "must have the columns"), (f"{heads}\n{',' * 4_000_000}", "row 2 has 4,?000,?001"),
+                       (f"{heads}\na,b,c,d,x,e,1,f,g", "no finite number"), (f"{heads}\na,b,c,d,1,e,inf,f,g", "no finite number"),
+                       (f'{heads}\n"a', "no readable CSV"), ("", "no readable CSV")):  # fmt: skip
+        file.write_text(text)
+        with pytest.raises(ks.InputError, match=said):
+            BestKnown.read(file)
+    file.write_text(f"{heads}\na,b,c,d,1.5,e,,f,g\n")
+    entry = BestKnown.read(file).of("d")
+    assert (entry.objective, entry.bound) == (1.5, None)

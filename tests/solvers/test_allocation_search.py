@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from brute_force import brute_force
 from instances.allocation import random_problem
 from support.interpreted import interpret
 
@@ -264,3 +265,55 @@ def test_among_many_nodes_the_worst_one_is_met_and_emptied():
     solution = ks.solve(problem, time_limit=60)
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(60 / 4 - problem.mean_load, rel=1e-6)
+
+
+@pytest.mark.parametrize("first", range(0, 300, 100))
+def test_the_search_itself_agrees_with_brute_force(first):
+    """Small instances go to CP-SAT first: here annealing, counts, plans, trios and prices answer them alone."""
+    quick = RoundSettings(few_pairs=0, within_reach=0.0, least_steps=40_000, most_steps=40_000, priced_steps=20_000,
+                          planned_steps=5_000, trios_steps=10_000, trios_tried=5)  # fmt: skip
+    proven = met = 0
+    for seed in range(first, first + 100):
+        rng = np.random.default_rng([33, seed])
+        problem = random_problem(rng, int(rng.integers(2, 6)), int(rng.integers(2, 4)))
+        found = Incumbent(problem, Budget(20.0))
+        found.offer(problem.workload.current)
+        if problem.conflicts():
+            continue
+        Rounds(found, seed, settings=quick).run()
+        best, _ = brute_force(problem)
+        slack = 1e-6 * problem.scale
+        if best is None:
+            assert found.best is None
+            continue
+        assert not found.infeasible
+        assert found.bound <= best + slack
+        assert best - slack <= found.objective
+        met += found.objective <= best + slack
+        proven += found.proven
+    assert met >= 70
+    assert proven >= 50
+
+
+def test_whole_loads_make_for_few_distances():
+    rng, proven = np.random.default_rng(9), 0
+    for _ in range(150):
+        n, p = int(rng.integers(2, 4)), int(rng.integers(2, 6))
+        load = rng.integers(0, 6, p) * float(rng.choice([1, 3])) + np.eye(p)[0]
+        w = ks.Workload(
+            load=load,
+            current=rng.integers(0, n, p),
+            state=np.ones(p),
+            nodes=rng.choice([1.0, 2.0, 1.5], n) if rng.random() < 0.4 else n,
+            draining=np.arange(n) < rng.integers(2),
+        )
+        problem = ks.KeyGroupAllocation(
+            w, mean=rng.choice(["exact", "ceiling"]), max_migrations=int(rng.integers(1, 5))
+        )
+        best, where = brute_force(problem)
+        found = Incumbent(problem, Budget(1.0))
+        found.raise_bound(max(0.0, best - 0.4), "some")
+        assert found.bound <= best + 1e-9
+        found.offer(np.array(where))
+        proven += found.proven
+    assert proven > 100

@@ -194,6 +194,8 @@ def test_load_model_by_definition():
             for k in range(p)
         ]
         np.testing.assert_allclose(model.key_group_loads(w, a), by_hand)
+        fitted = ks.LoadModel.fitted(w, a, np.array(by_hand))
+        np.testing.assert_allclose([fitted.serialisation, fitted.deserialisation], [0.3, 0.1], atol=1e-9)
 
 
 def test_load_model_for_a_share():

@@ -83,7 +83,7 @@ WRONG = {
     "a master that is not there": (["--master", "spark://127.0.0.1:1"], "no Spark master answers"),
     "Spark Connect": (["--master", "sc://localhost:15002"], "Spark Connect (sc://, SPARK_REMOTE) is not supported"),
     "a stream without a time": (["--stream"], "--stream needs --time and --window"),
-    "a bad setting": (["--conf", "x"], "write name=value"),
+    "a bad setting": (["--conf", "x"], "write it as name=value"),
 }
 
 

@@ -8,7 +8,7 @@ from keyshift.models.workload import FloatArray
 
 
 def interval(changes: Iterable[FloatArray], discount: float) -> tuple[float, float]:
-    r"""Bounds on V* - TV from the changes TV - V, wherever V came from.
+    r"""Bounds on V* - TV from the changes TV - V, wherever V is from.
 
     With every row of the matrix summing to 1, V* lies between
     :math:`TV + \tfrac{\gamma}{1 - \gamma} \min(TV - V)` and :math:`TV + \tfrac{\gamma}{1 - \gamma} \max(TV - V)`.

@@ -17,8 +17,10 @@ from keyshift.models.intervals.exact_arithmetic import exact_number
 from keyshift.models.intervals.partition import InIntervals, require_intervals
 from keyshift.models.intervals.policy.table import NOT_ASKED, PolicyTable
 from keyshift.models.intervals.policy.transitions import Transitions, read_transitions
+from keyshift.models.intervals.records import Table, record_of_policy, table_of_policy
 from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.problem import CheckReport, Violation
+from keyshift.models.records import Record
 from keyshift.models.workload import IntArray, Workload
 
 
@@ -195,6 +197,13 @@ class MigrationPolicy(InIntervals):
         table = self.table(self.canonical(assignment))  # once for all that is asked of it
         broken = tuple(table.violations())
         return CheckReport(not broken, broken, table.value, table.metrics)
+
+    def record(self) -> Record:
+        return record_of_policy(self)
+
+    def recorded(self, assignment: np.ndarray) -> Table:
+        """The decisions of each state that the policy meets."""
+        return table_of_policy(self, assignment)
 
     def conflicts(self) -> list[str]:
         """For each node count that can come and cannot carry the tasks: what blocks, and the smallest feasible tau."""

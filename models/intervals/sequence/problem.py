@@ -15,8 +15,10 @@ from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import exact_number
 from keyshift.models.intervals.partition import InIntervals, broken_rules, interval_metrics, require_intervals
+from keyshift.models.intervals.records import Table, record_of_chain, table_of_chain
 from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.problem import Violation, read_assignment
+from keyshift.models.records import Record
 from keyshift.models.workload import IntArray, Workload, grown
 
 
@@ -166,6 +168,13 @@ class MigrationSequence(InIntervals):
             for t, (row, n) in enumerate(zip(assignment, self.counts, strict=True))
             for broken in broken_rules(self.workload, self.prefix, self.limit(n), n, row, f"step {t}: ")
         ]
+
+    def record(self) -> Record:
+        return record_of_chain(self, self.counts)
+
+    def recorded(self, assignment: np.ndarray) -> Table:
+        """The decisions of each step."""
+        return table_of_chain(np.atleast_2d(assignment))
 
     def conflicts(self) -> list[str]:
         """For each node count that cannot carry the tasks: what blocks, and the smallest feasible tau."""

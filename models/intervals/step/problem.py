@@ -13,7 +13,9 @@ import numpy as np
 from keyshift.models import guards
 from keyshift.models.intervals.exact_arithmetic import exact_number
 from keyshift.models.intervals.partition import InIntervals, broken_rules, cuts_of, interval_metrics, require_intervals
+from keyshift.models.intervals.records import Table, record_of_chain, table_of_chain
 from keyshift.models.problem import Limit, Violation, read_assignment
+from keyshift.models.records import Record
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
 
@@ -120,6 +122,10 @@ class IntervalMigration(InIntervals):
         w = self.workload
         return w.state if w.kept.all() else np.where(w.draining[w.current], 0.0, w.state)
 
+    def first_step(self, nodes_after: int) -> IntervalMigration:
+        """The step to another number of nodes; sequences and policies answer this too."""
+        return IntervalMigration(self.workload, nodes_after, self.tau)
+
     # What every problem answers ---------------------------------------------------------------------------------
 
     def tolerance_of(self, objective: float) -> float:
@@ -137,6 +143,13 @@ class IntervalMigration(InIntervals):
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return broken_rules(self.workload, self.prefix, self.limit, self.nodes_after, assignment)
+
+    def record(self) -> Record:
+        return record_of_chain(self, [self.nodes_after])
+
+    def recorded(self, assignment: np.ndarray) -> Table:
+        """The decisions of each step."""
+        return table_of_chain(np.atleast_2d(assignment))
 
     def conflicts(self) -> list[str]:
         """The task or the prefix that no number of cuts can place, with the smallest feasible tau."""

@@ -9,8 +9,7 @@ import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.catalogue.families import FAMILIES
 from keyshift.models import InputError
-from keyshift.models.files.fingerprint import problem_fingerprint
-from keyshift.models.files.problem import problem_of, problem_record
+from keyshift.models.files.problem import problem_fingerprint, problem_of, problem_record
 from keyshift.studies.drawing import family_of
 
 SMALL = {
