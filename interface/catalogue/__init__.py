@@ -36,10 +36,14 @@ __all__ = [
     "FORMULATIONS",
     "Formulation",
     "Method",
+    "Statement",
+    "Trade",
     "find_method",
     "formulation_of",
     "methods",
+    "plug_in",
     "register",
+    "register_problem",
     "registered",
 ]
 
