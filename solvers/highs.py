@@ -33,10 +33,10 @@ from keyshift.solvers.threads import until_limit
 FEASIBILITY = 1e-8
 """HiGHS may also leave what lies this little below its incumbent unexplored: it is taken off every bound, as its doubt is."""
 PRESOLVE_RULE_OFF = 1 << 9
-"""The rule for equations of two columns: with it HiGHS 1.14 proves wrong optima where coefficients are nearly equal or lie
+"""The rule for equations of two columns: with it HiGHS 1.13 proves wrong optima where coefficients are nearly equal or lie
 far apart (tests/solvers/test_scales.py)."""
 AGGREGATOR_OFF = 1 << 12
-"""The rule that substitutes columns: with it HiGHS 1.14 proves wrong optima where costs lie far apart
+"""The rule that substitutes columns: with it HiGHS 1.13 proves wrong optima where costs lie far apart
 (tests/solvers/test_scales.py)."""
 FAR_APART = 1e6
 LARGEST_DOUBT = 0.25
