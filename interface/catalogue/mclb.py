@@ -68,6 +68,7 @@ FORMULATION = Formulation(
             code=branch_and_bound,
             warm_up=compile_kernels,
             warm_start=("elb", "clb", "clb-moment"),
+            rivals=("local-search",),
         ),
         Method(
             name="scip",
