@@ -20,7 +20,7 @@ import math
 import time
 import tokenize
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -31,6 +31,7 @@ import teaching_sizes
 from page import Page, run
 
 import keyshift as ks
+from keyshift.models.tuning import in_force
 
 Off = Callable[[], contextlib.AbstractContextManager[object]]
 Named = tuple[str, ks.Problem]
@@ -62,14 +63,14 @@ def found(path: str) -> Any:
 def instead(path: str, other: object) -> Off:
     """Something else in place of an attribute."""
     holder, name = path.rsplit(".", 1)
-    return lambda: mock.patch.object(found(holder), name, other)
+    return lambda: mock.patch.object(found(holder), name, other, create=True)
 
 
 def set_to(path: str, value: object) -> Off:
-    """An attribute that every object of a class keeps as `value`, whatever it is given: a setting, say."""
+    """A setting with another value."""
     holder, name = path.rsplit(".", 1)
-    fixed = property(lambda _: value, lambda _, given: None)
-    return lambda: mock.patch.object(found(holder), name, fixed, create=True)
+    kind = found(holder)
+    return lambda: in_force([replace(kind.now(), **{name: value})])
 
 
 def several(*offs: Off) -> Off:
@@ -249,7 +250,7 @@ PHASES, SEARCH = "allocation.phases.Rounds", "allocation.annealing"
 ALLOCATION = [
     Part("trios", (f"{SEARCH}.trios", f"{SEARCH}.trio_kernels", f"{PHASES}._trios_next", f"{PHASES}._kind_of_start", f"{PHASES}._start", f"{PHASES}._annealed", f"{SEARCH}.search.Search.cool"), spared("trios")),
     Part("trios from where it cooled down anew", (f"{SEARCH}.search.Search.cool",), set_to("allocation.settings.RoundSettings.starts", {"planned": 8})),
-    Part("planner: counts planned, then realised", ("allocation.counting.planner", "allocation.counting.planner_kernels", f"{PHASES}._plan_next", f"{PHASES}._plan", f"{PHASES}._drawn_up", f"{PHASES}._polish"), set_to("allocation.counting.planner.CountPlanner.useful", False)),
+    Part("planner: counts planned, then realised", ("allocation.counting.planner", "allocation.counting.planner_kernels", f"{PHASES}._plan_next", f"{PHASES}._plan", f"{PHASES}._drawn_up", f"{PHASES}._polish"), instead("allocation.counting.planner.CountPlanner.useful", property(lambda _: False, lambda _, given: None))),
     Part("planner in rounds of their own", (f"{PHASES}._plan_next", f"{PHASES}._plan"), spared("plan")),
     Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.master", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.phases.price_trees", lambda instance: [])),
     Part("plans of the prices", (), instead("allocation.phases.Rounds._realise", lambda *given: None)),
