@@ -23,6 +23,7 @@ class MoveSpace:
     kind : ndarray of int, shape (p,)
         Key groups of one kind may enter the same nodes.
     enter : ndarray of bool, shape (kinds, n)
+        Each row is of somebody's kind.
     """
 
     current: IntArray
@@ -41,23 +42,25 @@ class MoveSpace:
         chosen[key_groups] = True
         closed = self.enter.copy()
         closed[:, nodes] = False
-        enter, kind = np.unique(np.concatenate([self.enter, closed]), axis=0, return_inverse=True)
-        return MoveSpace(self.current, kind.ravel()[self.kind + len(self.enter) * chosen].astype(np.int64), enter)
+        rows, kind = np.unique(self.kind + len(self.enter) * chosen, return_inverse=True)
+        enter, alike = np.unique(np.concatenate([self.enter, closed])[rows], axis=0, return_inverse=True)
+        return MoveSpace(self.current, alike.ravel()[kind].astype(np.int64), enter)
 
     @cached_property
     def open(self) -> BoolArray:
         """Nodes that somebody may enter, shape (n,)."""
-        return np.asarray(self.enter[np.unique(self.kind)].any(axis=0))
+        return np.asarray(self.enter.any(axis=0))
 
     @cached_property
     def movers(self) -> IntArray:
         """The key groups that may leave their node."""
-        return np.flatnonzero(self.enter.any(axis=1)[self.kind])
+        return np.flatnonzero(np.asarray(self.enter.any(axis=1))[self.kind])
 
     @cached_property
     def barred(self) -> int:
         """How many movers may not enter every node that is open."""
-        return int((self.enter[self.kind[self.movers]] != self.open).any(axis=1).sum()) if len(self.enter) > 1 else 0
+        barred = np.asarray((self.enter != self.open).any(axis=1))
+        return int(barred[self.kind[self.movers]].sum())
 
     @cached_property
     def by_node(self) -> tuple[IntArray, IntArray]:
