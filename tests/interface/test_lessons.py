@@ -49,23 +49,8 @@ def prose_of(page):
     return re.sub(r"^(    .*|.*code-cell.*)$", "", text, flags=re.MULTILINE)
 
 
-NO_ACRONYMS = {
-    "II",
-    "III",
-    "IV",
-    "LICENSE",
-    "CONTRIBUTING",
-    "CHANGELOG",
-    "STEPS",
-    "NAME",
-    "OUT",
-    "NN",
-    "HOST",
-    "FIFO",
-    "ISO",
-    "URL",
-    "PATH",
-}
+NO_ACRONYMS = {"II", "III", "IV", "LICENSE", "CONTRIBUTING", "CHANGELOG", "STEPS", "NAME", "OUT", "NN", "HOST", "FIFO"}
+NO_ACRONYMS |= {"ISO", "URL", "PATH", "CI"}
 NO_ACRONYMS |= {"PREFERRED", "SIMULATED", "THEN"}  # words that somebody else wrote so
 
 

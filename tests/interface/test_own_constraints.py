@@ -288,7 +288,7 @@ def test_a_policy_throws_no_dice_where_rows_are_added_to_its_measures():
 
 
 def test_a_verdict_of_highs_is_doubted():
-    """Paths through five states, and a row that HiGHS 1.14 calls infeasible with them."""
+    """Paths through five states, and a row that HiGHS 1.13 calls infeasible with them."""
     rows = [
         [1, 1, 1, 1, 0, 0, 0, 0, 0, 0], [-1, 0, 0, 0, 1, 1, 0, 0, 0, 0], [0, -1, 0, 0, 0, 0, 1, 1, 0, 0],
         [0, 0, -1, 0, 0, 0, 0, 0, 1, 0], [0, 0, 0, 0, -1, 0, -1, 0, 0, 1], [0, 0, 0, 3, 3, -1, 3, -1, 0, 0],
