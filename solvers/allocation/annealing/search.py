@@ -92,11 +92,11 @@ def generator(seed: int, stream: int) -> np.ndarray:
 
 
 def data_of(instance: Instance, order: IntArray) -> SearchData:
-    """The instance as the kernels take it, its key groups by current node in the order given."""
+    """The instance as the kernels take it; who may leave, by current node, in the order given."""
     it = instance
     return SearchData(
-        it.load, it.weight, it.mean, it.draining, it.open_to_all, it.current, it.use, it.room,
-        1.0 + it.distance(it.current), it.cost, it.max_cost, it.max_moves, order, it.by_node[1],
+        it.load, it.weight, it.mean, it.draining, it.space.open, it.space.enter, it.space.kind, it.current, it.use, it.room,
+        1.0 + it.distance(it.current), it.cost, it.max_cost, it.max_moves, order, it.space.by_node[1],
         np.array([it.deviations(it.current), np.zeros(it.nodes)]),
     )  # fmt: skip
 
@@ -133,7 +133,7 @@ class Search:
         self.instance, self.seed, self.settings = instance, seed, settings or AnnealingSettings()
         self.expired = expired
         it = instance
-        self.data = data_of(it, order=np.lexsort((it.load, it.current)).astype(np.int64))
+        self.data = data_of(it, order=it.by_load)
         self.chunk = self.settings.chunk + 4 * it.key_groups
         few = it.nodes > self.settings.many_nodes and it.max_moves < 2 * it.nodes
         self.sharper = self.settings.sharper if few else 0

@@ -75,13 +75,13 @@ class CountPlanner:
             return
         self.excess = it.deviations(it.current) / it.weight
         self.samples = np.empty((it.nodes, self.size, self.size, self.settings.samples), np.float32)
-        self.sample(np.arange(it.key_groups), 0)
+        self.sample(it.space.movers, 0)
         self.rank = self._alternating()
 
     def sample(self, pool: IntArray, stream: int) -> None:
         """Estimate P anew, with arrivals from a pool of key groups."""
         it = self.instance
-        order, starts = it.by_node
+        order, starts = it.space.by_node
         kernels.sample_distances(
             generator(self.seed, stream),
             it.load,
@@ -96,7 +96,7 @@ class CountPlanner:
 
     def pool_of(self, pairs: IntArray) -> IntArray:
         """Whom a plan's departures can be: every node's key groups, as often as the node gives one away."""
-        order, starts = self.instance.by_node
+        order, starts = self.instance.space.by_node
         size = np.diff(starts)
         share = np.repeat(pairs[:, 0] / np.maximum(size, 1), size)
         times = np.rint(share / share.max() * 20).astype(np.int64)
@@ -145,19 +145,20 @@ class CountPlanner:
     def realise(self, pairs: IntArray, distance: float, iterations: int, stream: int) -> IntArray | None:
         """An assignment with these counts, as even as annealing gets it; None when they are no plan."""
         it = self.instance
-        order, starts = it.by_node
+        order, starts = it.space.by_node
+        data = data_of(it, order)
         rng = generator(self.seed, stream)
         moves = int(pairs[:, 0].sum())
         keys, targets = np.empty(moves, np.int64), np.empty(moves, np.int64)
         if moves != pairs[:, 1].sum() or moves > it.max_moves or (pairs[:, 0] > np.diff(starts)).any():
             return None
-        if not kernels.deal(rng, pairs, order, starts, it.current, keys, targets) or moves == 0:
+        if not kernels.deal(rng, pairs, data, keys, targets) or moves == 0:
             return None
         plan = kernels.Realisation(
             keys, targets, keys.copy(), targets.copy(), np.full(it.key_groups, -1, np.int64),
             it.deviations(it.current), it.used(it.current), np.empty(it.nodes),
         )  # fmt: skip
-        kernels.realise(rng, iterations, 3, 1.0, 0.01, max(distance, 1e-9), data_of(it, order), plan)
+        kernels.realise(rng, iterations, 3, 1.0, 0.01, max(distance, 1e-9), data, plan)
         assignment = it.current.copy()
         assignment[plan.best_keys] = plan.best_targets
         return assignment

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.annealing import search as one_window
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
 from keyshift.solvers.allocation.windows.kernels import TouchedWindows, WindowData, WindowState, anneal
@@ -116,9 +116,3 @@ class WindowSearch(one_window.Search):
         assignment = it.current.copy()
         assignment[self.best_moves[0, :count]] = self.best_moves[1, :count]
         return assignment
-
-    def guide(self, lean: FloatArray) -> None:
-        """Draw moves by the loads of other windows."""
-        it = self.instance.leaning(lean)
-        order = np.lexsort((it.load, it.current)).astype(np.int64)
-        self.data = self.data._replace(load=it.load, mean=it.mean, order=order)
