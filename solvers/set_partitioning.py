@@ -95,7 +95,7 @@ class Cover:
         raise NotImplementedError
 
     def cover(self, columns: SetColumns, budget: Budget, most: float = math.inf) -> bool:
-        """Branch and bound over columns that hold every better placement, depth first; whether it came to its end.
+        """Branch and bound over columns that hold every better placement, depth first; whether it was completed.
 
         With `most` tree nodes it may be any columns, and proves nothing.
         """

@@ -236,8 +236,8 @@ class CollocationSets(Cover):
         apart = (
             np.ones(self.data.first.size) if self.best is None else np.not_equal(*(self.best[e] for e in self._ends))
         )
-        dear = sum(np.bincount(e, apart * self.data.mean_traffic / 2, self.key_groups) for e in self._ends)
-        prices = CoverPrices(np.asarray(dear, dtype=np.float64), np.zeros(self.sizes.size), np.zeros(2))
+        share_apart = sum(np.bincount(e, apart * self.data.mean_traffic / 2, self.key_groups) for e in self._ends)
+        prices = CoverPrices(np.asarray(share_apart, dtype=np.float64), np.zeros(self.sizes.size), np.zeros(2))
         columns: SetColumns | None = None
         open_, bound = np.inf, -np.inf
         while not budget.expired:

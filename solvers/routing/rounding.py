@@ -64,11 +64,11 @@ class _Shedding:
             for i, order in orders.items():
                 excess = self.used[i] - self.limit[i]
                 kernels.shed(order[~stays[order]], keys.load, keys.count, excess, self.enough, few, taken)
-            misfits = None if budget.expired else self.place(taken)
-            if misfits is None:
+            unplaced = None if budget.expired else self.place(taken)
+            if unplaced is None:
                 break
-            stays[misfits] = kept[self.at[misfits]]
-            if not stays[misfits].any():
+            stays[unplaced] = kept[self.at[unplaced]]
+            if not stays[unplaced].any():
                 break
         return taken
 
