@@ -65,7 +65,7 @@ class Rounds:
     def __init__(
         self, found: Incumbent, seed: int, most: int | None = None, settings: RoundSettings | None = None
     ) -> None:
-        self.found, self.seed, self.most, self.settings = found, seed, most, settings or RoundSettings()
+        self.found, self.seed, self.most, self.settings = found, seed, most, settings or RoundSettings.now()
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed, expired=lambda: found.done)
         self.planner: CountPlanner | None = None

@@ -19,12 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keyshift.models.tuning import Settings
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound_kernels as kernels
 
 
 @dataclass(frozen=True)
-class CountingSettings:
+class CountingSettings(Settings):
     """Tuning numbers of the bound by counting.
 
     Attributes
@@ -48,10 +49,6 @@ class CountingSettings:
     leans: tuple[float, ...] = tuple(i / 16 for i in range(17))
 
 
-DEFAULTS = CountingSettings()
-"""The settings of every bound that is not handed others."""
-
-
 class CountBound:
     """The table D of one instance, made safe against rounding, and the bound it gives.
 
@@ -60,7 +57,6 @@ class CountBound:
     instance : Instance
     expired : callable, optional
         Once it is true, the bound uses what is known by then: nodes not looked at allow everything.
-    settings : CountingSettings
 
     Attributes
     ----------
@@ -72,11 +68,10 @@ class CountBound:
         self,
         instance: Instance,
         expired: Callable[[], bool] = lambda: False,
-        settings: CountingSettings = DEFAULTS,
     ) -> None:
-        self.instance, self.expired, self.settings = instance, expired, settings
-        self.exact = instance.max_moves <= settings.most_exact
-        size = int(math.sqrt(settings.most_entries / instance.nodes))
+        self.instance, self.expired, self.settings = instance, expired, CountingSettings.now()
+        self.exact = instance.max_moves <= self.settings.most_exact
+        size = int(math.sqrt(self.settings.most_entries / instance.nodes))
         if self.exact and instance.max_moves + 1 > size:
             self.exact = False
         reach = instance.max_moves if self.exact else min(instance.max_moves, max(2, size - 1), 127)

@@ -69,7 +69,7 @@ class PriceBound:
         self, instance: Instance, settings: PriceSettings | None = None, effort: FloatArray | None = None
     ) -> None:
         it = self.instance = instance
-        self.settings = settings or PriceSettings()
+        self.settings = settings or PriceSettings.now()
         self.effort = np.ones(it.key_groups) if effort is None else effort
         self.ascending = it.space.movers[np.argsort(it.load[it.space.movers], kind="stable")]
         self.load = np.ascontiguousarray(it.load[self.ascending])
