@@ -66,12 +66,12 @@ class Arrays:
 
     @cached_property
     def upper(self) -> FloatArray:
-        """What (8) allows each node at the most were all traffic remote, (k, n)."""
+        """The upper limits (8) on node loads were all traffic remote, (k, n)."""
         return self.upper_share * self.total_remote[:, None] + self.upper_extra
 
     @cached_property
     def lower(self) -> FloatArray:
-        """What (9) asks of each node at the most, (k, n)."""
+        """The lower limits (9) on node loads were all traffic remote, (k, n)."""
         return self.lower_share * self.total_remote[:, None] + self.lower_extra
 
     @cached_property
@@ -80,7 +80,7 @@ class Arrays:
         return self.traffic[0] if self.row_share.size == 1 else self.row_share @ self.traffic
 
     def together(self, assignment: IntArray) -> FloatArray:
-        """What stays on its node, of each row of traffic, (t,)."""
+        """Collocated traffic, of each row of traffic, (t,)."""
         return np.array([row[assignment[self.first] == assignment[self.second]].sum() for row in self.traffic])
 
     def collocated(self, assignment: IntArray) -> float:

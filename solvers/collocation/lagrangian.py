@@ -175,7 +175,7 @@ class LagrangianBound:
         return np.where(gain != 0, gain * (1 + 1e-9 * np.sign(gain)) + 1e-15, 0.0)
 
     def _weak(self, weak: Sequence[sp.csr_array]) -> WeakPairs:
-        """What rows of traffic make of weak pairs."""
+        """The weak pairs of rows of traffic, by key group and node."""
         p, n = self.data.key_groups, self.data.nodes
         place = sp.csr_array((np.ones(p), (np.arange(p), self.data.current)), shape=(p, n))
         on = np.array([(row @ place).toarray() for row in weak])
@@ -215,7 +215,7 @@ class LagrangianBound:
         return self.tree_value + constant + self.doubt, self._row_slack()
 
     def _constant(self, prices: Multipliers, omega: FloatArray) -> float:
-        """What the prices pay for the rows' right-hand sides, and the weak pairs that are together today."""
+        """The constant of the relaxation: prices times right-hand sides, and the weak pairs that are together today."""
         data = self.data
         rows = (
             prices.moves * data.max_moves + prices.cost * (1 + 1e-8) + float((prices.upper * data.upper).sum())

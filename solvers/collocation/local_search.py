@@ -204,7 +204,7 @@ def _heats(data: Arrays, state: ShiftState, settings: LocalSearchSettings) -> tu
 
 
 def goal_of(problem: CollocatedAllocation, data: Arrays, settings: LocalSearchSettings) -> Goal:
-    """What the search maximises."""
+    """The objective of the search, to be maximised."""
     over, planned = problem.over if problem.combines else "mean", problem.planned
     apart = problem.apart / (problem.saved * data.traffic_unit or 1.0) if problem.combines else data.traffic.sum(axis=1)
     most = planned.most if over == "cvar" else planned.share

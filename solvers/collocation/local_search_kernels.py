@@ -164,7 +164,7 @@ def violation(count, wanted, before, data, state):
 
 @njit(**LEAF)
 def restore(count, wanted, before, data, state):
-    """What was broken before a proposal that `violation` has seen."""
+    """Restore the excess that was there before a proposal that `violation` has seen."""
     state.sums[2], state.sums[3] = before.sums[2], before.sums[3]
     if data.fixed:
         for s in range(count - 1, -1, -1):  # of a node that stands twice, the first is as it was
@@ -177,7 +177,7 @@ def restore(count, wanted, before, data, state):
 
 @njit(**LEAF)
 def worth(level, blend, goal, together):
-    """What the collocated traffic is worth: itself where one row stands for all windows, else less (15) with t = level."""
+    """The worth of the collocated traffic: itself where one row stands for all windows, else less (15) with t = level."""
     if together.size == 1:
         return together[0]
     value, worst, mean = 0.0, -np.inf, 0.0

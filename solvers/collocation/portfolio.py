@@ -62,7 +62,7 @@ class CollocationSettings(Settings):
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a caller asks of "milp", by the names that `solve_milp` has for it."""
+    """The options of "milp", by the names that `solve_milp` has for it."""
 
     seed: int
     start: np.ndarray | None

@@ -273,7 +273,7 @@ class CollocationSets(Cover):
         return self.data.first, self.data.second
 
     def _sets(self, budget: Budget) -> list[NodeSets]:
-        """What nodes of each kind can carry; nothing where that is too much."""
+        """The sets that nodes of each kind can carry; an empty list where there are too many."""
         sets, cells = [], 0
         order = self._order()
         for group in self.groups:

@@ -199,7 +199,7 @@ class Cut(NamedTuple):
 
     @property
     def key(self) -> tuple[bytes, bytes]:
-        """What tells two cuts apart: b and -b are the same cut."""
+        """A key that tells two cuts apart: b and -b are the same cut."""
         return self.members.tobytes(), (self.counts * np.sign(self.counts[0])).tobytes()
 
 

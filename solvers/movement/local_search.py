@@ -135,7 +135,7 @@ def _prices(data: MoveData, first_price: float, last_price: float) -> FloatArray
 
 
 def _settled(problem: MovementWithinLimits, place: IntArray, used: BoolArray) -> IntArray:
-    """What is on nodes that are not used goes, the largest first, where least is loaded."""
+    """Bring key groups from unused nodes, the largest first, to the least loaded used node."""
     made, load = place.copy(), problem.load.T
     nodes = np.flatnonzero(used)
     loads = problem.node_loads(place).T[nodes]

@@ -64,7 +64,7 @@ def place(gone, load, current, home, kept, limit, used, to):
 
 
 PRICES = np.concatenate([[0.0], 4.0 ** np.arange(-4, 9)])
-"""What an entry is taken to cost, in median states: from no matter to all that matters."""
+"""Prices of an entry of the table, in median states, from none to one above all else."""
 ROUNDS = 8
 """How often keys that found no room stay instead, and others leave for them."""
 
