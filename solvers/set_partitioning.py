@@ -37,7 +37,7 @@ class SetColumns(NamedTuple):
     cost: FloatArray
     kind: IntArray
     moved: FloatArray
-    """What (3) counts, shape (columns, rows)."""
+    """Each column's share of the budgets (3), shape (columns, rows)."""
 
     def take(self, kept: np.ndarray) -> SetColumns:
         """Some of them."""
@@ -174,7 +174,7 @@ class Cover:
         self.lowest = max(self.lowest, min(bound, self.goal))
 
     def _branch(self, columns: SetColumns, master: CoverProgram) -> list[SetColumns]:
-        """Branches on the pair, or the kind, that the linear program splits most evenly: without it and with it; none for a placement."""
+        """Branches on what the linear program splits most evenly: without it and with it; none for a placement."""
         shares, members, kind = master.solution()
         if master.left_out() < 1e-6 and (np.abs(shares - np.rint(shares)) < 1e-6).all():
             taken = np.rint(shares).astype(int)
