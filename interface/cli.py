@@ -21,6 +21,8 @@ try:
 except KeyboardInterrupt:  # half a second in which nothing of ours could hear it
     sys.exit("keyshift: interrupted")
 
+PLUGINS = "KEYSHIFT_PLUGINS"
+"""Name of the environment's variable that names plugins, like ``--plugin``."""
 TRACEBACK = "KEYSHIFT_TRACEBACK"
 """Name of the environment's variable that lets a defect through with its traceback; the tests set it."""
 
@@ -208,8 +210,29 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _plugged(line: Sequence[str]) -> None:
+    """Run the plugins that the line names before its command, or the environment: commands read the catalogue as they load."""
+    files = os.environ.get(PLUGINS, "").split(os.pathsep)
+    for at, token in enumerate(line):
+        if token in COMMANDS:
+            break
+        if token == "--plugin":
+            files += line[at + 1 : at + 2]
+        elif token.startswith("--plugin="):
+            files.append(token.partition("=")[2])
+    for file in filter(None, files):
+        from keyshift.catalogue import plug_in
+
+        plug_in(file)
+
+
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    plugin: list[str] = typer.Option(  # noqa: B008
+        [],
+        envvar=PLUGINS,
+        help="A Python file that registers methods or problems of your own; it is run. May be repeated.",
+    ),
 ) -> None:
     """Exact, relaxed and heuristic rebalancing of stateful streams."""
 
@@ -266,6 +289,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         line = sys.argv[1:] if arguments is None else list(arguments)
         asked = line or [word for name in COMPLETED for word in os.environ.get(name, "").split()]
+        _plugged(line)
         code = application([token for token in asked if token in COMMANDS][:1])(args=line, standalone_mode=False)
         sys.stdout.flush()  # a full disk is heard here, not at the interpreter's end
         if code == TYPER_INTERRUPTED:

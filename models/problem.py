@@ -146,7 +146,7 @@ class Problem(ABC):
     `reached`              the move of key groups that an answer asks for now
     `in_period`, `after`   the problem of one period of a replay; of the next period
     `rescue`, `fallback`   what a replay does where there is no answer
-    `chooses_nodes`        whether answers say how many nodes there are
+    `chooses_nodes`        whether answers say how many nodes there are; `in_steps`: whether they are more than one assignment
     `by_table`             whether answers are exceptions to a hash, for a routing table
     =====================  =============================================================================================
 
@@ -176,6 +176,9 @@ class Problem(ABC):
 
     chooses_nodes: ClassVar[bool] = False
     """Whether the number of nodes is part of the problem: plans name new ones, and a node that they empty is removed."""
+
+    in_steps: ClassVar[bool] = False
+    """Whether an answer is more than one assignment, of which a plan carries out a step."""
 
     by_table: ClassVar[bool] = False
     """Whether an answer is a table of exceptions to a hash."""

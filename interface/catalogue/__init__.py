@@ -6,9 +6,14 @@ module for each formulation, with the constant `FORMULATION`; intervals.py has t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass, replace
+from inspect import isabstract
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from keyshift.catalogue import (
     allocation,
@@ -21,17 +26,24 @@ from keyshift.catalogue import (
     splitting,
 )
 from keyshift.catalogue.method import Formulation, Method
+from keyshift.catalogue.statement import Statement
+from keyshift.catalogue.trade import Trade
 from keyshift.models import InputError, Problem
+from keyshift.models.files.problem import CLASSES
 from keyshift.models.files.reading import shown
 
 __all__ = [
     "FORMULATIONS",
     "Formulation",
     "Method",
+    "Statement",
+    "Trade",
     "find_method",
     "formulation_of",
     "methods",
+    "plug_in",
     "register",
+    "register_problem",
     "registered",
 ]
 
@@ -47,6 +59,7 @@ _ALL = (
 )
 
 _BY_NAME = {f.name: f for f in _ALL}
+_BROUGHT = frozenset(_BY_NAME)
 _OWN: dict[tuple[str, str], Method] = {}
 FORMULATIONS: Mapping[str, Formulation] = MappingProxyType(_BY_NAME)
 """Every formulation, by the name of its problem."""
@@ -98,12 +111,88 @@ def register(problem: str, method: Method) -> None:
     known = {m.name: m for m in FORMULATIONS[problem].methods if m is not replaced}
     if method.name in known:
         raise InputError(f"{problem} has a method {method.name!r}: give yours another name")
+    _refuse_unimportable(method)
+    _OWN[problem, method.name] = method
+    _BY_NAME[problem] = replace(FORMULATIONS[problem], methods=(*known.values(), method))
+
+
+def register_problem(
+    problem: type[Problem],
+    *,
+    summary: str,
+    methods: Sequence[Method],
+    statements: Sequence[Statement] = (),
+    trades: Sequence[Trade] = (),
+    bounds: Mapping[str, Any] | None = None,
+    lesson: str = "",
+) -> Formulation:
+    """Add a formulation of your own: every verb, the files and the shell of this process know it by its name then.
+
+    A formulation that was registered under the same name gives way.
+
+    Parameters
+    ----------
+    problem : type
+        A frozen dataclass under `Problem` whose first field is a `Workload` called `workload`, or a stream.
+    summary : str
+        One sentence: what is decided.
+    methods : sequence of Method
+        The default one first.
+    statements : sequence of Statement, optional
+    trades : sequence of Trade, optional
+    bounds : mapping, optional
+        See `Formulation`.
+    lesson : str, optional
+
+    Raises
+    ------
+    InputError
+        For a class that is no problem, a name that keyshift's own have, code that cannot be imported.
+
+    Notes
+    -----
+    Other processes, those of `study` and those behind a pickle, know the problem where they can import its module. On the shell
+    ``--plugin module.py``, or the variable KEYSHIFT_PLUGINS, names the file; nothing that is given as data ever does.
+    """
+    name = str(getattr(problem, "name", ""))
+    if not (isinstance(problem, type) and issubclass(problem, Problem) and is_dataclass(problem)) or isabstract(
+        problem
+    ):
+        raise InputError(
+            f"{getattr(problem, '__name__', problem)} is not a dataclass under Problem that has all its methods"
+        )
+    if not name or name in _BROUGHT:
+        raise InputError(f"{name!r} of {problem.__name__}: give your problem a name of its own")
+    if not methods or len({m.name for m in methods}) < len(methods):
+        raise InputError(f"{name} needs methods, each with a name of its own")
+    made = Formulation(
+        name, summary, problem, lesson, tuple(methods), tuple(statements), tuple(trades), dict(bounds or {})
+    )
+    for method in made.methods:
+        _refuse_unimportable(method)
+    _BY_NAME[name], CLASSES[name] = made, problem
+    return made
+
+
+def plug_in(path: str) -> None:
+    """Import a file that registers methods or problems, named by the user on the shell.
+
+    Its folder goes to the end of the path, so that processes which are started find it, too.
+    """
+    file = Path(path).resolve()
+    if file.suffix != ".py" or not file.is_file():
+        raise InputError(f"--plugin {path}: there is no such Python file")
+    sys.path.append(str(file.parent))
+    found = Path(getattr(importlib.import_module(file.stem), "__file__", None) or "")
+    if found.resolve() != file:
+        raise InputError(f"--plugin {path}: {file.stem} is the name of another module, {found}: rename the file")
+
+
+def _refuse_unimportable(method: Method) -> None:
     try:
         method.function  # noqa: B018
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"the code of {method.name!r} cannot be imported: {error}") from None
-    _OWN[problem, method.name] = method
-    _BY_NAME[problem] = replace(FORMULATIONS[problem], methods=(*known.values(), method))
 
 
 def registered(problem: str, name: str) -> Method | None:

@@ -17,6 +17,7 @@ from keyshift.models.figures import figure
 from keyshift.models.files.problem import CLASSES, pose
 from keyshift.models.files.writing import write_text
 from keyshift.models.guards import frozen
+from keyshift.models.lazily import load
 from keyshift.models.plans.difference import PlanDifference, difference
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.phase import Phase
@@ -333,10 +334,6 @@ class Plan:
         write_text(path, json.dumps(self.as_record(), allow_nan=False) + "\n")
 
 
-ONE_STEP = frozenset(CLASSES) - {"migration-sequence", "migration-policy"}
-"""Problems whose answer is one assignment, which can be checked again; of the others a plan carries out one step."""
-
-
 def check_plan(plan: Plan, workload: Workload) -> CheckReport:
     """Check that a plan still fits, or raise `ChangedWorkloadError` with what has changed and what it is worth now."""
     changes = plan.changes(workload)
@@ -364,7 +361,8 @@ def worth_on(plan: Plan, workload: Workload) -> str:
     before, after = float(way.distance(way.before)), float(way.distance(way.after))
     moves = int((workload.current != plan.assignment).sum())
     said = f"On this one its target would take {moves} moves and bring the load distance from {figure(before)} to {figure(after)}"
-    if plan.problem not in ONE_STEP or plan.status == "undo":
+    cls = load(CLASSES.get(plan.problem))
+    if cls is None or cls.in_steps or plan.status == "undo":
         return f"{said}."
     try:
         report = pose(plan.problem, workload, plan.parameters).check(plan.assignment)

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.incumbent import PROVEN, Incumbent
@@ -30,7 +31,7 @@ Bits = np.ndarray
 
 
 @dataclass(frozen=True)
-class NarrowSettings:
+class NarrowSettings(Settings):
     """Tuning numbers of narrow sets.
 
     Attributes
@@ -45,6 +46,8 @@ class NarrowSettings:
         With more of them the linear program is asked what each takes of the limits.
     most_pairs : float
         So many pairs of sets, and of covers of a part by a further set, are looked at.
+    few_columns, few_pairs : int, float
+        The same two where key groups of a few nodes are shared out.
     """
 
     most_key_groups: int = 64
@@ -53,12 +56,10 @@ class NarrowSettings:
     first: int = 200
     priced: int = 2_000
     most_pairs: float = 1e9
+    few_columns: int = 10_000
+    few_pairs: float = 2e7
 
 
-DEFAULTS = NarrowSettings()
-"""The settings of every run that is not handed others."""
-FEW = NarrowSettings(most_columns=10_000, most_pairs=2e7)
-"""The same where key groups of a few nodes are shared out."""
 BLOCK = 1_000_000
 """So many pairs are looked at at once."""
 ROOM = 1e-9
@@ -108,6 +109,7 @@ class Portion:
         self.moved, self.room = moved[:, keys], 1.0 + ROOM - moved[:, away].sum(axis=1)
         self.fixed = np.bincount(place[rest], it.load[rest], it.nodes) * it.weight - it.mean
         self.used = np.array([np.bincount(place[rest], row[rest], it.nodes) for row in it.use]).reshape(-1, it.nodes)
+        self.allowed = it.space.allowed[keys]
         self.kinds = self._alike()
         self.sizes = np.array([kind.size for kind in self.kinds])
 
@@ -116,8 +118,8 @@ class Portion:
         it, marks = self.instance, dict[bytes, list[int]]()
         for i in self.nodes.tolist():
             here = it.current[self.keys] == i
-            own = [self.fixed[i], it.weight[i], it.draining[i], it.open_to_all[i], *self.used[:, i], *it.room[:, i]]
-            marked = np.concatenate([own, here if len(self.moved) or not it.open_to_all[i] else []])
+            own = [self.fixed[i], it.weight[i], it.draining[i], *self.used[:, i], *it.room[:, i], *self.allowed[:, i]]
+            marked = np.concatenate([own, here if len(self.moved) else []])
             marks.setdefault(marked.tobytes(), []).append(i)
         return [np.array(kind) for kind in marks.values()]
 
@@ -129,7 +131,7 @@ class Portion:
         limits = np.concatenate([[high - self.fixed[i]], self.room, it.room[:, i] - self.used[:, i]])
         made = []
         for half in (np.arange(0, k.size, 2), np.arange(1, k.size, 2)):
-            found = subsets_of(half, inside, limits, self.moved * here, self.room, here | it.open_to_all[i], most)
+            found = subsets_of(half, inside, limits, self.moved * here, self.room, self.allowed[:, i], most)
             if found is None:
                 return None
             made.append(found)
@@ -271,8 +273,9 @@ class NarrowSets:
     settings : NarrowSettings, optional
     """
 
-    def __init__(self, found: Incumbent, instance: Instance, seed: int, settings: NarrowSettings = DEFAULTS) -> None:
-        self.found, self.instance, self.settings = found, instance, settings
+    def __init__(self, found: Incumbent, instance: Instance, seed: int, settings: NarrowSettings | None = None) -> None:
+        self.found, self.instance, self.settings = found, instance, settings or NarrowSettings.now()
+        self.few = replace(self.settings, most_columns=self.settings.few_columns, most_pairs=self.settings.few_pairs)
         self.rng = np.random.default_rng([seed, 64])
         self.heaviest = np.argsort(-instance.load, kind="stable")
 
@@ -284,7 +287,7 @@ class NarrowSets:
         part = Portion(it, found.best, self.heaviest, np.arange(it.nodes))
         while not found.done:
             near, before = part.near(self._better, 0.0, self.settings), found.objective
-            if near is None or not self._covers(part, *near, found.best, self._offered, self._excluded):
+            if near is None or not self._covers(part, *near, found.best, self._offered, self._excluded, self.settings):
                 return
             if found.objective >= before:
                 return
@@ -304,7 +307,7 @@ class NarrowSets:
     def _covers(
         self, part: Portion, near: Near, distance: float, place: IntArray,
         offered: Callable[[IntArray], float], excluded: Callable[[float], None],
-        settings: NarrowSettings = DEFAULTS,
+        settings: NarrowSettings,
     ) -> bool:  # fmt: skip
         """Covers of the nearest sets, then of more; whether all within the distance were looked at, which `offered` lowers."""
         size, search = settings.first, Covers(part, settings.most_pairs, self.found.budget)
@@ -351,14 +354,14 @@ class NarrowSets:
             free = self._free(place, np.isin(place, nodes), LEAST_FREE + 4 * (failed % 4))
             part, made = Portion(it, place, free, nodes), list[IntArray]()
             farthest = float(np.abs(dev[nodes] - target).max())
-            near = part.near(0.9 * farthest, target, FEW) if farthest > PROVEN / 10 else None
+            near = part.near(0.9 * farthest, target, self.few) if farthest > PROVEN / 10 else None
 
             def first(other: IntArray) -> float:
                 made.append(other)  # noqa: B023 - called at once
                 return -1.0
 
             if near is not None and near[0].bits.size:
-                self._covers(part, *near, place, first, lambda distance: None, FEW)
+                self._covers(part, *near, place, first, lambda distance: None, self.few)
             failed = 0 if made else failed + 1
             if made:
                 place = made[-1]

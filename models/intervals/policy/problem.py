@@ -78,6 +78,7 @@ class MigrationPolicy(InIntervals):
     """
 
     name: ClassVar[str] = "migration-policy"
+    in_steps: ClassVar[bool] = True
     objective_name: ClassVar[str] = "expected discounted state moved"
 
     workload: Workload

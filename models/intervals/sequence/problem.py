@@ -61,6 +61,7 @@ class MigrationSequence(InIntervals):
     """
 
     name: ClassVar[str] = "migration-sequence"
+    in_steps: ClassVar[bool] = True
 
     workload: Workload
     node_counts: Sequence[int] | ArrayLike | str
