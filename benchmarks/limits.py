@@ -2,8 +2,9 @@
 
     python benchmarks/limits.py [--quick] [--only limits cold ctrl_c] [--method TEXT] --out DIR
 
-One process for each method, so that nothing left behind by one disturbs the next; what compiles and what is imported comes before the clock.
-A time limit is kept when the processor time stays within 1.5 times the limit and half a second, Ctrl-C when the answer is there within two.
+One process for each method, so that nothing left behind by one disturbs the next. Nothing is compiled ahead; what is compiled or
+imported on the way is on no clock. A time limit is kept when the processor time stays within 1.5 times the limit and half a second,
+Ctrl-C when the answer is there within two.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pandas as pd
 from page import Page, run
@@ -23,53 +25,105 @@ from page import Page, run
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS, find_method
 from keyshift.models.compiling import COMPILING
+from keyshift.solving import make_ready
 
 HEARD, UNTIL_SIGNAL, GIVEN_UP = 2.0, 1.0, 180.0
 """Seconds within which Ctrl-C brings the best answer so far, before it is sent, and after which a method counts as hung."""
 
 LIMITS = (0.01, 0.1, 1.0)
 
-PROBLEMS: dict[str, tuple[int, int, str, Callable[[int], dict[str, Any]]]] = {
-    "key-group-allocation": (2000, 400, "madsen-allocation", lambda p: {"nodes": p // 50, "key_groups": p, "max_migrations": p // 10}),
-    "collocated-allocation": (1000, 400, "madsen-collocation", lambda p: {"nodes": p // 40, "key_groups": p, "max_migrations": p // 4}),
-    "mclb": (400, 120, "guo-mclb", lambda p: {"nodes": max(2, p // 40), "key_groups": p, "windows": 4, "share_moved": 0.2}),
-    "movement-within-limits": (400, 200, "guo-movement", lambda p: {"nodes": p // 40, "key_groups": p, "width": 0.1}),
-    "key-splitting": (5000, 2000, "nasir-splitting", lambda p: {"messages": 20 * p, "keys": p, "exponent": 1.2, "workers": p // 100}),
-    "key-placement": (5000, 2000, "nasir-placement", lambda p: {"messages": 20 * p, "keys": p, "exponent": 1.2, "workers": p // 100}),
-    "mixed-routing": (2000, 400, "fang-routing", lambda p: {"nodes": p // 50, "keys": p, "max_table_size": p // 4}),
-    "interval-migration": (3000, 120, "ding-step", lambda p: {"tasks": p, "nodes_after": max(9, p // 85), "tau": 0.3}),
-    "migration-sequence": (100, 60, "ding-sequence", lambda p: {"tasks": p, "changes": 4}),
-    "migration-policy": (26, 22, "ding-policy", lambda p: {"tasks": p, "tau": 0.4, "discount": 0.99}),
+
+class Drawn(NamedTuple):
+    """Instances of a problem: the size where limits are to be kept, the one for Ctrl-C (0: none), and how they are drawn by size."""
+
+    problem: str
+    large: int
+    middle: int
+    family: str
+    parameters: Callable[[int], dict[str, Any]]
+    priorities: tuple[str, ...] = ()
+
+
+ALLOCATION = (
+    "key-group-allocation",
+    4000,
+    400,
+    "madsen-allocation",
+    lambda p: {"nodes": p // 80, "key_groups": p, "max_migrations": p // 10},
+)
+TALKING = (
+    "collocated-allocation",
+    2000,
+    400,
+    "madsen-collocation",
+    lambda p: {"nodes": p // 50, "key_groups": p, "max_migrations": p // 4},
+)
+ROUTING = (
+    "mixed-routing",
+    5000,
+    400,
+    "fang-routing",
+    lambda p: {"nodes": p // 100, "keys": p, "max_table_size": p // 4},
+)
+CASES: dict[str, Drawn] = {
+    "allocation": Drawn(*ALLOCATION),
+    "allocation, windows": Drawn("key-group-allocation", 2000, 200, "madsen-windows", lambda p: {"nodes": p // 50, "key_groups": p, "max_migrations": p // 10}),
+    "allocation, worst window": Drawn("key-group-allocation", 2000, 0, "madsen-windows", lambda p: {"nodes": p // 50, "key_groups": p, "max_migrations": p // 10, "over": "max"}),
+    "allocation, scaling in": Drawn("key-group-allocation", 3000, 0, "madsen-scale-in", lambda p: {"nodes": p // 50, "key_groups": p, "max_migrations": p // 10}),
+    "allocation, priorities": Drawn(*ALLOCATION, ("load_distance", "state_moved", "migrations")),
+    "collocation": Drawn(*TALKING),
+    "collocation, windows": Drawn("collocated-allocation", 1000, 200, "madsen-collocation-windows", lambda p: {"nodes": p // 40, "key_groups": p, "max_migrations": p // 4}),
+    "collocation, worst window": Drawn("collocated-allocation", 1000, 0, "madsen-collocation-windows", lambda p: {"nodes": p // 40, "key_groups": p, "max_migrations": p // 4, "over": "max"}),
+    "collocation, priorities": Drawn(*TALKING, ("remote_traffic", "load_distance", "state_moved")),
+    "balance": Drawn("mclb", 2000, 120, "guo-mclb", lambda p: {"nodes": max(2, p // 50), "key_groups": p, "windows": 4, "share_moved": 0.2}),
+    "balance, windows": Drawn("mclb", 600, 0, "guo-mclb", lambda p: {"nodes": max(2, p // 50), "key_groups": p, "share_moved": 0.2, "drift": 0.1}),
+    "movement": Drawn("movement-within-limits", 2000, 200, "guo-movement", lambda p: {"nodes": p // 50, "key_groups": p, "width": 0.1}),
+    "movement, ties": Drawn("movement-within-limits", 2000, 0, "hard-movement", lambda p: {"kind": "boundary", "nodes": p // 50, "key_groups": p}),
+    "splitting": Drawn("key-splitting", 5000, 2000, "nasir-splitting", lambda p: {"messages": 20 * p, "keys": p, "exponent": 1.2, "workers": p // 100}),
+    "splitting, weights": Drawn("key-splitting", 5000, 0, "hard-splitting", lambda p: {"kind": "two-scales", "messages": 10 * p, "workers": p // 100}),
+    "placement": Drawn("key-placement", 5000, 2000, "nasir-placement", lambda p: {"messages": 20 * p, "keys": p, "exponent": 1.2, "workers": p // 100}),
+    "routing": Drawn(*ROUTING),
+    "routing, priorities": Drawn(*ROUTING, ("table_size", "state_moved")),
+    "a step": Drawn("interval-migration", 3000, 120, "ding-step", lambda p: {"tasks": p, "nodes": p // 90, "nodes_after": max(9, p // 75), "tau": 0.3}),
+    "a sequence": Drawn("migration-sequence", 100, 60, "ding-sequence", lambda p: {"tasks": p, "changes": 4}),
+    "a long sequence": Drawn("migration-sequence", 2000, 0, "ding-sequence", lambda p: {"tasks": p, "changes": 12}),
+    "two changes": Drawn("migration-sequence", 300, 0, "ding-sequence", lambda p: {"tasks": p, "changes": 2}),
+    "a policy": Drawn("migration-policy", 26, 22, "ding-policy", lambda p: {"tasks": p, "tau": 0.4, "discount": 0.99}),
+    "a large policy": Drawn("migration-policy", 1000, 0, "ding-policy", lambda p: {"tasks": p, "tau": 0.4, "discount": 0.99}),
 }  # fmt: skip
-"""Size where a limit is to be kept, size for Ctrl-C, the family and its parameters by size."""
-MORE = (("collocated-allocation", 1000, "milp-plain", 10.0), ("mclb", 400, "scip", 5.0))
+MORE = (("collocation", 1000, "milp-plain", 10.0), ("balance", 400, "scip", 5.0))
+"""Where seconds go by before a solver first hears of its limit."""
 FRONTS = ((200, 500, 3.0), (200, 2000, 3.0), (400, 10000, 3.0))
 """Key groups, points, limit."""
 
 
-def drawn(name: str, size: int) -> ks.Problem:
-    family, parameters = PROBLEMS[name][2:]
-    return next(iter(ks.family(family, **parameters(size))))[1]
+def drawn(case: str, size: int) -> ks.Problem:
+    given = CASES[case]
+    problem = next(iter(ks.family(given.family, **given.parameters(size))))[1]
+    return replace(problem, priorities=given.priorities) if given.priorities else problem
 
 
-def solved(name: str, size: int, method: str, limit: float | None) -> list[dict[str, Any]]:
+def solved(case: str, size: int, method: str, limit: float | None) -> list[dict[str, Any]]:
     """One method: until its limit, or until a Ctrl-C where it has none. A limit of 0 stands for each of `LIMITS`."""
-    problem = drawn(name, size)
-    find_method(problem, method).compile_ahead()
+    problem = drawn(case, size)
+    make_ready(problem, find_method(problem, method), None)  # as `solve` does before its clock starts
     limits = LIMITS if limit == 0 else (limit,)
     return [timed(lambda at=at: ks.solve(problem, method, time_limit=at, gap=0.0), at) for at in limits]
 
 
-def traced(name: str, size: int, method: str, limit: float | None) -> list[dict[str, Any]]:
+def all_solved(case: str, size: int, methods: str, limit: float | None) -> list[dict[str, Any]]:
+    """All methods, one after another in one process: what one has compiled the next one finds."""
+    return [{"method": method} | row for method in methods.split() for row in solved(case, size, method, limit)]
+
+
+def traced(case: str, size: int, method: str, limit: float | None) -> list[dict[str, Any]]:
     """One front."""
-    problem = drawn(name, size)
-    for known in FORMULATIONS[name].methods:
-        known.compile_ahead()
+    problem = drawn(case, size)
     return [timed(lambda: ks.pareto(problem, int(method.split()[1]), time_limit=limit), limit)]
 
 
 def timed(work: Callable[[], Any], limit: float | None) -> dict[str, Any]:
-    """Seconds by the clock, and those after the signal."""
+    """Seconds by the clock, of the processor without what compiles, and those after the signal."""
     sent: list[float] = []
 
     def interrupt() -> None:
@@ -81,14 +135,32 @@ def timed(work: Callable[[], Any], limit: float | None) -> dict[str, Any]:
     if limit is None:
         signal.signal(signal.SIGINT, lambda *_: None)  # where it comes after the end
         timer.start()
-    began, worked = time.perf_counter(), time.process_time() - COMPILING.seconds
+    began, clock = time.perf_counter(), OnClock()
     answer = work()
-    ended, worked = time.perf_counter(), time.process_time() - COMPILING.seconds - worked
+    ended, worked = time.perf_counter(), clock.seconds()
     timer.cancel()
     wall, delay = ended - began, ended - sent[0] if sent and ended > sent[0] else None
     kept = worked <= 1.5 * limit + 0.5 if limit is not None else delay is None or delay <= HEARD
     return {"limit": limit, "wall": wall, "processor": worked, "delay": delay, "ended": getattr(answer, "termination", ""),
             "found": getattr(answer, "assignment", True) is not None, "kept": kept}  # fmt: skip
+
+
+class OnClock:
+    """Processor seconds since now, without those in which the clocks of budgets stand still."""
+
+    def __init__(self) -> None:
+        self.began, self.still = time.process_time(), 0.0
+        COMPILING.pause, COMPILING.resume = self.pause, self.resume
+
+    def pause(self) -> None:
+        self.paused = time.process_time()
+
+    def resume(self) -> None:
+        self.still += time.process_time() - self.paused
+
+    def seconds(self) -> float:
+        COMPILING.pause = COMPILING.resume = None
+        return time.process_time() - self.began - self.still
 
 
 def apart(function: Callable[..., list[dict[str, Any]]], *arguments: Any) -> list[dict[str, Any]]:
@@ -98,9 +170,10 @@ def apart(function: Callable[..., list[dict[str, Any]]], *arguments: Any) -> lis
     child = context.Process(target=_serve, args=(theirs, function, arguments))
     child.start()
     theirs.close()
-    row = dict(zip(("problem", "size", "method", "limit"), arguments, strict=True))
+    row = dict(zip(("case", "size", "method", "limit"), arguments, strict=True))
+    patience = GIVEN_UP * len(row["method"].split())
     try:
-        return [row | made for made in (mine.recv() if mine.poll(GIVEN_UP) else [{"ended": "hung", "kept": False}])]
+        return [row | made for made in (mine.recv() if mine.poll(patience) else [{"ended": "hung", "kept": False}])]
     except EOFError:
         return [row | {"ended": "died", "kept": False}]
     finally:
@@ -116,35 +189,39 @@ def _serve(pipe: Any, function: Callable[..., list[dict[str, Any]]], arguments: 
 def runs(page: Page, limited: bool) -> Iterator[dict[str, Any]]:
     """All of them; with --quick the front of 500 points, and one method of each problem."""
     text = page.given.method or ""
-    for name, (large, middle, *_) in PROBLEMS.items():
-        for method in FORMULATIONS[name].methods[: 1 if page.quick else None]:
-            if text in f"{name} {method.name}":
-                yield from apart(solved, name, large if limited else middle, method.name, 0.0 if limited else None)
-    for name, size, method_name, limit in MORE if limited and not page.quick else ():
-        if text in f"{name} {method_name}":
-            yield from apart(solved, name, size, method_name, limit)
+    for case, (problem, large, middle, *_) in CASES.items():
+        for method in FORMULATIONS[problem].methods[: 1 if page.quick else None]:
+            if text in f"{case}: {method.name}" and (limited or middle):
+                yield from apart(solved, case, large if limited else middle, method.name, 0.0 if limited else None)
+    for case, size, name, limit in MORE if limited and not page.quick else ():
+        if text in f"{case}: {name}":
+            yield from apart(solved, case, size, name, limit)
     for size, points, limit in FRONTS[: 1 if page.quick else None]:
         if text in "pareto":
-            yield from apart(traced, "mclb", size, f"pareto {points} points", limit if limited else None)
+            yield from apart(traced, "balance", size, f"pareto {points} points", limit if limited else None)
 
 
 def limits(page: Page) -> None:
     """Time limits: 0.01, 0.1 and 1 s."""
-    _limited(page, "limits")
+    _limited(page, "limits", runs(page, limited=True))
 
 
 def cold(page: Page) -> None:
-    """The same with nothing compiled before: what is compiled on the clock shows."""
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["NUMBA_CACHE_DIR"] = folder
-        try:
-            _limited(page, "cold")
-        finally:
-            del os.environ["NUMBA_CACHE_DIR"]
+    """The same with nothing compiled before, one process for all methods of a problem."""
+    _limited(page, "cold", _cold(page))
 
 
-def _limited(page: Page, name: str) -> None:
-    frame = pd.DataFrame(runs(page, limited=True))
+def _cold(page: Page) -> Iterator[dict[str, Any]]:
+    for case, (problem, large, *_) in CASES.items():
+        methods = [m.name for m in FORMULATIONS[problem].methods if (page.given.method or "") in f"{case}: {m.name}"]
+        with tempfile.TemporaryDirectory() as os.environ["NUMBA_CACHE_DIR"]:
+            if methods:
+                yield from apart(all_solved, case, large, " ".join(methods[: 1 if page.quick else None]), 0.0)
+        del os.environ["NUMBA_CACHE_DIR"]
+
+
+def _limited(page: Page, name: str, rows: Iterator[dict[str, Any]]) -> None:
+    frame = pd.DataFrame(rows)
     page.say(f"Of {len(frame)} runs {frame['kept'].sum()} keep their limit; shown: those that took more than it, or did not.")  # fmt: skip
     page.table(frame, name, frame[(frame["processor"] > frame["limit"] + 0.1) | ~frame["kept"]])
 

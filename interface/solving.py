@@ -17,6 +17,7 @@ from keyshift.catalogue import find_method, formulation_of
 from keyshift.catalogue.method import Method
 from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
+from keyshift.models.compiling import off_clock
 from keyshift.models.guards import real, whole
 from keyshift.models.lazily import load
 from keyshift.models.priorities import Prioritised
@@ -163,7 +164,10 @@ def _run(
 ) -> Answer:
     if not isinstance(problem, Prioritised) or not problem.priorities or method.kind == "relaxation":
         return _own(problem, method, budget, seed, start, options)
-    from keyshift.solvers.stages.lexicographic import lexicographic
+    with off_clock():
+        from keyshift.solvers.stages.lexicographic import lexicographic
+
+        later = None if method.later is None else partial(load(method.later), formulation=formulation_of(problem))
 
     def own(posed: Problem, share: Budget, known: np.ndarray | None) -> Answer:
         answer = _own(posed, method, share, seed, known, options)
@@ -174,7 +178,6 @@ def _run(
 
     if start is None and method.takes_start:
         start = best_start(problem, method, budget, seed)
-    later = None if method.later is None else partial(load(method.later), formulation=formulation_of(problem))
     return lexicographic(problem, own, later, budget=budget, seed=seed, start=start)
 
 

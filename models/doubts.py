@@ -7,6 +7,3 @@ itself (`solvers.highs`) - is taken off, and once more of a load where a stateme
 SCIP_DOUBT = 4e-7
 """SCIP keeps rows within 1e-9 here, and bounds sums of squares within tolerances of its own: this share of a statement's
 scale is taken off."""
-MATHOPT_DOUBT = 2e-6
-"""How far the default tolerances of the solvers that MathOpt runs (1e-6 on a row, for HiGHS and SCIP) can move a load near
-1."""

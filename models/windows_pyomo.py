@@ -37,7 +37,7 @@ def combine(m: pyo.ConcreteModel, it: PlannedWindows, values: Sequence[Any], mos
 def limit_level(m: pyo.ConcreteModel, most: FloatArray) -> None:
     """Say what t need not exceed: a safe bound from multipliers needs every variable's limits.
 
-    Only for linear relaxations. With this limit, presolve of HiGHS 1.14 "proves" any optimum of CVaR to be as large as the limit
+    Only for linear relaxations. With this limit, presolve of HiGHS 1.13 "proves" any optimum of CVaR to be as large as the limit
     where the values of two windows are a hundred million times apart.
     """
     if hasattr(m, "t"):

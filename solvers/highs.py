@@ -1,4 +1,7 @@
-"""HiGHS: a Pyomo model in, an anytime result with a bound out."""
+"""Linear programs, with and without whole variables: a Pyomo model in, an anytime result with a bound out.
+
+HiGHS runs them; it stands behind one class, `Highs`, and `solved_by` puts another `LinearSolver` in its place.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -30,10 +33,10 @@ from keyshift.solvers.threads import until_limit
 FEASIBILITY = 1e-8
 """HiGHS may also leave what lies this little below its incumbent unexplored: it is taken off every bound, as its doubt is."""
 PRESOLVE_RULE_OFF = 1 << 9
-"""The rule for equations of two columns: with it HiGHS 1.14 proves wrong optima where coefficients are nearly equal or lie
+"""The rule for equations of two columns: with it HiGHS 1.13 proves wrong optima where coefficients are nearly equal or lie
 far apart (tests/solvers/test_scales.py)."""
 AGGREGATOR_OFF = 1 << 12
-"""The rule that substitutes columns: with it HiGHS 1.14 proves wrong optima where costs lie far apart
+"""The rule that substitutes columns: with it HiGHS 1.13 proves wrong optima where costs lie far apart
 (tests/solvers/test_scales.py)."""
 FAR_APART = 1e6
 LARGEST_DOUBT = 0.25
@@ -46,27 +49,53 @@ _ENDED: dict[highspy.HighsModelStatus, Termination] = {
 
 
 @dataclass
-class HighsResult:
-    """Column values (None without an incumbent), a bound that HiGHS's tolerances spare, and why it stopped.
+class LinearResult:
+    """Column values (None without an incumbent), a lower bound, and why the solver stopped; in the units of the program given.
 
     Attributes
     ----------
     values : ndarray or None
-        In the units of the program given.
     bound : float
-        HiGHS's dual bound less `HIGHS_DOUBT`, rounded up to the next value that can occur where the objective is a sum of
-        whole multiples of something; -inf for a relaxation, whose bound is `safe_bounds.dual_bound` of `row_duals`.
+        Of a solver, what it calls proven. Of `minimise`, that less its `doubt`, rounded up to the next value that can occur
+        where the objective is a sum of whole multiples of something. -inf for a relaxation, whose bound is
+        `safe_bounds.dual_bound` of `row_duals`.
     termination : str
-        "gap" where HiGHS gave up by itself.
+        "gap" where the solver gave up by itself.
     nodes : int
     row_duals : ndarray or None
+        Multipliers of the rows of a relaxation, >= 0 where a row holds the objective up from below.
+    doubt : float
+        How far the solver's tolerances may have put its bound on the wrong side.
     """
 
     values: np.ndarray | None
     bound: float
     termination: Termination
-    nodes: int
+    nodes: int = 0
     row_duals: np.ndarray | None = None
+    doubt: float = 0.0
+
+
+class LinearSolver(Protocol):
+    """Something that solves linear programs, with and without whole variables."""
+
+    def run(
+        self,
+        program: LinearProgram,
+        budget: Budget,
+        *,
+        seed: int,
+        start: np.ndarray | None,
+        threads: int,
+        report: Callable[[float, float], None] | None,
+        options: Mapping[str, float | str],
+    ) -> LinearResult:
+        """Minimise a program whose numbers are near 1.
+
+        It may ignore the `start`, a feasible point; the `report`, which takes a value and a bound while it runs; and
+        `options`, which are HiGHS's. It keeps the budget.
+        """
+        ...
 
 
 class PyomoStatement(Protocol):
@@ -96,7 +125,7 @@ def solve(
     start : ndarray, optional
         The assignment to begin from, and to hand back where HiGHS finds none.
     bound : callable
-        Turns the bound of a `HighsResult`, which may be infinite, into one on the problem's objective.
+        Turns the bound of a `LinearResult`, which may be infinite, into one on the problem's objective.
     infeasible : str
         What HiGHS proves when it finds the model infeasible.
     **settings
@@ -122,11 +151,11 @@ def written_in_time() -> Iterator[None]:
         log.disabled = was
 
 
-def minimise_model(model: pyo.ConcreteModel, budget: Budget, *, warm: bool = False, **settings: Any) -> HighsResult:
+def minimise_model(model: pyo.ConcreteModel, budget: Budget, *, warm: bool = False, **settings: Any) -> LinearResult:
     """Run HiGHS on a linear Pyomo model, `warm` from its variables' values, and leave in them what it finds."""
     compiled = within(budget, lambda: compile_model(model), model.nvariables())
     if compiled is None:
-        return HighsResult(None, -np.inf, budget.why, nodes=0)
+        return LinearResult(None, -np.inf, budget.why)
     program, columns = compiled
     held = np.array([v.value for v in columns], dtype=float)
     result = minimise(program, budget, start=held if warm and np.isfinite(held).all() else None, **settings)
@@ -170,7 +199,7 @@ def minimise(
     relax: bool = False,
     report: Callable[[float, float], None] | None = None,
     options: Mapping[str, float | str] | None = None,
-) -> HighsResult:
+) -> LinearResult:
     """Run HiGHS, in units that suit its tolerances, until it proves an optimum or the budget ends.
 
     One thread by default: with more, which of several optima comes back may differ from run to run. What `report` is
@@ -182,31 +211,14 @@ def minimise(
         Where numbers of one row lie too far apart for HiGHS.
     """
     made, units = in_units(program)
-    highs = highspy.Highs()
-    for option, value in {
-        "output_flag": False,
-        "random_seed": int(seed) % 2**31,
-        "threads": threads,
-        "mip_rel_gap": 0.0,
-        "mip_abs_gap": 0.0,
-        "mip_feasibility_tolerance": FEASIBILITY,
-        "primal_feasibility_tolerance": FEASIBILITY,
-        "presolve_rule_off": PRESOLVE_RULE_OFF | (AGGREGATOR_OFF if _far_apart(program.cost) else 0),
-        "time_limit": min(budget.remaining, 1e9),
-        **(options or {}),
-    }.items():
-        highs.setOptionValue(option, value)
-    if highs.passModel(_model(made, relax)) == highspy.HighsStatus.kError:
-        raise InputError("HiGHS refuses the model: its numbers lie too far apart, or are too large for a float")
-    if start is not None:
-        known = highspy.HighsSolution()
-        known.col_value = units.start(start).tolist()
-        highs.setSolution(known)
-    is_mip = not relax and bool(program.integer.any())
-    run = _Run(highs, budget, report, units.objective)
-    result = run.result(is_mip) if run.to_the_end() else run.left_behind()
-    feasibility = float((options or {}).get("mip_feasibility_tolerance", FEASIBILITY))
-    result.bound = _safe(program, made, units, result.bound, feasibility)
+    if relax:
+        made = replace(made, integer=np.zeros_like(made.integer))
+    told = None if report is None else lambda value, bound: report(value * units.objective, bound * units.objective)
+    result = _solvers[-1].run(
+        made, budget, seed=seed, start=None if start is None else units.start(start), threads=threads, report=told,
+        options={"presolve_rule_off": PRESOLVE_RULE_OFF | (AGGREGATOR_OFF if _far_apart(program.cost) else 0), **(options or {})},
+    )  # fmt: skip
+    result.bound = _safe(program, units, result.bound, result.doubt)
     settled = options is not None and "presolve" in options
     if start is not None and not settled and not budget.expired and _disproved(program, result, start):
         # Its presolve errs on coefficients as small as 1e-12, or as near to others as 1e-9.
@@ -226,17 +238,16 @@ def _far_apart(cost: np.ndarray) -> bool:
     return bool(sizes.size and sizes.max() > FAR_APART * sizes.min())
 
 
-def _disproved(program: LinearProgram, result: HighsResult, start: np.ndarray) -> bool:
+def _disproved(program: LinearProgram, result: LinearResult, start: np.ndarray) -> bool:
     """Whether a known start shows that HiGHS errs: it calls the program infeasible, or its bound lies above the start."""
     value = float(program.cost @ start) + program.offset
     return result.termination == "infeasible" or result.bound > value + 1e-9 * abs(value)
 
 
-def _safe(program: LinearProgram, made: LinearProgram, units: Units, proven: float, feasibility: float) -> float:
-    """A bound in the program's units that HiGHS's tolerances spare."""
+def _safe(program: LinearProgram, units: Units, proven: float, doubt: float) -> float:
+    """A bound in the program's units that the solver's tolerances spare."""
     if not np.isfinite(proven):
         return -np.inf
-    doubt = HIGHS_DOUBT * max(float(np.abs(made.cost).max(initial=0.0)), abs(proven)) + feasibility
     bound = (proven - doubt) * units.objective
     whole = _whole_objective(program)
     if whole is None or doubt * units.objective >= LARGEST_DOUBT * whole.unit:
@@ -253,7 +264,64 @@ def _whole_objective(program: LinearProgram) -> Scaled | None:
     return coefficients.coarsest() if coefficients.exact else None
 
 
-def _model(program: LinearProgram, relax: bool) -> highspy.HighsLp:
+class Highs:
+    """HiGHS, one thread of which is a thread of its own here: see `_Run`."""
+
+    def run(
+        self,
+        program: LinearProgram,
+        budget: Budget,
+        *,
+        seed: int,
+        start: np.ndarray | None,
+        threads: int,
+        report: Callable[[float, float], None] | None,
+        options: Mapping[str, float | str],
+    ) -> LinearResult:
+        """As `LinearSolver` says."""
+        highs = highspy.Highs()
+        settings = {
+            "output_flag": False,
+            "random_seed": int(seed) % 2**31,
+            "threads": threads,
+            "mip_rel_gap": 0.0,
+            "mip_abs_gap": 0.0,
+            "mip_feasibility_tolerance": FEASIBILITY,
+            "primal_feasibility_tolerance": FEASIBILITY,
+            "time_limit": min(budget.remaining, 1e9),
+            **options,
+        }
+        for option, value in settings.items():
+            highs.setOptionValue(option, value)
+        if highs.passModel(_model(program)) == highspy.HighsStatus.kError:
+            raise InputError("HiGHS refuses the model: its numbers lie too far apart, or are too large for a float")
+        if start is not None:
+            known = highspy.HighsSolution()
+            known.col_value = start.tolist()
+            highs.setSolution(known)
+        run = _Run(highs, budget, report)
+        result = run.result(bool(program.integer.any())) if run.to_the_end() else run.left_behind()
+        if np.isfinite(result.bound):
+            size = max(float(np.abs(program.cost).max(initial=0.0)), abs(result.bound))
+            result.doubt = HIGHS_DOUBT * size + float(settings["mip_feasibility_tolerance"])
+        return result
+
+
+_solvers: list[LinearSolver] = [Highs()]
+"""The last one is used, in all threads: some of the programs are solved in one of their own."""
+
+
+@contextmanager
+def solved_by(solver: LinearSolver) -> Iterator[None]:
+    """Solve this process's linear programs by another solver; column generation, which goes on with a model, keeps HiGHS."""
+    _solvers.append(solver)
+    try:
+        yield
+    finally:
+        _solvers.pop()
+
+
+def _model(program: LinearProgram) -> highspy.HighsLp:
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = program.matrix.shape
     lp.col_cost_ = program.cost
@@ -263,7 +331,7 @@ def _model(program: LinearProgram, relax: bool) -> highspy.HighsLp:
     columns = sp.csc_array(program.matrix)
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = columns.indptr, columns.indices, columns.data
-    if not relax:
+    if program.integer.any():
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
         lp.integrality_ = [kinds[int(whole)] for whole in program.integer]
     return lp
@@ -276,10 +344,8 @@ class _Run:
     at its limits. What it had found by then is kept by the callbacks.
     """
 
-    def __init__(
-        self, highs: highspy.Highs, budget: Budget, report: Callable[[float, float], None] | None, unit: float
-    ) -> None:
-        self.highs, self.budget, self.report, self.unit = highs, budget, report, unit
+    def __init__(self, highs: highspy.Highs, budget: Budget, report: Callable[[float, float], None] | None) -> None:
+        self.highs, self.budget, self.report = highs, budget, report
         self.abandoned = False
         self.values: np.ndarray | None = None
         self.proven = -np.inf
@@ -298,7 +364,7 @@ class _Run:
         data = event.data_out
         self.proven = max(self.proven, data.mip_dual_bound)
         if self.report is not None and abs(data.mip_primal_bound) < 1e30:
-            self.report(data.mip_primal_bound * self.unit, data.mip_dual_bound * self.unit)
+            self.report(data.mip_primal_bound, data.mip_dual_bound)
 
     def _improved(self, event: Any) -> None:
         if not self.abandoned:
@@ -314,12 +380,12 @@ class _Run:
             self.abandoned = True
         return not self.abandoned
 
-    def result(self, is_mip: bool) -> HighsResult:
+    def result(self, is_mip: bool) -> LinearResult:
         """What HiGHS found and proved, in scaled units."""
         info, solution = self.highs.getInfo(), self.highs.getSolution()
         found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         timed = self.highs.getModelStatus() == highspy.HighsModelStatus.kTimeLimit
-        return HighsResult(
+        return LinearResult(
             values=np.array(solution.col_value) if found else self.values,
             bound=float(info.mip_dual_bound) if is_mip else -np.inf,
             termination=_ENDED.get(self.highs.getModelStatus()) or self.budget.ended("time_limit" if timed else "gap"),
@@ -327,10 +393,10 @@ class _Run:
             row_duals=np.array(solution.row_dual) if solution.dual_valid else None,
         )
 
-    def left_behind(self) -> HighsResult:
+    def left_behind(self) -> LinearResult:
         """What it had found when it was left, from the callbacks alone."""
         proven = self.proven if self.proven < 1e30 else -np.inf
-        return HighsResult(self.values, proven, self.budget.why, nodes=0)
+        return LinearResult(self.values, proven, self.budget.why)
 
 
 def relaxation_bound(program: LinearProgram, budget: Budget, seed: int = 0) -> tuple[float | None, Termination]:

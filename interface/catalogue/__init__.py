@@ -162,7 +162,7 @@ def register_problem(
             f"{getattr(problem, '__name__', problem)} is not a dataclass under Problem that has all its methods"
         )
     if not name or name in _BROUGHT:
-        raise InputError(f"{problem.__name__}.name = {name!r}: give your problem a name of its own")
+        raise InputError(f"{name!r} of {problem.__name__}: give your problem a name of its own")
     if not methods or len({m.name for m in methods}) < len(methods):
         raise InputError(f"{name} needs methods, each with a name of its own")
     made = Formulation(

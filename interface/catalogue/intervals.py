@@ -9,9 +9,6 @@ with lazily():
     from keyshift.heuristics.intervals.baselines import solve_consistent_hashing, solve_redist, solve_storm
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.intervals.cpsat_model import FreeCpSat, IntervalCpSat
-    from keyshift.models.intervals.paths.mathopt_model import PathMathOpt
-    from keyshift.models.intervals.paths.pyomo_model import PathPyomo
-    from keyshift.models.intervals.policy.mathopt_model import OccupationMathOpt, PolicyMathOpt
     from keyshift.models.intervals.policy.occupation_pyomo import OccupationPyomo
     from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
     from keyshift.models.intervals.pyomo_model import IntervalPyomo
@@ -56,22 +53,6 @@ MIGRATION = Formulation(
             summary="Without contiguity: any task may go to any node.",
             source="IntervalMigration without (2)",
             exact=False,
-        ),
-        Statement(
-            kind="pyomo-path",
-            language="pyomo",
-            code=PathPyomo,
-            summary="y[i,k,..]: the flow along an interval of the dynamic program's network; whole by itself.",
-            source="PathPyomo, (7), (8); the search of ssm",
-            integer=False,
-        ),
-        Statement(
-            kind="mathopt-path",
-            language="mathopt",
-            code=PathMathOpt,
-            summary="The same shortest path, for GLOP and PDLP.",
-            source="PathPyomo, (7), (8); the search of ssm",
-            integer=False,
         ),
     ),
     trades=(
@@ -197,22 +178,6 @@ SEQUENCE = Formulation(
             summary="The same in whole numbers, load limits exact.",
             source="MigrationSequence, (1)-(6); [Ding2015], sec. 5.1",
         ),
-        Statement(
-            kind="pyomo-path",
-            language="pyomo",
-            code=PathPyomo,
-            summary="y[..]: the flow from partition to partition, all written out; whole by itself.",
-            source="PathPyomo, (7), (8); [Ding2015], Fig. 8",
-            integer=False,
-        ),
-        Statement(
-            kind="mathopt-path",
-            language="mathopt",
-            code=PathMathOpt,
-            summary="The same shortest path, for GLOP and PDLP.",
-            source="PathPyomo, (7), (8); [Ding2015], Fig. 8",
-            integer=False,
-        ),
     ),
     methods=(
         Method(
@@ -286,27 +251,10 @@ POLICY = Formulation(
             reader=read_values,
         ),
         Statement(
-            kind="mathopt",
-            language="mathopt",
-            code=PolicyMathOpt,
-            summary="V[state], Q[state,n]: values as in pyomo, with now as a state, whose value is the objective.",
-            source="MigrationPolicy, (2), (3); PolicyMathOpt, (4)",
-            integer=False,
-            reader=read_values,
-        ),
-        Statement(
             kind="pyomo-occupation",
             language="pyomo",
             code=OccupationPyomo,
             summary="The dual. u[state,n,p]: how often partition p of class n is chosen; y[state]: how often it is visited.",
-            source="OccupationPyomo, (5), (6); [Puterman1994], sec. 6.9",
-            integer=False,
-        ),
-        Statement(
-            kind="mathopt-occupation",
-            language="mathopt",
-            code=OccupationMathOpt,
-            summary="The same measures, for GLOP and PDLP.",
             source="OccupationPyomo, (5), (6); [Puterman1994], sec. 6.9",
             integer=False,
         ),

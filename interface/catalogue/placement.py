@@ -8,7 +8,6 @@ with lazily():
     from keyshift.heuristics.splitting.schemes import hashing, off_greedy, off_greedy_d, on_greedy, potc
     from keyshift.models.splitting import KeyPlacement
     from keyshift.models.splitting.cpsat_model import SplittingCpSat
-    from keyshift.models.splitting.mathopt_model import SplittingMathOpt
     from keyshift.models.splitting.pyomo_model import SplittingPyomo
     from keyshift.solvers.splitting.flow import flow_bound
     from keyshift.solvers.splitting.statement import lp_bound, solve_milp, universal_bound
@@ -69,13 +68,6 @@ FORMULATION = Formulation(
             language="cp-sat",
             code=SplittingCpSat,
             summary="The same in whole numbers, loads rounded by no more than is taken off the bound.",
-            source="KeyPlacement, (1)-(4); [Nasir2015]",
-        ),
-        Statement(
-            kind="mathopt",
-            language="mathopt",
-            code=SplittingMathOpt,
-            summary="The same for SCIP and others; relaxed, a flow of keys for GLOP.",
             source="KeyPlacement, (1)-(4); [Nasir2015]",
         ),
     ),

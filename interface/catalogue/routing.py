@@ -10,7 +10,6 @@ with lazily():
     from keyshift.heuristics.routing.readj import readj
     from keyshift.models.routing import MixedRouting
     from keyshift.models.routing.cpsat_model import RoutingCpSat
-    from keyshift.models.routing.pooled_mathopt import PooledRoutingMathOpt
     from keyshift.models.routing.pooled_pyomo import PooledRoutingPyomo
     from keyshift.models.routing.pyomo_model import RoutingPyomo
     from keyshift.solvers.routing.fewest_entries import fewest_entries
@@ -44,15 +43,6 @@ FORMULATION = Formulation(
             language="pyomo",
             code=PooledRoutingPyomo,
             summary="The linear relaxation, pooled. a[c], e[c]: keys that go home, or elsewhere; w[n]: load from there.",
-            source="PooledKeys, (1')-(6); [Fang2016], problem (3)",
-            integer=False,
-            exact=False,
-        ),
-        Statement(
-            kind="mathopt-pooled",
-            language="mathopt",
-            code=PooledRoutingMathOpt,
-            summary="The same relaxation, for GLOP and PDLP.",
             source="PooledKeys, (1')-(6); [Fang2016], problem (3)",
             integer=False,
             exact=False,

@@ -10,7 +10,6 @@ with lazily():
     from keyshift.heuristics.splitting.schemes import d_choices, greedy_d, pkg, shuffle, w_choices
     from keyshift.models.splitting import KeySplitting
     from keyshift.models.splitting.cpsat_model import SplittingCpSat
-    from keyshift.models.splitting.mathopt_model import SplittingMathOpt
     from keyshift.models.splitting.pyomo_model import SplittingPyomo
     from keyshift.solvers.splitting.portfolio import solve_flow
     from keyshift.solvers.splitting.statement import lp_bound, solve_milp, universal_bound
@@ -34,13 +33,6 @@ FORMULATION = Formulation(
             language="cp-sat",
             code=SplittingCpSat,
             summary="The same in whole numbers, loads rounded by no more than is taken off the bound.",
-            source="KeySplitting, (1)-(3); [Nasir2015]",
-        ),
-        Statement(
-            kind="mathopt",
-            language="mathopt",
-            code=SplittingMathOpt,
-            summary="The same for SCIP and others; relaxed, a flow of messages for GLOP.",
             source="KeySplitting, (1)-(3); [Nasir2015]",
         ),
     ),

@@ -34,7 +34,7 @@ class CpSatDoor(Model):
         self.statement.set_start(assignment)
 
     def _relaxed(self) -> Any:
-        raise InputError("CP-SAT knows whole numbers only: the linear relaxation is there for 'pyomo' and 'mathopt'")
+        raise InputError("CP-SAT knows whole numbers only: the linear relaxation is there for 'pyomo'")
 
     def _write(self, path: Path) -> None:
         def fill(scratch: Path) -> None:

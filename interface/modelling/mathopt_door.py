@@ -76,7 +76,7 @@ class MathOptDoor(running.LinearModel):
         return hashlib.sha256(self.native.export_model().SerializeToString(deterministic=True)).hexdigest()
 
     def _settled(self) -> bool:
-        return not hasattr(self.statement, "settled") or bool(self.statement.settled(self._values))
+        return True
 
     def _set_start(self, assignment: np.ndarray) -> None:
         self._hint = self.statement.hint(assignment)
@@ -94,9 +94,7 @@ class MathOptDoor(running.LinearModel):
         writing.write_nl(to_pyomo(program), path, lambda c: rows[c.index()], lambda v: columns[v.index()])
 
     def _run(self, solver: str | None, budget: Budget, seed: int) -> Run:
-        program = self.program() if solver in (None, "highs") or self.relaxed or not self.about.integer else None
-        if self._whole and program is not None:
-            program = program.made_whole(self.statement.whole_family)
+        program = self.program() if solver in (None, "highs") or self.relaxed else None
         if solver is None:
             assert program is not None
             solver = program.fitting_solver
@@ -115,7 +113,6 @@ class MathOptDoor(running.LinearModel):
             self._values = values = result.variable_values()
         if program is None:
             program = self.program()
-        self._show(values)
         columns = None if values is None else np.array([values[v] for v in self.native.variables()], dtype=float)
         return running.from_solver(program, solver, budget, result, columns)
 
@@ -126,13 +123,7 @@ class MathOptDoor(running.LinearModel):
             start = np.array([hint.variable_values[v] for v in variables], dtype=float)
         run, values = running.by_highs(program, budget, seed, start)
         self._values = None if values is None else dict(zip(variables, values.tolist(), strict=True))
-        self._show(self._values)
         return run
-
-    def _show(self, values: Any) -> None:
-        """Let a statement that has a reader of its own see what was found: Pyomo's variables hold it themselves."""
-        if self.about.reader is not None:
-            self.statement.found = values
 
     def _read(self, values: Any) -> np.ndarray:
         if values is None and self._taken is not None:

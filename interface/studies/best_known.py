@@ -107,8 +107,9 @@ class BestKnown:
         """
         if not os.path.lexists(path):
             return cls()
+        text = read_text(path, MOST_JSON)
         try:
-            heads, *rows = csv.reader(io.StringIO(read_text(path, MOST_JSON), newline=""), strict=True)
+            heads, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
         except (ValueError, csv.Error) as error:  # ValueError: no line at all
             raise InputError(f"{path} is no readable CSV ({str(error)[:100]})") from None
         if tuple(heads) != HEADINGS:

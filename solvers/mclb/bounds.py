@@ -40,15 +40,14 @@ def window_bounds(load: FloatArray, nodes: int) -> FloatArray:
     if nodes == 1:
         return np.zeros(m)
     first = np.maximum(_fullest(largest, nodes), total / nodes)
-    alone = np.zeros((m, nodes))
-    alone[:, : min(p, nodes)] = largest[:, :nodes]
+    filled = min(p, nodes)  # with fewer key groups than nodes the others are empty
     # Top sums: at least first for j = 1, and the j largest key groups for any j.
-    top = np.maximum(np.cumsum(alone, axis=1), first[:, None])
-    loads = np.empty((m, nodes))
+    top = np.maximum(np.cumsum(largest[:, :filled], axis=1), first[:, None])
+    loads = np.zeros((m, nodes))
     taken = np.zeros(m)
-    for j in range(nodes):
+    for j in range(filled):
         # The least j-th load that keeps every later top sum reachable with loads no larger than it.
-        ahead = (top[:, j:] - taken[:, None]) / np.arange(1, nodes - j + 1)
+        ahead = (top[:, j:] - taken[:, None]) / np.arange(1, filled - j + 1)
         loads[:, j] = np.maximum(ahead.max(axis=1), (total - taken) / (nodes - j))
         taken = taken + loads[:, j]
     return np.square(loads - (total / nodes)[:, None]).sum(axis=1)

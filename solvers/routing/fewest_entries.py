@@ -10,7 +10,7 @@ from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import records_of
 from keyshift.solvers import highs
 from keyshift.solvers.routing.lagrangian import Relaxation
-from keyshift.solvers.routing.large_keys import EXACT, LargeKeys, singled_out
+from keyshift.solvers.routing.large_keys import LargeKeys, singled_out
 
 WORD = 1e-4
 """This many entries are taken off a solver's dual bound."""
@@ -35,7 +35,7 @@ def fewest_entries(problem: MixedRouting, budget: Budget, seed: int = 0, most: i
         relaxed, _ = highs.relaxation_bound(program, budget, seed)
         if relaxed is not None and math.ceil(relaxed - WORD) > most:
             return math.ceil(relaxed - WORD)
-    result = highs.minimise(program, budget, seed=seed, options=EXACT)
+    result = highs.minimise(program, budget, seed=seed)
     if not math.isfinite(result.bound):
         return 0
     return max(0, math.ceil(result.bound - WORD))

@@ -52,7 +52,7 @@ def lexicographic(
     told = Answer(start)
     for place, name in enumerate(names):
         stage = Stage(plain, name, dict(kept))
-        share = budget if place == len(names) - 1 else budget.part(SHARE)
+        share = budget.part(1.0 if place == len(names) - 1 else SHARE, scale=stage.scale)
         posed = plain.limited(kept) if name == plain.own_measure and (later is not None or place == 0) else None
         if posed is not None:
             answer = own(posed, share if later is None else share.part(OWN_SHARE), found)
@@ -78,7 +78,9 @@ def lexicographic(
         kept[name] = stage.most(value, bound)
         budget.report(note=f"{name} {value:.6g}")
     ended = "optimal" if all(ends) else budget.why if budget.expired else "gap" if later is not None else "completed"
-    return replace(told, assignment=found, bound=proven[0].bound, termination=ended, stages=tuple(proven))
+    open_ones = ", ".join(name for name, end in zip(names, ends, strict=True) if not end)
+    said = f"not proven before the stage ended: {open_ones}" if ended == "gap" and not told.message else told.message
+    return replace(told, assignment=found, bound=proven[0].bound, termination=ended, message=said, stages=tuple(proven))
 
 
 def _searched_on(stage: Stage, answer: Answer, budget: Budget, seed: int) -> Answer:

@@ -115,7 +115,7 @@ def test_a_study_leaves_what_is_not_its_own(tmp_path, monkeypatch, capsys):
     (tmp_path / "f/notes.txt").write_text("mine")
     (tmp_path / "f/study.json").write_text('{"version": "of another program"}')
     assert main(LINES["study --out"]) == 2
-    assert "other settings" in capsys.readouterr().err
+    assert "f/study.json: version" in capsys.readouterr().err
     assert (tmp_path / "f/notes.txt").read_text() == "mine"
     assert "another program" in (tmp_path / "f/study.json").read_text()
     (tmp_path / "best.csv").write_text("some,other,table\n1,2,3\n")

@@ -13,9 +13,14 @@ import pytest
 from instances import MODULES, allocation, collocation
 from least import least
 from ortools.sat.python import cp_model
+from scipy import sparse as sp
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
+from keyshift.modelling import running
+from keyshift.modelling.program import NamedProgram
+from keyshift.models import Budget
+from keyshift.solvers.safe_bounds import LinearProgram
 
 
 @dataclass(frozen=True)
@@ -274,32 +279,35 @@ def test_a_bound_is_claimed_for_additions_alone():
     assert "bound_with_additions" not in whole.solve().details
 
 
-def test_a_path_is_whole_where_rows_are_added_to_its_flow():
+def test_a_policy_throws_no_dice_where_rows_are_added_to_its_measures():
     w = ks.Workload(load=[1, 1, 1, 1], state=[1, 2, 3, 4], current=[0, 0, 1, 1], nodes=2)
-    problem = ks.IntervalMigration(w, 3, 1)
-    for kind in ("pyomo-path", "mathopt-path"):
-        model = ks.model(problem, kind)
-        first = [name for name in model.names() if name.startswith("y[i0")]
-        own_rules.add(model, own_rules.Rule("row", [({name: 1.0}, -np.inf, 0.4) for name in first]))
-        assert model.solve().assignment is None  # no arc may carry a whole unit: halves of two paths are no answer
+    model = ks.model(ks.MigrationPolicy(w, {2: {3: 1.0}, 3: {2: 1.0}}, 1.0, 0.5), "pyomo-occupation")
+    first = [name for name in model.names() if name.startswith("u[now")]
+    own_rules.add(model, own_rules.Rule("row", [({name: 1.0}, -np.inf, 0.4) for name in first]))
+    assert model.solve().assignment is None  # no first decision may be certain: halves of two policies are no answer
 
 
 def test_a_verdict_of_highs_is_doubted():
-    w = ks.Workload(load=np.zeros(3), state=np.zeros(3), current=[0, 0, 1], nodes=2)
-    terms = {"y[i0,k0,free,k3,free]": 3.0, "y[i1,k1,free,k3,free]": -1.0, "y[i1,k1,taken,k3,free]": -1.0,
-             "y[i1,k1,free,k2,free]": 3.0, "y[i1,k1,taken,k2,free]": 3.0}  # fmt: skip
-    for kind in ("pyomo-path", "mathopt-path"):
-        model = ks.model(ks.IntervalMigration(w, 4, 0), kind)
-        own_rules.add(model, own_rules.Rule("row", [(terms, -np.inf, 1.5)]))
-        assert model.solve().objective == 0, kind  # HiGHS 1.14 calls it infeasible
+    """Paths through five states, and a row that HiGHS 1.13 calls infeasible with them."""
+    rows = [
+        [1, 1, 1, 1, 0, 0, 0, 0, 0, 0], [-1, 0, 0, 0, 1, 1, 0, 0, 0, 0], [0, -1, 0, 0, 0, 0, 1, 1, 0, 0],
+        [0, 0, -1, 0, 0, 0, 0, 0, 1, 0], [0, 0, 0, 0, -1, 0, -1, 0, 0, 1], [0, 0, 0, 3, 3, -1, 3, -1, 0, 0],
+    ]  # fmt: skip
+    least, most = np.array([[1.0, 0, 0, 0, 0, -np.inf], [1.0, 0, 0, 0, 0, 1.5]])
+    zero, one = np.zeros(10), np.ones(10)
+    linear = LinearProgram(zero, 0.0, sp.csr_array(np.array(rows, float)), least, most, zero, one, zero.astype(bool))
+    program = NamedProgram("paths", linear, {}, [f"y{j}" for j in range(10)], [f"row{r}" for r in range(6)])
+    run, values = running.by_highs(program, Budget(), 0, None)
+    assert run.found
+    assert (linear.matrix @ values <= most + 1e-6).all()
+    assert (linear.matrix @ values >= least - 1e-6).all()
 
 
-@pytest.mark.parametrize("solver", ["highs", "scip"])
-def test_a_run_that_finds_nothing_keeps_no_values_of_the_one_before(solver):
-    model = ks.model(ks.KeySplitting(list("aaab"), 2), "mathopt")
-    assert model.solve(solver).assignment is not None
+def test_a_run_that_finds_nothing_keeps_no_values_of_the_one_before():
+    model = ks.model(ks.MCLB(ks.Workload(load=[3, 2, 1], state=[1, 1, 1], current=[0, 1, 1], nodes=2)), "mathopt")
+    assert model.solve("scip").assignment is not None
     first, second = list(model.native.variables())[:2]
     model.native.add_linear_constraint(first + second >= 5 * (first.upper_bound + second.upper_bound + 1))
-    assert model.solve(solver).assignment is None
+    assert model.solve("scip").assignment is None
     with pytest.raises(ks.InputError, match="nobody has solved"):
         model.assignment()

@@ -122,7 +122,7 @@ def test_records_stand_for_their_keys(scale):
 
 def test_too_many_values_for_one_code():
     rng = np.random.default_rng(3)
-    p, n = 4000, 600_000  # n * n * p * p > 2**62
+    p, n = 22_000, 100_000  # n * n * p * p > 2**62
     w = ks.Workload(
         load=rng.random(p), state=rng.random(p), current=rng.integers(0, n, p), home=np.full(p, n - 1), nodes=n
     )

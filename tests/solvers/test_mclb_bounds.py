@@ -39,6 +39,8 @@ def test_one_key_group_too_many_shares_a_node():
 
 def test_fewer_key_groups_than_nodes_leave_nodes_empty():
     assert bounds.window_bounds(np.array([[3.0]]), 3)[0] == 4 + 1 + 1
+    # A loop over so many nodes, not over the key groups, once took minutes.
+    assert bounds.window_bounds(np.array([[3.0, 1.0]]), 100_000)[0] == pytest.approx(10 - 16 / 100_000)
 
 
 @given(

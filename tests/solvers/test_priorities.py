@@ -12,7 +12,7 @@ from instances import allocation, collocation, routing
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.cli import main
-from keyshift.models import Answer, BoundError, Budget
+from keyshift.models import Answer, BoundError, Budget, answer
 from keyshift.models.priorities import Stage, StageBound
 from keyshift.models.solution import Solution
 from keyshift.solvers.stages.arrays import PLACES, SearchArrays
@@ -270,3 +270,15 @@ def test_a_replay_plans_by_priorities():
     tight = {**options, "max_load_distance": 0.0, "max_migrations": 0}
     heavy = w.replace(load=[30, 2, 2, 3, 2, 2])
     assert (ks.replay([heavy], [ks.Planner("milp", options=tight)], time_limit=10).to_frame()["fallback"] != "").all()
+
+
+def test_a_stage_ends_by_its_own_gap_alone(monkeypatch):
+    """What closes the first stage says nothing about the second: it once had no time at all from two seconds on."""
+    monkeypatch.setattr(answer, "PATIENCE", 0.0)
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 9, (2, 12)).astype(float)
+    w = ks.Workload(load=sizes[0], state=sizes[1], current=rng.integers(0, 3, 12), nodes=3)
+    problem = ks.KeyGroupAllocation(w, priorities=("load_distance", "state_moved"))
+    early, late = ks.solve(problem, gap=1e-4), ks.solve(problem, gap=0.0)
+    assert early.status == late.status == "optimal"
+    assert [s.value for s in early.priorities] == pytest.approx([s.value for s in late.priorities], abs=1e-4)

@@ -206,6 +206,23 @@ def test_a_whole_objective_is_bounded_by_whole_numbers():
     assert highs.minimise(whole, Budget()).bound == 13 * 3e9
 
 
+def test_highs_takes_the_whole_columns_of_a_row_for_whole():
+    """Of both, the presolve of HiGHS 1.14 makes a wrong optimum: a column of one row takes a whole column's part of it."""
+    one_row = LinearProgram(
+        cost=np.array([2.0, 3.0]), offset=0.0, matrix=sp.csr_array([[1.0, 1.0]]),
+        row_lower=np.array([4.5]), row_upper=np.array([np.inf]),
+        column_lower=np.zeros(2), column_upper=np.full(2, 10.0), integer=np.array([False, True]),
+    )  # fmt: skip
+    assert highs.minimise(one_row, Budget()).bound == pytest.approx(9, rel=1e-5)
+    traffic = np.zeros((5, 5))
+    traffic[[0, 0, 0, 2, 3, 3], [0, 2, 4, 1, 0, 1]] = np.array([3, 35, 15, 35, 56, 28]) / 21
+    w = ks.Workload(
+        load=[7.0, 7, 0, 0, 0], state=[7e10, 0.5, 1.3, 1.1, 2e8], current=[1, 1, 1, 1, 0], nodes=2, traffic=traffic
+    )
+    problem = ks.CollocatedAllocation(w, 0, alpha=1e-6, max_migration_cost=2e-4, distance_unit="load")
+    assert ks.solve(problem, "milp-plain").objective == pytest.approx(78 / 21)
+
+
 def test_a_float_off_by_its_last_place_is_no_proof_of_one_more():
     assert cpsat.whole_bound(225000000000.00006) == 225000000000
     assert cpsat.whole_bound(12.0000001) == 12
@@ -214,7 +231,7 @@ def test_a_float_off_by_its_last_place_is_no_proof_of_one_more():
 
 
 def test_a_start_below_the_bound_of_highs_disproves_it():
-    """HiGHS 1.14 proves 4.2 with its presolve, whatever it starts from."""
+    """HiGHS 1.13 proves 4.2 with its presolve, whatever it starts from."""
     w = ks.Workload(load=[1e-6, 2.8, 0, 2.5, 1e-6], state=[1.0, 2.3, 0.6, 2.8, 1.6], current=[1, 0, 1, 1, 0], nodes=2)
     solution = ks.solve(ks.MovementWithinLimits(w, 0.0, 2.8, nodes_after=2), "milp")
     assert (solution.status, solution.objective) == ("optimal", 1.6)

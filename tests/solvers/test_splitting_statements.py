@@ -1,4 +1,4 @@
-"""Key splitting and key placement stated for CP-SAT and MathOpt, against every assignment there is."""
+"""Key splitting and key placement stated for CP-SAT, against every assignment there is."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import math
 import numpy as np
 import pytest
 from instances import placement, splitting
-from ortools.math_opt.python import mathopt
 
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.splitting.cpsat_model import SplittingCpSat
 from keyshift.models.splitting.items import Items
-from keyshift.models.splitting.mathopt_model import SplittingMathOpt
 from keyshift.solvers import cpsat
 
 NEAR = 1e-6
@@ -58,44 +56,18 @@ def test_cp_sat_states_the_problem():
         assert cpsat.minimise(statement.model, Budget()).bound == outcome.bound
 
 
-@pytest.mark.parametrize("solver", [mathopt.SolverType.GSCIP, mathopt.SolverType.HIGHS])
-def test_mathopt_states_the_problem(solver):
-    for problem in cases(seed=42, count=30):
-        best, statement = optimum(problem), SplittingMathOpt(problem)
-        result = mathopt.solve(statement.model, solver)
-        assert result.termination.reason == mathopt.TerminationReason.OPTIMAL
-        found = statement.assignment(result.variable_values())
-        assert not problem.violations(problem.canonical(found))
-        assert problem.objective(found) == pytest.approx(best, rel=NEAR)
-        assert statement.value(result.objective_value()) == pytest.approx(best, rel=NEAR, abs=1e-9 * statement.most)
-        assert statement.bound(result.best_objective_bound()) == pytest.approx(best, rel=2e-6)
-        hints = mathopt.ModelSolveParameters(solution_hints=[statement.hint(found)])
-        assert mathopt.solve(statement.model, solver, model_params=hints).objective_value() == pytest.approx(
-            result.objective_value(), rel=NEAR, abs=1e-9
-        )
-
-
-def test_the_flow_is_never_above_the_optimum_and_rounds_up_to_it():
-    whole = 0
-    for problem in cases(seed=43, count=60):
-        best, statement = optimum(problem), SplittingMathOpt(problem, relaxed=True)
-        result = mathopt.solve(statement.model, mathopt.SolverType.GLOP)
-        assert result.termination.reason == mathopt.TerminationReason.OPTIMAL
-        assert statement.bound(result.objective_value()) <= best * (1 + NEAR)
-        assert not problem.violations(problem.canonical(statement.assignment(result.variable_values())))
-        if problem.counts and not problem.one_place:
-            assert math.ceil(statement.value(result.objective_value()) - 1e-6) == best
-            whole += 1
-    assert whole > 5
-
-
 def test_a_stream_of_thousands_is_a_small_program():
     rng = np.random.default_rng(44)
     problem = ks.KeySplitting(rng.zipf(1.5, 5000).clip(max=2000), workers=8)
-    statement = SplittingMathOpt(problem)
-    assert len(statement.x) <= 2 * 36
-    result = mathopt.solve(statement.model, mathopt.SolverType.HIGHS)
+    model = ks.model(problem, "pyomo")
+    assert len(model.names()) <= 2 * 36 + 1
+    found = model.solve("highs")
     exact = SplittingCpSat(problem)
     outcome = cpsat.minimise(exact.model, Budget())
-    assert exact.bound(outcome.bound) == pytest.approx(statement.value(result.objective_value()))
-    assert problem.objective(statement.assignment(result.variable_values())) == exact.bound(outcome.bound)
+    assert exact.bound(outcome.bound) == found.objective
+
+
+@pytest.mark.parametrize("solver", ["scip", "highs"])
+def test_any_solver_takes_the_pyomo_statement(solver):
+    for problem in cases(seed=42, count=10):
+        assert ks.model(problem, "pyomo").solve(solver).objective == pytest.approx(optimum(problem), rel=NEAR)

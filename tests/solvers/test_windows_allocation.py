@@ -120,7 +120,7 @@ def test_on_the_shell_windows_are_options_and_scenarios_a_file(tmp_path, capsys)
     for said, line in {
         "samples.txt: scenarios are a .csv, .json or .npy file": "--scenarios samples.txt",
         "not a table of numbers": f"--scenarios {tmp_path / 'bad.csv'}",
-        "No such file": "--scenarios nowhere.csv",
+        "does not exist": "--scenarios nowhere.csv",
     }.items():
         assert main(["solve", str(tmp_path / "w.json"), *line.split()]) == 2
         assert said in " ".join(capsys.readouterr().err.split())

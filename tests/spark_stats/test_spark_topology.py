@@ -174,7 +174,7 @@ WRONG = {
         {"nodes": 2, "current": "operator,key_group,node\nsum,0,1\nsum,0,0\n"},
         "line 3: the key group is named twice",
     ),
-    "no file": ({"nodes": 2, "current": None}, "cannot be read"),
+    "no file": ({"nodes": 2, "current": None}, "does not exist"),
 }
 
 

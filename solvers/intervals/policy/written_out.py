@@ -20,7 +20,6 @@ from keyshift.solvers.intervals.policy.closed_table import close
 from keyshift.solvers.intervals.policy.policy_iteration import census, proven
 
 if TYPE_CHECKING:
-    from keyshift.models.intervals.policy.mathopt_model import PolicyMathOpt
     from keyshift.models.intervals.policy.pyomo_model import PolicyPyomo
 
 
@@ -86,7 +85,7 @@ def solve_lp(problem: MigrationPolicy, *, budget: Budget, seed: int = 0) -> Answ
     return read_values(statement, budget, result.termination == "optimal")
 
 
-def read_values(statement: PolicyPyomo | PolicyMathOpt, budget: Budget, solved: bool = True) -> Answer:
+def read_values(statement: PolicyPyomo, budget: Budget, solved: bool = True) -> Answer:
     """The policy that is greedy for a statement's values, made its own, with a bound that trusts no solver."""
     data = statement.data
     answer = answer_from_values(data, evaluated(data, statement.values()), budget)

@@ -1,0 +1,391 @@
+"""What each part of a portfolio is worth: every phase, move, bound and rule switched off in turn.
+
+An instance is solved with everything, then again without one part. Clocks count the processor's seconds, so that what else a machine does
+matters less; the row *everything again* is the same run twice and says how much chance is left.
+
+*Lines* are those that hold code. *Proven* and *gap* are with everything and without the part; a gap is objective less bound, in percent of
+the problem's scale (where no answer is found, of the current assignment's value). *Worse* and *better* count instances whose answer, and
+*lower* and *higher* those whose bound, moved by more than a millionth of the scale. *Time* is the processor's, without the part as a multiple of with it,
+over what both prove (geometric mean).
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import inspect
+import io
+import math
+import time
+import tokenize
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import teaching_sizes
+from page import Page, run
+
+import keyshift as ks
+
+Off = Callable[[], contextlib.AbstractContextManager[object]]
+Named = tuple[str, ks.Problem]
+NOTICED = 1e-6
+PROCESSOR = SimpleNamespace(**{**vars(time), "monotonic": time.process_time})
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a portfolio: what holds its code - modules, classes, functions - and how to do without it."""
+
+    name: str
+    code: tuple[str, ...]
+    off: Off
+
+
+def found(path: str) -> Any:
+    """What a dotted name below keyshift.solvers means."""
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1):
+        with contextlib.suppress(ModuleNotFoundError):
+            what = importlib.import_module(".".join(["keyshift.solvers", *parts[:end]]))
+            for name in parts[end:]:
+                what = getattr(what, name)
+            return what
+    raise LookupError(path)
+
+
+def instead(path: str, other: object) -> Off:
+    """Something else in place of an attribute."""
+    holder, name = path.rsplit(".", 1)
+    return lambda: mock.patch.object(found(holder), name, other)
+
+
+def set_to(path: str, value: object) -> Off:
+    """An attribute that every object of a class keeps as `value`, whatever it is given: a setting, say."""
+    holder, name = path.rsplit(".", 1)
+    fixed = property(lambda _: value, lambda _, given: None)
+    return lambda: mock.patch.object(found(holder), name, fixed, create=True)
+
+
+def several(*offs: Off) -> Off:
+    @contextlib.contextmanager
+    def both() -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            for off in offs:
+                stack.enter_context(off())
+            yield
+
+    return both
+
+
+def without_move(name: str) -> Off:
+    """A move of the annealing over lists of moves that is never drawn; the others are, as often in proportion."""
+    from keyshift.solvers.allocation.annealing.search import AnnealingSettings
+
+    names = [
+        "swap_targets",
+        "replace",
+        "relocate",
+        "replace_source",
+        "reinsert",
+        "remove",
+        "reroute_chain",
+        "shorten_chain",
+    ]
+    plain = AnnealingSettings()
+    shares = {each: getattr(plain, each) for each in names}
+    shares["lengthen_chain"] = 1.0 - sum(shares.values())
+    insert = plain.insert
+    if name == "insert":
+        insert = 0.0
+    else:
+        shares[name] = 0.0
+    total = sum(shares.values())
+    cumulative = np.cumsum([shares[each] / total for each in names])
+    held = np.round(np.concatenate(([insert], cumulative)), 9)
+    return instead("allocation.annealing.search.AnnealingSettings.shares", property(lambda _: held))
+
+
+def lines_of(path: str) -> int:
+    """Lines that hold code: no blank lines, no comments, no docstrings."""
+    what = found(path)
+    what = getattr(what, "py_func", what)
+    text = inspect.getsource(what.fget if isinstance(what, property) else what)
+    text = inspect.cleandoc("\n" + text) if text[0].isspace() else text
+    documented: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        for line in getattr(node, "body", []) if isinstance(getattr(node, "body", []), list) else []:
+            if (
+                isinstance(line, ast.Expr)
+                and isinstance(line.value, ast.Constant)
+                and isinstance(line.value.value, str)
+            ):
+                documented.update(range(line.lineno, line.end_lineno + 1))
+    idle = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    used: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in idle:
+            used.update(range(token.start[0], token.end[0] + 1))
+    return len(used - documented)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run: what was found and proven, and how long it took; a gap without an answer is that of where all runs now."""
+
+    objective: float
+    bound: float
+    proven: bool
+    seconds: float
+
+    @classmethod
+    def of(cls, problem: ks.Problem, seconds: float, method: str | None) -> Outcome:
+        began = time.process_time()
+        clocks = [mock.patch(f"keyshift.models.{where}.time", PROCESSOR) for where in ("answer", "compiling")]
+        with clocks[0], clocks[1]:
+            answer = ks.solve(problem, method, time_limit=seconds, gap=0.0, seed=1)
+        took = time.process_time() - began
+        nothing = problem.scale if answer.status != "infeasible" else 0.0
+        objective = nothing if answer.objective is None else answer.objective
+        bound = objective if answer.status == "infeasible" else answer.bound or 0.0
+        return cls(objective / problem.scale, bound / problem.scale, answer.status in ("optimal", "infeasible"), took)
+
+
+def ablate(page: Page, name: str, parts: list[Part], instances: list[Named], method: str | None = None) -> None:
+    """A row for each part, over all instances; every run is kept."""
+    rows: list[dict[str, Any]] = []
+    Outcome.of(instances[0][1], page.given.seconds, method)  # compiles
+    chosen = [part for part in parts if not page.given.part or any(word in part.name for word in page.given.part)]
+    given = instances[: 3 if page.quick else None]
+    plain = {said: Outcome.of(problem, page.given.seconds, method) for said, problem in given}
+    for part in [Part("everything again", (), contextlib.nullcontext), *chosen]:
+        pairs = []
+        for said, problem in given:
+            with part.off():
+                without = Outcome.of(problem, page.given.seconds, method)
+            pairs.append((plain[said], without))
+            rows.append({"part": part.name, "instance": said, **{f"{when} {field}": getattr(run, field) for when, run in zip(("with", "without"), pairs[-1], strict=True) for field in ("objective", "bound", "proven", "seconds")}})  # fmt: skip
+        row = summary(pairs)
+        print(part.name, row, flush=True)
+        rows_of.setdefault(name, []).append({"part": part.name, "lines": sum(map(lines_of, part.code)) or "", **row})
+    page.keep(rows, f"{name}_runs")
+    page.table(rows_of[name], name)
+
+
+rows_of: dict[str, list[dict[str, Any]]] = {}
+
+
+def summary(pairs: list[tuple[Outcome, Outcome]]) -> dict[str, object]:
+    """What a part's runs say."""
+    took = [math.log(off.seconds / on.seconds) for on, off in pairs if on.proven and off.proven]
+    answers = np.array([off.objective - on.objective for on, off in pairs])
+    bounds = np.array([off.bound - on.bound for on, off in pairs])
+    gaps = [np.mean([max(run.objective - run.bound, 0.0) for run in runs]) * 100 for runs in zip(*pairs, strict=True)]
+    return {
+        "proven": " / ".join(str(sum(run.proven for run in runs)) for runs in zip(*pairs, strict=True)),
+        "gap %": " / ".join(f"{gap:.4g}" for gap in gaps),
+        "worse": int((answers > NOTICED).sum()), "better": int((answers < -NOTICED).sum()),
+        "lower": int((bounds < -NOTICED).sum()), "higher": int((bounds > NOTICED).sum()),
+        "time": round(math.exp(np.mean(took)), 2) if took else "",
+    }  # fmt: skip
+
+
+def drawn(family: str, count: int = 1, **parameters: Any) -> list[Named]:
+    """The first instances of a family."""
+    said = " ".join(f"{value}" for value in parameters.values())
+    return [(f"{family} {said} {seed}", next(ks.family(family, seed=seed, **parameters))[1]) for seed in range(count)]
+
+
+def hard(problem: str) -> list[Named]:
+    """Ties, a giant, two scales, a limit met exactly, draining."""
+    return [
+        case
+        for kind in ("ties", "giant", "two-scales", "boundary", "draining")
+        for case in drawn(f"hard-{problem}", kind=kind)
+    ]
+
+
+def small(draw: Callable[[np.random.Generator], tuple[ks.Problem, str]], count: int) -> list[Named]:
+    """Instances of teaching size, of loads of every kind."""
+    made = [draw(np.random.default_rng([77, number])) for number in range(count)]
+    return [(f"teaching, {loads} {number}", problem) for number, (problem, loads) in enumerate(made)]
+
+
+def heavy(seed: int, nodes: int, key_groups: int, exponent: float = 1.2) -> ks.Workload:
+    """A workload of heavy tails, anywhere."""
+    rng = np.random.default_rng([5, seed])
+    load = rng.pareto(exponent, key_groups) + 0.1
+    return ks.Workload(load=load, state=rng.uniform(1, 10, key_groups), current=rng.integers(0, nodes, key_groups), nodes=nodes)  # fmt: skip
+
+
+def spared(*phases: str) -> Off:
+    """Turns of the allocation's rounds without some phases; annealing takes them where nothing else is left."""
+    from keyshift.solvers.allocation.settings import RoundSettings
+
+    plain, where = RoundSettings(), "allocation.settings.RoundSettings"
+    left = {name: tuple(phase for phase in getattr(plain, name) if phase not in phases) or ("anneal",) for name in ("cycle", "cycle_of_few", "cycle_of_small")}  # fmt: skip
+    return several(*(set_to(f"{where}.{name}", value) for name, value in left.items()))
+
+
+NEVER = property(lambda _: False)
+PHASES, SEARCH = "allocation.phases.Rounds", "allocation.annealing"
+ALLOCATION = [
+    Part("trios", (f"{SEARCH}.trios", f"{SEARCH}.trio_kernels", f"{PHASES}._trios_next", f"{PHASES}._kind_of_start", f"{PHASES}._start", f"{PHASES}._annealed", f"{SEARCH}.search.Search.cool"), spared("trios")),
+    Part("trios from where it cooled down anew", (f"{SEARCH}.search.Search.cool",), set_to("allocation.settings.RoundSettings.starts", {"planned": 8})),
+    Part("planner: counts planned, then realised", ("allocation.counting.planner", "allocation.counting.planner_kernels", f"{PHASES}._plan_next", f"{PHASES}._plan", f"{PHASES}._drawn_up", f"{PHASES}._polish"), set_to("allocation.counting.planner.CountPlanner.useful", False)),
+    Part("planner in rounds of their own", (f"{PHASES}._plan_next", f"{PHASES}._plan"), spared("plan")),
+    Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.master", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.phases.price_trees", lambda instance: [])),
+    Part("plans of the prices", (), instead("allocation.phases.Rounds._realise", lambda *given: None)),
+    Part("bound by counts", ("allocation.counting.bound", "allocation.counting.bound_kernels"), instead("allocation.counting.bound.CountBound.bound", lambda self: 0.0)),
+    Part("annealing", (f"{SEARCH}.search", f"{SEARCH}.kernels", f"{SEARCH}.move_kernels", f"{SEARCH}.state_kernels"), instead("allocation.phases.Rounds._anneal", lambda self, start, todo, turn: todo.steps)),
+    Part("CP-SAT first", (), set_to("allocation.settings.PortfolioSettings.small", 0)),
+    Part("solvers asked early", (f"{PHASES}._ask_solvers",), instead("allocation.phases.Rounds._ask_solvers", lambda self: None)),
+    Part("CP-SAT and HiGHS last", ("allocation.portfolio.Portfolio.declared", "allocation.portfolio.Portfolio._highs"), instead("allocation.portfolio.Portfolio.declared", lambda self, threads: None)),
+    Part("HiGHS last", ("allocation.portfolio.Portfolio._highs",), instead("allocation.portfolio.Portfolio._highs", lambda self, threads: None)),
+    Part("whole loads", ("allocation.incumbent.WholeLoads", "allocation.incumbent.Incumbent.raise_bound"), instead("allocation.incumbent.Incumbent.steps", None)),
+    *(Part(f"move: {move}", (f"{SEARCH}.move_kernels.{move}",), without_move(move)) for move in ("insert", "swap_targets", "replace", "relocate", "replace_source", "reinsert", "remove", "reroute_chain", "shorten_chain", "lengthen_chain")),
+]  # fmt: skip
+WINDOWS = [
+    Part("annealing over windows", ("allocation.windows.kernels", "allocation.windows.search"), instead("allocation.windows.rounds.WindowRounds._anneal", lambda self, start, todo, stream: todo.steps)),
+    Part("joint relaxation", ("allocation.windows.bound", "allocation.windows.master", "allocation.windows.ascent"), instead("allocation.windows.rounds.WindowRounds._bound", lambda self: None)),
+    Part("its ascent", ("allocation.windows.ascent",), instead("allocation.windows.bound.ascend", lambda instance, priced, weights, expired, settings=None: (priced(found("allocation.windows.ascent.allowed")(weights, instance))[0], weights))),
+    Part("its linear program", ("allocation.windows.master",), instead("allocation.windows.bound.MoveBound.improve", lambda self, expired, rounds=60: (setattr(self, "ended", True), self.best)[1])),
+    Part("rounds that begin at its roundings", ("allocation.windows.master.MoveMaster.rounded",), instead("allocation.windows.rounds.WindowRounds._fresh", lambda self, turn: self.instance.current)),
+]  # fmt: skip
+
+
+def allocation(page: Page) -> None:
+    """Key-group allocation.
+
+    `milp` on the papers' settings, hard instances, heavy tails and teaching sizes.
+    """
+    tails = [(f"heavy tails {n}/{p} {limit}", ks.KeyGroupAllocation(heavy(p, n, p), max_migrations=limit)) for n, p, limit in ((6, 60, None), (10, 200, 30))]  # fmt: skip
+    instances = [
+        *drawn("madsen-allocation", 2), *drawn("madsen-allocation", nodes=40, key_groups=800, max_migrations=20),
+        *drawn("madsen-allocation", nodes=10, key_groups=200, max_migrations=40), *hard("allocation"), *tails,
+        *small(teaching_sizes.allocation, 4),
+    ]  # fmt: skip
+    ablate(page, "allocation", ALLOCATION, instances)
+
+
+def windows(page: Page) -> None:
+    """Key-group allocation over several windows.
+
+    `milp` on the papers' setting, its loads fluctuating.
+    """
+    instances = [
+        case
+        for over in ("mean", "max", "cvar")
+        for case in drawn("madsen-windows", 2, nodes=10, key_groups=200, over=over)
+    ]
+    ablate(page, "windows", WINDOWS, instances)
+
+
+MCLB = [
+    Part("set partitioning", ("mclb.set_partitioning", "set_partitioning"), set_to("mclb.branch_and_bound.TreeSettings.few", 0)),
+    Part("descent before it", ("mclb.descent",), instead("mclb.branch_and_bound.descend", lambda core, seed, rounds=200, start=None: found("mclb.local_search._starting_point")(core, core.load, start))),
+    Part("depth-first tree", ("mclb.branch_and_bound_kernels", "mclb.branch_and_bound.DepthFirst.run", "mclb.branch_and_bound.DepthFirst._keep"), instead("mclb.branch_and_bound.DepthFirst.run", lambda self, budget, most: False)),
+    Part("semidefinite bound", ("mclb.sdp", "mclb.sdp_kernels"), instead("mclb.branch_and_bound.semidefinite_squares", lambda *given, **options: 0.0)),
+    Part("its cuts", ("mclb.sdp.SemidefiniteDual.add_cuts",), instead("mclb.sdp.SemidefiniteDual.add_cuts", lambda self, rng: None)),
+    Part("quadratic bound", ("mclb.qp",), instead("mclb.branch_and_bound.shared_squares", lambda *given: 0.0)),
+    Part("window by window bound", ("mclb.bounds",), instead("mclb.branch_and_bound.window_bound", lambda *given: 0.0)),
+    Part("annealing", ("mclb.local_search._Annealing", "mclb.local_search_kernels.anneal"), set_to("mclb.local_search.PlacementSearchSettings.annealed", 0)),
+    Part("softened runs", ("mclb.local_search._Annealing._softened", "mclb.local_search._Annealing._capped", "mclb.local_search._next_kind"), set_to("mclb.local_search.PlacementSearchSettings.softness", ())),
+    Part("large key groups first", ("mclb.local_search._large",), instead("mclb.local_search._large", lambda load: np.arange(load.shape[0]))),
+    Part("runs that go on from the best", (), set_to("mclb.local_search.PlacementSearchSettings.reheated", (0.0, 0.0))),
+    Part("swaps of neighbours in size", ("mclb.local_search_kernels.swap_alike",), instead("mclb.local_search_kernels.swap_alike", lambda load, chosen, sums, state, current, spent, *rest: (0.0, spent))),
+]  # fmt: skip
+
+
+def mclb(page: Page) -> None:
+    """Minimum-cost load balancing.
+
+    `branch-and-bound` on the papers' settings, hard instances and teaching sizes.
+    """
+    instances = [
+        *drawn("guo-mclb", nodes=5, key_groups=30, windows=20), *drawn("guo-mclb", nodes=5, key_groups=50, windows=20, share_moved=0.1),
+        *drawn("guo-mclb", share_moved=0.05), *drawn("guo-mclb", keys="gaussian"), *drawn("guo-mclb", nodes=20, key_groups=2000, windows=20),
+        *hard("mclb"), *drawn("hard-mclb", kind="giant", key_groups=60), *small(teaching_sizes.mclb, 4),
+    ]  # fmt: skip
+    ablate(page, "mclb", MCLB, instances)
+
+
+def without_sets() -> Off:
+    return instead("collocation.portfolio.CollocationSets.suits", staticmethod(lambda problem, data: False))
+
+
+def shares(**changed: float) -> Off:
+    """Moves of the search for collocation with other shares; what is left of 1 sends back."""
+    return several(*(set_to(f"collocation.local_search.LocalSearchSettings.{name}", value) for name, value in changed.items()))  # fmt: skip
+
+
+COLLOCATION = [
+    Part("set partitioning", ("collocation.sets",), without_sets()),
+    Part("Lagrangian bound", ("collocation.lagrangian", "collocation.lagrangian_kernels"), instead("collocation.portfolio.tighten", lambda *given: 1.0)),
+    Part("bounds from the shape of the traffic", ("collocation.structural_bounds",), instead("collocation.portfolio.most_by_structure", lambda *given: 1.0)),
+    Part("closing nodes", ("collocation.lagrangian.LagrangianBound.close",), instead("collocation.lagrangian.LagrangianBound.close", lambda self, incumbent: 0)),
+    Part("HiGHS on what is open", ("collocation.portfolio._finish",), instead("collocation.portfolio._finish", lambda problem, data, lagrangian, answer, *rest: answer)),
+    Part("pairs bounded in place of modelled", ("collocation.lagrangian.LagrangianBound.beyond",), instead("collocation.portfolio._explicit", lambda data, open_to, room: np.ones(data.first.size, dtype=bool))),
+    Part("second opinion", ("collocation.statement.second_opinion",), set_to("collocation.portfolio.CollocationSettings.confirmed", 0)),
+    Part("search in the time that is left", ("collocation.portfolio._searched_on",), instead("collocation.portfolio._searched_on", lambda problem, search, answer, budget: answer)),
+    Part("search", ("collocation.local_search", "collocation.local_search_kernels", "collocation.move_kernels"), instead("collocation.portfolio.Annealing.go_on", lambda self, *given, **options: None)),
+    Part("beginning again", (), instead("collocation.local_search.Annealing.settled", NEVER)),
+    Part("move: join", ("collocation.move_kernels.join",), shares(join=0.0, relocate=0.5, swap=0.21)),
+    Part("move: relocate", ("collocation.move_kernels.relocate",), shares(join=0.46, relocate=0.0, swap=0.23)),
+    Part("move: swap", ("collocation.move_kernels.swap",), shares(join=0.35, relocate=0.41, swap=0.0)),
+    Part("move: send back", ("collocation.move_kernels.go_back",), shares(join=0.375, relocate=0.4375, swap=0.1875)),
+    Part("joins that send somebody the other way", (), shares(exchange=0.0)),
+    Part("rounds of three temperatures", (), set_to("collocation.local_search.LocalSearchSettings.heats", (1.0,))),
+]  # fmt: skip
+
+
+def collocation(page: Page) -> None:
+    """Collocated allocation.
+
+    `milp` on the paper's settings, hard instances and teaching sizes.
+    """
+    instances = [
+        *drawn("madsen-collocation", 2), *drawn("madsen-collocation", nodes=10, key_groups=200, one_to_one=1.0, max_migrations=40),
+        *drawn("madsen-collocation", nodes=6, key_groups=60, max_migrations=10), *drawn("madsen-collocation", operators=4, one_to_one=0.2),
+        *hard("collocation"), *small(teaching_sizes.collocation, 6),
+    ]  # fmt: skip
+    ablate(page, "collocation", COLLOCATION, instances)
+
+
+ROUTING = [
+    Part("Lagrangian bound", ("routing.lagrangian.maximise", "routing.lagrangian_kernels"), set_to("routing.lagrangian.DualSettings.rounds", 1)),
+    Part("rounding", ("routing.rounding", "routing.rounding_kernels"), instead("routing.statement.rounded", lambda *given: iter(()))),
+    Part("rounding between two ways", ("routing.rounding._Shedding.between",), instead("routing.rounding._Shedding.between", lambda self, closely, few: closely)),
+    Part("large keys placed exactly", ("routing.large_keys", "routing.small_keys", "routing.statement._OpenKeys._place_large"), instead("routing.statement._OpenKeys._place_large", lambda self: found("routing.large_keys.Placement")(np.zeros(0, dtype=np.int64), None, 0.0, "completed"))),
+    Part("their sets that leave together", ("routing.large_keys.LargeKeys._leaving", "routing.large_keys.LargeKeys._together", "routing.large_keys._LeavingSets"), several(instead("routing.large_keys.LargeKeys._leaving", lambda *given: None), instead("routing.large_keys.LargeKeys._together", lambda *given: None))),
+    Part("small programs for better answers", ("routing.statement._OpenKeys._improve", "routing.lagrangian.Relaxation.core_choices"), instead("routing.statement._OpenKeys._improve", lambda *given: None)),
+    Part("wider programs", ("routing.statement._OpenKeys._wider",), instead("routing.statement._OpenKeys._wider", lambda *given: False)),
+    Part("closing by reduced cost", ("routing.lagrangian.Relaxation.open_choices",), instead("routing.statement._OpenKeys._allowance", lambda self, dual: np.inf)),
+    Part("the program of what is open", ("routing.statement._OpenKeys._finish",), instead("routing.statement._OpenKeys._finish", lambda self, dual, bound: self._answer(bound, "gap"))),
+    Part("fewest entries", ("routing.fewest_entries",), instead("routing.statement.fewest_entries", lambda *given: 0)),
+    Part("sums of whole states", ("routing.grid",), instead("routing.statement.on_grid", lambda problem, bound: bound)),
+]  # fmt: skip
+
+
+def routing(page: Page) -> None:
+    """Mixed routing.
+
+    `milp` on the paper's settings, hard instances and teaching sizes.
+    """
+    instances = [
+        *drawn("fang-routing", keys=1000, max_table_size=300), *drawn("fang-routing", keys=1000, max_table_size=None, theta_max=0.02),
+        *drawn("fang-routing"), *drawn("fang-routing", skew=1.1, keys=5000), *drawn("fang-routing", window=5, max_table_size=500),
+        *hard("routing"), *drawn("hard-routing", kind="giant", keys=2000, nodes=10), *small(teaching_sizes.routing, 4),
+    ]  # fmt: skip
+    ablate(page, "routing", ROUTING, instances)
+
+
+if __name__ == "__main__":
+    run(
+        "ablation", "What each part is worth", __doc__ or "", [allocation, windows, mclb, collocation, routing],
+        seconds={"type": float, "default": 4.0}, part={"nargs": "*", "default": (), "help": "only parts whose name has one of these words"},
+    )  # fmt: skip
