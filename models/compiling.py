@@ -386,8 +386,9 @@ def _temporary() -> str | None:
     """A folder that only this user can write, so that nobody else's code is ever loaded from it."""
     if not hasattr(os, "getuid"):
         return None
-    folder = Path(tempfile.gettempdir()) / f"keyshift-{os.getuid()}"
+    folder = Path()
     try:
+        folder = Path(tempfile.gettempdir()) / f"keyshift-{os.getuid()}"  # an OSError where no place at all can be written
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
         safe = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
