@@ -347,8 +347,8 @@ def _leave(code: int) -> None:
     """End the process once all has been done that asked for it; Python would take what it loaded apart, piece by piece."""
     if threading.active_count() == 1:
         atexit._run_exitfuncs()
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # closed, or None from the start: `_run` has told of what was not written
+                stream.flush()
+        os._exit(code)
     sys.exit(code)
