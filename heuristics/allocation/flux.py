@@ -72,8 +72,10 @@ class Moves:
         return self.biggest[i][self.assignment[self.biggest[i]] == i]
 
     def allowed(self, k: int, target: int) -> bool:
-        """Whether moving key group k, which has not moved, keeps within the limits (2) and capacities (7)."""
+        """Whether key group k, which has not moved, may go to a node within the limits (2) and capacities (7)."""
         p = self.problem
+        if not p.space.enter[p.space.kind[k], target]:
+            return False
         if p.max_migrations is not None and self.moves + 1 > p.max_migrations:
             return False
         cost = self.cost + p.alpha * float(self.workload.state[k])

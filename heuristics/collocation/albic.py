@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -138,7 +138,7 @@ def demanded(
     members = np.unique(np.concatenate([piece_of.get(k, np.array([k])) for k in pair]))
     for node in target_nodes(measured, first, second, first in piece_of, second in piece_of):
         movers = members[measured.current[members] != node]
-        if problem.allocation.allowed[movers, node].all():
+        if problem.allocation.space.may_enter(movers, node).all():
             return Demand(members, node)
     return None
 
@@ -214,11 +214,7 @@ def step_four(
     problem: CollocatedAllocation, measured: Workload, partitions: list[IntArray], demand: Demand | None
 ) -> StepFour:
     """Step 4 as a program of its own, nothing contracted: what `plan_under` solves, for its statements."""
-    p = problem
-    program = KeyGroupAllocation(
-        measured, max_migrations=p.max_migrations, max_migration_cost=p.max_migration_cost, alpha=p.alpha,
-        into_draining=p.into_draining, resource_capacity=p.resource_capacity,
-    )  # fmt: skip
+    program = replace(problem.allocation, workload=measured)
     sets = tuple(partitions)
     return StepFour(program, sets) if demand is None else StepFour(program, sets, demand.members, demand.node)
 

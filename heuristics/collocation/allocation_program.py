@@ -34,7 +34,7 @@ def allocate(problem: KeyGroupAllocation, budget: Budget, seed: int, rounds: int
         from keyshift.solvers.allocation.portfolio import solve_milp
         from keyshift.solvers.allocation.settings import PortfolioSettings
 
-    if problem.allowed.sum() <= PortfolioSettings().small:
+    if problem.space.pairs <= PortfolioSettings().small:
         return _small(problem, budget, seed)
     start = flux(problem, budget=budget, seed=seed).assignment
     if start is None or problem.violations(start):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from keyshift.heuristics.allocation import flux as flux_module
@@ -18,14 +20,7 @@ PRIME = 2**31 - 1
 
 def balancing_problem(problem: CollocatedAllocation) -> KeyGroupAllocation:
     """The same limits and today's measured loads, ignoring traffic."""
-    return KeyGroupAllocation(
-        problem.load_model.measured(problem.workload),
-        max_migrations=problem.max_migrations,
-        max_migration_cost=problem.max_migration_cost,
-        alpha=problem.alpha,
-        into_draining=problem.into_draining,
-        resource_capacity=problem.resource_capacity,
-    )
+    return replace(problem.allocation, workload=problem.load_model.measured(problem.workload))
 
 
 def flux(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, rounds: Whole | None = None) -> Answer:

@@ -83,7 +83,7 @@ class MovePrices:
 
     def run(self) -> dict[str, Any] | None:
         """The proof; None where time or branches run out."""
-        if self.budget.expired:
+        if self.budget.expired or self.problem.space.movers.size == 0:
             return None
         self.bound = PriceBound(Instance(self.problem))
         if not self.bound.affordable:

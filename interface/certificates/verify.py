@@ -229,7 +229,12 @@ class PlacedCase:
         self.current = wholes(given["current"], "current", size, self.nodes - 1)
         self.draining = set(wholes(given["draining"], "draining", None, self.nodes - 1))
         need(len(self.draining) < self.nodes, "no node is kept")
-        self.empty, self.closed = flag(given["empty"], "empty"), flag(given["closed"], "closed")
+        self.empty = flag(given["empty"], "empty")
+        closed = self.draining if flag(given["closed"], "closed") else set()
+        self.closed = [closed] * size  # to each key group
+        if given.get("closed_to"):
+            more = listed(given["closed_to"], "closed_to", size)
+            self.closed = [closed | set(wholes(nodes, "closed_to", None, self.nodes - 1)) for nodes in more]
         self.home = self.current if given["home"] is None else wholes(given["home"], "home", size, self.nodes - 1)
         self.moves, self.entries = (
             size if given[name] is None else min(size, whole(given[name], name))
@@ -266,8 +271,8 @@ class PlacedCase:
         need(entries <= self.entries, f"the table needs {entries} entries, it has {self.entries}")
         need(self.moved(assignment) <= self.most_state, "more state moves than may")
         need(not self.empty or not used & self.draining, "a draining node keeps something")
-        stay = not self.closed or all(i == q or i not in self.draining for i, q in zip(assignment, self.current))
-        need(stay, "a key group moves to a draining node")
+        stay = all(i == q or i not in closed for i, q, closed in zip(assignment, self.current, self.closed))
+        need(stay, "a key group moves to a node that is closed to it")
         few = len(used) < (self.in_use or 0) and all(low == 0 for row in self.limits for low, _ in row or ())
         need(self.in_use in (None, len(used)) or few, f"{len(used)} nodes carry something, {self.in_use} should")
         for load, limits in zip(self.loads, self.limits):
@@ -404,9 +409,10 @@ class AllocationCase(PlacedCase):
         A slope charges for load as it leaves and pays for it as it comes: whatever the slope, no a and b cost less than the a
         cheapest and the b cheapest then do, with what the window of loads is worth. Few enough sets are tried one by one.
         """
-        load, own = self.load, [k for k in range(self.size) if self.current[k] == i]
-        others = [k for k in range(self.size) if self.current[k] != i and not (self.closed and i in self.draining)]
-        low, high = (edge - sum(load[k] for k in own) for edge in window)  # what comes, less what leaves
+        load, here = self.load, [k for k in range(self.size) if self.current[k] == i]
+        own = [k for k in here if len(self.closed[k]) < self.nodes]
+        others = [k for k in range(self.size) if self.current[k] != i and i not in self.closed[k]]
+        low, high = (edge - sum(load[k] for k in here) for edge in window)  # what comes, less what leaves
         if low > high:
             return enough
         ranges = []

@@ -15,6 +15,7 @@ from keyshift.models import guards, metrics
 from keyshift.models.errors import InputError
 from keyshift.models.knapsack import Knapsack
 from keyshift.models.problem import Limit, Number, Problem, Violation
+from keyshift.models.space import MoveSpace
 from keyshift.models.windows import OverWindows
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
@@ -53,20 +54,10 @@ class Limits(OverWindows):
         """mc_k = alpha * state, shape (p,)."""
         return self.alpha * self.workload.state
 
-    @property
-    def allowed(self) -> BoolArray:
-        """Which key group may run on which node under (6), shape (p, n)."""
-        w = self.workload
-        open_to_all = np.broadcast_to(w.kept | self.into_draining, (w.key_groups, w.nodes)).copy()
-        open_to_all[np.arange(w.key_groups), w.current] = True
-        return open_to_all
-
-    @property
-    def allowed_pairs(self) -> int:
-        """How many pairs `allowed` has, without listing them."""
-        w = self.workload
-        open_to_all = w.kept | self.into_draining
-        return w.key_groups * int(open_to_all.sum()) + int((~open_to_all)[w.current].sum())
+    @cached_property
+    def space(self) -> MoveSpace:
+        """Who may go where: (6)."""
+        return MoveSpace.of(self.workload.current, self.workload.kept | self.into_draining)
 
     @cached_property
     def cost_limit(self) -> Knapsack | None:
@@ -81,8 +72,8 @@ class Limits(OverWindows):
 
     @cached_property
     def open_pairs(self) -> BoolArray:
-        """Which key group may run on which node as far as (2), (6) and (7) say of it alone, shape (p, n)."""
-        w, may = self.workload, self.allowed
+        """Which pairs of `space` (2) and (7) leave open as far as they say of one by itself, shape (p, n)."""
+        w, may = self.workload, self.space.allowed
         if self.cost_limit is not None:
             may[~self.cost_limit.fits] = False
             may[np.arange(w.key_groups), w.current] = True
@@ -156,7 +147,7 @@ class Limits(OverWindows):
             limit, use = np.asarray(limit), self.usage(name)
             if use.sum() > limit.sum() * (1 + SLACK):
                 found.append(f"all key groups use {use.sum():g} of {name}, all nodes together offer {limit.sum():g}")
-            roomiest = np.where(self.allowed, limit, -np.inf).max(axis=1)
+            roomiest = np.where(self.space.allowed, limit, -np.inf).max(axis=1)
             found += [
                 f"key group {w.key(k)} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}"
                 for k in np.flatnonzero(use > roomiest * (1 + SLACK))

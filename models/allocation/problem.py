@@ -313,6 +313,8 @@ class KeyGroupAllocation(Limits):
             None if limit is None else records.text(limit + self.exact_mean * allowed),
         )
         placed = records.placed(w, rows, state=state, empty=False, closed=closed, max_moves=self.max_migrations)
+        if len(self.space.enter) > 1:  # more is closed than what drains
+            placed["closed_to"] = [np.flatnonzero(~row).tolist() for row in self.space.enter[self.space.kind]]
         capacity = records.amounts(w.capacity)
         return {**placed, "capacity": capacity, "mean_rounded_up": self.mean == "ceiling", "widest": widest}
 

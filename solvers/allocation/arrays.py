@@ -10,6 +10,7 @@ import numpy as np
 
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
+from keyshift.models.space import MoveSpace
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 EPSILON = float(np.finfo(np.float64).eps)
@@ -45,10 +46,10 @@ class Instance:
         """The mean of the formulation, 1 unless rounded up."""
         return self.problem.mean_load / self.problem.scale
 
-    @cached_property
+    @property
     def current(self) -> IntArray:
         """The current node of each key group, shape (p,)."""
-        return np.ascontiguousarray(self.problem.workload.current, dtype=np.int64)
+        return self.space.current
 
     @property
     def nodes(self) -> int:
@@ -65,10 +66,16 @@ class Instance:
         """Nodes whose deviation counts upwards only, shape (n,)."""
         return np.ascontiguousarray(self.problem.workload.draining)
 
+    @property
+    def space(self) -> MoveSpace:
+        """Who may go where."""
+        return self.problem.space
+
     @cached_property
-    def open_to_all(self) -> BoolArray:
-        """Nodes that may receive key groups under (6), shape (n,)."""
-        return np.ascontiguousarray(self.problem.workload.kept | self.problem.into_draining)
+    def by_load(self) -> IntArray:
+        """Who may leave, by current node, the lightest first; where each node's begin is in `space.by_node`."""
+        movers = self.space.movers
+        return movers[np.lexsort((self.load[movers], self.current[movers]))]
 
     @cached_property
     def use(self) -> FloatArray:
@@ -96,11 +103,12 @@ class Instance:
     @cached_property
     def max_moves(self) -> int:
         """How many key groups can move at most: the limit, or as many as the cost limit can pay."""
+        movers = self.space.movers
         moves = self.key_groups if self.problem.max_migrations is None else self.problem.max_migrations
         if math.isfinite(self.max_cost):
-            cheapest = np.cumsum(np.sort(self.cost))
+            cheapest = np.cumsum(np.sort(self.cost[movers]))
             moves = min(moves, int(np.searchsorted(cheapest * (1 - 1e-12 * self.key_groups), self.max_cost, "right")))
-        return min(moves, self.key_groups)
+        return min(moves, movers.size)
 
     def effort(self, share: float) -> FloatArray:
         """What a move takes of the limits of (2), in units of which there are `max_moves`, shape (p,).
@@ -114,14 +122,6 @@ class Instance:
         return 1.0 - share + share * self.max_moves * spent
 
     @cached_property
-    def by_node(self) -> tuple[IntArray, IntArray]:
-        """Key groups in the order of their current node, and where each node's begin, shapes (p,) and (n + 1,)."""
-        counts = np.bincount(self.current, minlength=self.nodes)
-        return np.argsort(self.current, kind="stable").astype(np.int64), np.concatenate(
-            [[0], np.cumsum(counts)]
-        ).astype(np.int64)
-
-    @cached_property
     def doubt(self) -> float:
         """More than rounding can have added to any deviation computed from these arrays."""
         total = float(self.load.sum() * self.weight.max()) + self.mean
@@ -130,7 +130,8 @@ class Instance:
     @cached_property
     def least(self) -> float:
         """The distance that one key group alone makes for, on the largest node that it may run on."""
-        lightest = np.minimum(self.weight[self.open_to_all].min(initial=math.inf), self.weight[self.current])
+        lightest = np.where(self.space.enter, self.weight, math.inf).min(axis=1)[self.space.kind]
+        lightest = np.minimum(lightest, self.weight[self.current])
         return float((self.load * lightest).max()) - self.mean - self.doubt
 
     def deviations(self, assignment: IntArray) -> FloatArray:

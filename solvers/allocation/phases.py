@@ -65,7 +65,7 @@ class Rounds:
     def __init__(
         self, found: Incumbent, seed: int, most: int | None = None, settings: RoundSettings | None = None
     ) -> None:
-        self.found, self.seed, self.most, self.settings = found, seed, most, settings or RoundSettings()
+        self.found, self.seed, self.most, self.settings = found, seed, most, settings or RoundSettings.now()
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed, expired=lambda: found.done)
         self.planner: CountPlanner | None = None
@@ -88,7 +88,7 @@ class Rounds:
         found.raise_bound(self.instance.least * scale, "the heaviest")
         movable = self.instance.max_moves > 0 and self.instance.nodes > 1
         done = self._anneal_next(0) if movable else 0
-        small = found.problem.allowed_pairs <= self.settings.counted_pairs
+        small = self.instance.space.pairs <= self.settings.counted_pairs
         share = found.budget if small else found.budget.part(self.settings.counted_share[int(self.abound)])
         counts = CountBound(self.instance, lambda: share.expired)
         if not self.abound:
@@ -108,7 +108,7 @@ class Rounds:
         self.planner = CountPlanner(self.instance, counts, self.seed)
         if self.most is None:
             self.trees = price_trees(self.instance)
-        pairs = self.found.problem.allowed_pairs
+        pairs = self.instance.space.pairs
         settings = self.settings
         steps = min(settings.most_steps, max(settings.least_steps, pairs * settings.steps_for_each))
         small = pairs <= settings.few_pairs

@@ -72,7 +72,7 @@ class Portfolio(Incumbent):
     """The phases that improve the best assignment and the best bound."""
 
     seed: int = 0
-    settings: PortfolioSettings = field(default_factory=PortfolioSettings)
+    settings: PortfolioSettings = field(default_factory=PortfolioSettings.now)
     details: dict[str, object] = field(default_factory=dict)
 
     def run(self, threads: int = 1, second_stage: bool = True, rounds: int | None = None) -> Answer:
@@ -80,7 +80,7 @@ class Portfolio(Incumbent):
         self.budget.report(bound=self.bound)
         self.offer(self.problem.workload.current)
         several = self.problem.several
-        large = self.problem.allowed_pairs * self.problem.planned.count > self.settings.small
+        large = self.problem.space.pairs * self.problem.planned.count > self.settings.small
         if not large:
             self.ask_cpsat(threads, self.settings.first_effort)
         if not self.done and (large or not several):
@@ -96,7 +96,7 @@ class Portfolio(Incumbent):
 
     def too_large(self) -> bool:
         """Whether a statement over several windows would take longer to write down than it is worth."""
-        return self.problem.allowed_pairs * self.problem.planned.count > self.settings.stated
+        return self.problem.space.pairs * self.problem.planned.count > self.settings.stated
 
     def search(self, rounds: int | None) -> None:
         """Phases 1 and 2."""
@@ -143,7 +143,7 @@ class Portfolio(Incumbent):
 
     def second_stage(self) -> None:
         """Among the assignments of this load distance, one of least deviation_sum."""
-        if self.best is None or self.problem.allowed_pairs > self.settings.second_stage_pairs:
+        if self.best is None or self.problem.space.pairs > self.settings.second_stage_pairs:
             return
         with off_clock():
             from keyshift.models.allocation.cpsat_model import AllocationCpSat

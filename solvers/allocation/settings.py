@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from keyshift.models.tuning import Settings
+
 
 @dataclass(frozen=True)
-class RoundSettings:
+class RoundSettings(Settings):
     """Tuning numbers of the rounds.
 
     Attributes
@@ -94,7 +96,7 @@ class RoundSettings:
 
 
 @dataclass(frozen=True)
-class PortfolioSettings:
+class PortfolioSettings(Settings):
     """Tuning numbers of the portfolio.
 
     Attributes
@@ -120,4 +122,4 @@ class PortfolioSettings:
     second_stage_pairs: int = 3_000
     second_stage_effort: float = 5.0
     stated: int = 20_000
-    rounds: RoundSettings = field(default_factory=RoundSettings)
+    rounds: RoundSettings = field(default_factory=RoundSettings.now)

@@ -115,6 +115,7 @@ class _State:
             arrived = np.sort(moved[(self.place[moved] == home) & (current[moved] != home)])
             more = it.load[second] - it.load[arrived]
             fitting = self.fits(more, np.full(arrived.size, home)) & self.fits(-more, np.full(arrived.size, target))
+            fitting &= it.space.may_enter(arrived, target) | (current[arrived] == target)
             for first in arrived[fitting]:
                 if self.send((int(second), int(current[second])), (int(first), int(self.place[second]))):
                     done = True
@@ -126,13 +127,14 @@ class _State:
         it = self.instance
         away = self.place != it.current
         moves, cost = it.max_moves - int(away.sum()), it.max_cost - float(it.cost[away].sum())
-        waiting = np.flatnonzero(it.draining[self.place] & ~away)
+        waiting = it.space.movers[(it.draining[self.place] & ~away)[it.space.movers]]
         for k in waiting[np.lexsort((waiting, -it.load[waiting]))]:
             if moves <= 0:
                 break
             if it.cost[k] > cost:
                 continue
-            room = np.where(it.draining, math.inf, self.deviation + it.load[k] * it.weight)
+            closed = it.draining | ~it.space.enter[it.space.kind[k]]
+            room = np.where(closed, math.inf, self.deviation + it.load[k] * it.weight)
             if any(self.send((int(k), int(target))) for target in np.argsort(room, kind="stable")[: self._roomy(room)]):
                 moves -= 1
                 cost -= float(it.cost[k])

@@ -131,8 +131,9 @@ def arrays_of(problem: CollocatedAllocation) -> Arrays:
 
 def _most_moves(problem: CollocatedAllocation) -> int:
     """How many key groups may move at most, by number and by cost."""
-    most = problem.workload.key_groups if problem.max_migrations is None else problem.max_migrations
+    movers = problem.allocation.space.movers
+    most = movers.size if problem.max_migrations is None else problem.max_migrations
     if problem.max_migration_cost is not None:
-        cheapest = np.cumsum(np.sort(problem.allocation.migration_cost))
+        cheapest = np.cumsum(np.sort(problem.allocation.migration_cost[movers]))
         most = min(most, int((cheapest <= problem.max_migration_cost * (1 + 2 * SLACK) + 1e-300).sum()))
-    return min(most, problem.workload.key_groups)
+    return min(most, movers.size)

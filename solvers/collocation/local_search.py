@@ -9,6 +9,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.ranges import Whole
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.local_search_kernels import anneal, refresh
@@ -16,7 +17,7 @@ from keyshift.solvers.collocation.move_kernels import MOST, Before, Goal, Propos
 
 
 @dataclass(frozen=True)
-class LocalSearchSettings:
+class LocalSearchSettings(Settings):
     """Tuning numbers of the local search.
 
     Attributes
@@ -120,7 +121,7 @@ class Annealing:
         settings: LocalSearchSettings | None = None,
     ) -> None:
         data = arrays_of(problem) if arrays is None else arrays
-        self.problem, self.data, self.settings = problem, data, settings or LocalSearchSettings()
+        self.problem, self.data, self.settings = problem, data, settings or LocalSearchSettings.now()
         self.best = None if start is None or problem.violations(start) else start.copy()
         self.begun, self.gained, self.rounds = 0, 0, 0
         self.reference = problem.objective(problem.workload.current)

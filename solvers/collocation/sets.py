@@ -16,13 +16,14 @@ import scipy.sparse as sp
 
 from keyshift.models import Budget
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.set_partitioning import Cover, CoverPrices, SetColumns, joined
 
 
 @dataclass(frozen=True)
-class CollocationSetsSettings:
+class CollocationSetsSettings(Settings):
     """Tuning numbers of set partitioning for collocated allocation.
 
     Attributes
@@ -44,8 +45,6 @@ class CollocationSetsSettings:
     fresh: int = 4_000
 
 
-DEFAULTS = CollocationSetsSettings()
-"""The settings of every run that is not handed others."""
 WIDER = 1e-9
 """Loads may be this share of the largest beyond a limit: the check has the last word."""
 SAMPLE = 64
@@ -190,9 +189,15 @@ class CollocationSets(Cover):
 
     def __init__(
         self, problem: CollocatedAllocation, data: Arrays, best: IntArray | None, closer: float, open_to: BoolArray,
-        settings: CollocationSetsSettings = DEFAULTS,
+        settings: CollocationSetsSettings | None = None,
     ) -> None:  # fmt: skip
-        self.problem, self.data, self.best, self.closer, self.settings = problem, data, best, closer, settings
+        self.problem, self.data, self.best, self.closer, self.settings = (
+            problem,
+            data,
+            best,
+            closer,
+            settings or CollocationSetsSettings.now(),
+        )
         self.value = 1.0 + 2 * closer if best is None else self._remote(best)
         self.limited = data.max_moves < data.key_groups or bool(data.move_cost.any())
         self.open_to = open_to if self.limited else data.allowed
@@ -201,11 +206,11 @@ class CollocationSets(Cover):
         super().__init__(data.key_groups, sizes, 2, 1.0, 4.0)
 
     @staticmethod
-    def suits(problem: CollocatedAllocation, data: Arrays, settings: CollocationSetsSettings = DEFAULTS) -> bool:
+    def suits(problem: CollocatedAllocation, data: Arrays) -> bool:
         """Whether it is one sum of traffic that is to be least, of few enough key groups."""
         return (
             not problem.combines and len(data.traffic) == 1 and data.traffic.size > 0 and data.max_moves > 0
-            and problem.saved > 0 and 2 <= data.key_groups <= settings.most_key_groups and data.nodes > 1
+            and problem.saved > 0 and 2 <= data.key_groups <= CollocationSetsSettings.now().most_key_groups and data.nodes > 1
         )  # fmt: skip
 
     def _remote(self, assignment: IntArray) -> float:

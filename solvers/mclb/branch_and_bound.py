@@ -12,18 +12,19 @@ from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.ranges import Whole
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.descent import descend
 from keyshift.solvers.mclb.local_search import PlacementSearch
 from keyshift.solvers.mclb.qp import shared_squares
-from keyshift.solvers.mclb.sdp import DEFAULTS, semidefinite_squares
+from keyshift.solvers.mclb.sdp import SemidefiniteSettings, semidefinite_squares
 from keyshift.solvers.mclb.set_partitioning import SetPartitioning
 
 
 @dataclass(frozen=True)
-class TreeSettings:
+class TreeSettings(Settings):
     """Tuning numbers of the branch and bound.
 
     Attributes
@@ -83,7 +84,7 @@ def branch_and_bound(
     """
     core = problem.core
     root = window_bound(core.load.T, core.nodes) / core.nodes
-    settings = TreeSettings()
+    settings = TreeSettings.now()
     known = None if start is None else core.lower(start)
     if core.load.shape[0] <= settings.few and max_tree is None:
         known = descend(core, seed, start=known)
@@ -106,7 +107,7 @@ def branch_and_bound(
     if not (done or proven or budget.expired) and core.limited:
         squares = shared_squares(core, budget.part(0.1))
         root = max(root, squares / core.nodes)
-    if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= DEFAULTS.largest:
+    if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= SemidefiniteSettings.now().largest:
         reference = core.nodes * search.value if search.best is not None else None
         enough = core.nodes * (search.value - problem.tolerance)
         part = budget.part(0.5 if core.load.shape[0] <= settings.hopeless else settings.bounding)
@@ -135,7 +136,7 @@ class DepthFirst:
     def __init__(
         self, problem: MCLB, core: Core, incumbent: IntArray | None, settings: TreeSettings | None = None
     ) -> None:
-        settings = settings or TreeSettings()
+        settings = settings or TreeSettings.now()
         self.core, self.best = core, incumbent
         self.local: PlacementSearch | None = None
         self.order = np.argsort(-np.square(core.load).sum(axis=1), kind="stable")

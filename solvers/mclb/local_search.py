@@ -12,6 +12,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.ranges import NonNegative
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
@@ -19,7 +20,7 @@ from keyshift.solvers.threads import one_blas_thread
 
 
 @dataclass(frozen=True)
-class PlacementSearchSettings:
+class PlacementSearchSettings(Settings):
     """Tuning numbers of the local search.
 
     Attributes
@@ -66,8 +67,6 @@ class PlacementSearchSettings:
 
 PROHIBITIVE = 1e100
 """A price for state beyond the budget that nothing is worth."""
-DEFAULTS = PlacementSearchSettings()
-"""The settings of every search that is not handed others."""
 
 
 def local_search(
@@ -107,8 +106,9 @@ class PlacementSearch:
     """
 
     def __init__(
-        self, core: Core, start: IntArray | None, seed: int, settings: PlacementSearchSettings = DEFAULTS
+        self, core: Core, start: IntArray | None, seed: int, settings: PlacementSearchSettings | None = None
     ) -> None:
+        settings = settings or PlacementSearchSettings.now()
         self.core, self.rng, self.settings = core, np.random.default_rng(seed), settings
         self.load = compressed(core.load)
         self.best = _starting_point(core, self.load, start)
@@ -200,7 +200,7 @@ class _Annealing:
         load: FloatArray,
         best: IntArray,
         rng: np.random.Generator,
-        settings: PlacementSearchSettings = DEFAULTS,
+        settings: PlacementSearchSettings,
     ) -> None:
         self.core, self.rng, self.settings = core, rng, settings
         with one_blas_thread():

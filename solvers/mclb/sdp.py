@@ -42,6 +42,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB, Core
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.mclb import local_search_kernels as search_kernels
 from keyshift.solvers.mclb import sdp_kernels as kernels
@@ -51,7 +52,7 @@ from keyshift.solvers.threads import one_blas_thread
 
 
 @dataclass(frozen=True)
-class SemidefiniteSettings:
+class SemidefiniteSettings(Settings):
     """Tuning numbers of the semidefinite bound.
 
     Attributes
@@ -87,10 +88,6 @@ class SemidefiniteSettings:
     patience: int = 40
     rise: float = 0.1
     largest: int = 700
-
-
-DEFAULTS = SemidefiniteSettings()
-"""The settings of every bound that is not handed others."""
 
 
 def sdp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, triangles: bool = True) -> Answer:
@@ -218,7 +215,7 @@ class SemidefiniteDual:
     core: Core
     reference: float
     merged: bool = True
-    settings: SemidefiniteSettings = DEFAULTS
+    settings: SemidefiniteSettings = field(default_factory=SemidefiniteSettings.now)
     cuts: list[Cut] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -20,12 +20,13 @@ from scipy.spatial import cKDTree
 
 from keyshift.models import Budget
 from keyshift.models.mclb.problem import Core
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.set_partitioning import Cover, CoverPrices, SetColumns, half_sums, joined
 
 
 @dataclass(frozen=True)
-class PartitioningSettings:
+class PartitioningSettings(Settings):
     """Tuning numbers of set partitioning.
 
     Attributes
@@ -46,8 +47,6 @@ class PartitioningSettings:
     batch: int = 300
 
 
-DEFAULTS = PartitioningSettings()
-"""The settings of every run that is not handed others."""
 RADIUS_DOUBT = 1e-9
 """Radii are this share larger than they have to be, and as much more of the largest load: far above what rounding moves."""
 SAMPLE = 256
@@ -166,7 +165,8 @@ class SetPartitioning(Cover):
         The best placement and its sum of squares.
     """
 
-    def __init__(self, core: Core, best: IntArray, margin: float, settings: PartitioningSettings = DEFAULTS) -> None:
+    def __init__(self, core: Core, best: IntArray, margin: float, settings: PartitioningSettings | None = None) -> None:
+        settings = settings or PartitioningSettings.now()
         self.core, self.best, self.margin, self.settings, self.value = core, best, margin, settings, core.squares(best)
         self.unit = float(np.sqrt(np.square(core.load).sum() / core.load.shape[0])) or 1.0
         self.kinds = kinds_of(core)

@@ -10,12 +10,13 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
 from keyshift.models.ranges import NonNegative
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.movement.local_search_kernels import MoveData, anneal
 
 
 @dataclass(frozen=True)
-class MovementSearchSettings:
+class MovementSearchSettings(Settings):
     """Tuning numbers of the search.
 
     Attributes
@@ -42,10 +43,6 @@ class MovementSearchSettings:
     dear: float = 10.0
 
 
-DEFAULTS = MovementSearchSettings()
-"""The settings of every search that is not handed others."""
-
-
 def local_search(
     problem: MovementWithinLimits,
     *,
@@ -69,7 +66,7 @@ def local_search(
     effort : float, default 1
         Multiplies how often in a row the search may cool without a gain.
     """
-    settings = DEFAULTS
+    settings = MovementSearchSettings.now()
     rng = np.random.default_rng(seed)
     state = np.array([np.random.SeedSequence([seed, 61]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
     best, least = start, math.inf if start is None else problem.objective(start)

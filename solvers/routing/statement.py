@@ -15,6 +15,7 @@ from keyshift.models.ranges import Threads, Whole
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.routing.compact import CompactKeys
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers.routing.fewest_entries import fewest_entries
 from keyshift.solvers.routing.grid import on_grid
@@ -26,7 +27,7 @@ from keyshift.solvers.routing.rounding import rounded
 
 
 @dataclass(frozen=True)
-class RestrictedSettings:
+class RestrictedSettings(Settings):
     """Tuning numbers of the exact methods.
 
     Attributes
@@ -140,9 +141,9 @@ class _OpenKeys:
         seed: int,
         threads: int,
         largest: int,
-        tuned: RestrictedSettings = RestrictedSettings(),
+        tuned: RestrictedSettings | None = None,
     ) -> None:
-        self.tuned = tuned
+        self.tuned = tuned or RestrictedSettings.now()
         self.problem, self.solver, self.budget = problem, solver, budget
         self.effort = Effort(seed, threads)
         self.seed, self.largest = seed, largest

@@ -9,7 +9,7 @@ import numpy as np
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.move_kernels import accept, propose
-from keyshift.solvers.allocation.annealing.state_kernels import power, refresh, unchanged
+from keyshift.solvers.allocation.annealing.state_kernels import goes_nowhere, power, refresh, unchanged
 from keyshift.solvers.random_kernels import uniform as draw
 
 
@@ -53,7 +53,7 @@ def touch(steps, edit, touched, data, state):
             spent -= data.cost[k]
         k, target = edit.keys[s], edit.targets[s]
         if k >= 0:
-            if target == data.current[k] or not data.open_to_all[target]:
+            if goes_nowhere(k, target, data):
                 return 0
             count = carry(k, data.current[k], -1.0, count, touched, data)
             count = carry(k, target, 1.0, count, touched, data)

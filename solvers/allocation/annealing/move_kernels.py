@@ -32,7 +32,7 @@ class Edit(NamedTuple):
 @njit(**LEAF)
 def surplus(i, data, state):
     """What node i can give: its deviation, or all that it carries where nothing may come to it."""
-    return state.dev[i] if data.open_to_all[i] else state.dev[i] + data.mean
+    return state.dev[i] if data.open[i] else state.dev[i] + data.mean
 
 
 @njit(**LEAF)
@@ -51,7 +51,7 @@ def extreme(rng, rounds, sign, data, state):
 
 @njit(**LEAF)
 def near(rng, i, wanted, data, role):
-    """A key group whose current node is i that stays, of about the wanted load; -1 when the draw fails."""
+    """A key group that stays on node i and may leave it, of about the wanted load; -1 when the draw fails."""
     low, high = data.starts[i], data.starts[i + 1]
     if low == high:
         return -1
@@ -76,7 +76,7 @@ def between(rng, rounds, data, state):
     """A node to give and one to take, and the load whose move would make them even."""
     g = extreme(rng, int(draw(rng) * rounds), HIGHEST, data, state)
     t = extreme(rng, int(draw(rng) * rounds), LOWEST, data, state)
-    if not data.open_to_all[g]:
+    if not data.open[g]:
         return g, t, -state.dev[t] / data.weight[t]
     return g, t, (state.dev[g] - state.dev[t]) / (data.weight[g] + data.weight[t])
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.kernels import Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
@@ -28,7 +29,7 @@ STILL = 4e-4
 
 
 @dataclass(frozen=True)
-class AnnealingSettings:
+class AnnealingSettings(Settings):
     """Tuning numbers of the annealed search.
 
     Attributes
@@ -92,11 +93,11 @@ def generator(seed: int, stream: int) -> np.ndarray:
 
 
 def data_of(instance: Instance, order: IntArray) -> SearchData:
-    """The instance as the kernels take it, its key groups by current node in the order given."""
+    """The instance as the kernels take it; who may leave, by current node, in the order given."""
     it = instance
     return SearchData(
-        it.load, it.weight, it.mean, it.draining, it.open_to_all, it.current, it.use, it.room,
-        1.0 + it.distance(it.current), it.cost, it.max_cost, it.max_moves, order, it.by_node[1],
+        it.load, it.weight, it.mean, it.draining, it.space.open, it.space.enter, it.space.kind, it.current, it.use, it.room,
+        1.0 + it.distance(it.current), it.cost, it.max_cost, it.max_moves, order, it.space.by_node[1],
         np.array([it.deviations(it.current), np.zeros(it.nodes)]),
     )  # fmt: skip
 
@@ -130,10 +131,10 @@ class Search:
         settings: AnnealingSettings | None = None,
         expired: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.instance, self.seed, self.settings = instance, seed, settings or AnnealingSettings()
+        self.instance, self.seed, self.settings = instance, seed, settings or AnnealingSettings.now()
         self.expired = expired
         it = instance
-        self.data = data_of(it, order=np.lexsort((it.load, it.current)).astype(np.int64))
+        self.data = data_of(it, order=it.by_load)
         self.chunk = self.settings.chunk + 4 * it.key_groups
         few = it.nodes > self.settings.many_nodes and it.max_moves < 2 * it.nodes
         self.sharper = self.settings.sharper if few else 0

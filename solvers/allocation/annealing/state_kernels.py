@@ -19,7 +19,11 @@ class SearchData(NamedTuple):
     weight: FloatArray
     mean: float
     draining: BoolArray
-    open_to_all: BoolArray
+    open: BoolArray
+    """Nodes that somebody may enter, shape (n,)."""
+    enter: BoolArray
+    """Nodes that key groups of each kind may enter, shape (kinds, n)."""
+    kind: IntArray
     current: IntArray
     use: FloatArray
     room: FloatArray
@@ -29,7 +33,7 @@ class SearchData(NamedTuple):
     max_cost: float
     max_moves: int
     order: IntArray
-    """Key groups by current node, the lightest first."""
+    """Who may leave, by current node, the lightest first."""
     starts: IntArray
     """Where each node's begin in `order`, shape (n + 1,)."""
     still: FloatArray
@@ -51,6 +55,12 @@ class SearchState(NamedTuple):
     """`node_value` of each node, shape (n,)."""
     tally: FloatArray
     """How many slots are in use, and the migration cost."""
+
+
+@njit(**LEAF)
+def goes_nowhere(k, target, data):
+    """Whether a move of key group k to a node is none, or not allowed."""
+    return target == data.current[k] or not data.enter[data.kind[k], target]
 
 
 @njit(**LEAF)

@@ -71,7 +71,8 @@ class Trios:
     def exchange(self, nodes: IntArray) -> bool:
         """The best exchange between three nodes; whether there was one that helps."""
         it = self.instance
-        inside = np.flatnonzero(np.isin(self.place, nodes))
+        movers = it.space.movers
+        inside = movers[np.isin(self.place[movers], nodes)]
         away = self.place != it.current
         moved, staying = (
             self._some(inside[away[inside] == kind], most) for kind, most in ((True, MOST_MOVED), (False, MOST_STAYING))
@@ -105,7 +106,7 @@ class Trios:
         load = it.load[keys][:, None]
         first, second = (load * ((np.arange(3) == i) - 1.0 * here[:, i : i + 1]) for i in range(2))
         more = gone - 1.0 * (gone & here).any(axis=1, keepdims=True)
-        closed = gone & ~here & ~it.open_to_all[nodes]
+        closed = gone & ~here & ~it.space.enter[it.space.kind[keys][:, None], nodes]
         return np.array([first, second, np.where(closed, np.inf, more), more * it.cost[keys][:, None]])
 
     def _all_ways(self, keys: IntArray, nodes: IntArray) -> tuple[FloatArray, Callable[[int], IntArray]]:

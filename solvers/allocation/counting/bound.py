@@ -19,12 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keyshift.models.tuning import Settings
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound_kernels as kernels
 
 
 @dataclass(frozen=True)
-class CountingSettings:
+class CountingSettings(Settings):
     """Tuning numbers of the bound by counting.
 
     Attributes
@@ -48,10 +49,6 @@ class CountingSettings:
     leans: tuple[float, ...] = tuple(i / 16 for i in range(17))
 
 
-DEFAULTS = CountingSettings()
-"""The settings of every bound that is not handed others."""
-
-
 class CountBound:
     """The table D of one instance, made safe against rounding, and the bound it gives.
 
@@ -60,7 +57,6 @@ class CountBound:
     instance : Instance
     expired : callable, optional
         Once it is true, the bound uses what is known by then: nodes not looked at allow everything.
-    settings : CountingSettings
 
     Attributes
     ----------
@@ -72,11 +68,10 @@ class CountBound:
         self,
         instance: Instance,
         expired: Callable[[], bool] = lambda: False,
-        settings: CountingSettings = DEFAULTS,
     ) -> None:
-        self.instance, self.expired, self.settings = instance, expired, settings
-        self.exact = instance.max_moves <= settings.most_exact
-        size = int(math.sqrt(settings.most_entries / instance.nodes))
+        self.instance, self.expired, self.settings = instance, expired, CountingSettings.now()
+        self.exact = instance.max_moves <= self.settings.most_exact
+        size = int(math.sqrt(self.settings.most_entries / instance.nodes))
         if self.exact and instance.max_moves + 1 > size:
             self.exact = False
         reach = instance.max_moves if self.exact else min(instance.max_moves, max(2, size - 1), 127)
@@ -86,13 +81,12 @@ class CountBound:
         """D up to `reach` departures and arrivals a node."""
         it = self.instance
         table = np.full((it.nodes, reach + 1, reach + 1), kernels.UNREACHABLE)
-        order, starts = it.by_node
-        excess = it.deviations(it.current) / it.weight
-        ascending = np.argsort(it.load, kind="stable")
+        order, starts = it.space.by_node
+        excess, used = it.deviations(it.current) / it.weight, it.used(it.current)
+        ascending = it.space.movers[np.argsort(it.load[it.space.movers], kind="stable")]
         singles = it.load[ascending]
         paired = it.key_groups <= self.settings.most_paired
-        largest_home = int(np.diff(starts).max())
-        ends = min(it.key_groups, reach + largest_home)
+        ends = min(ascending.size, reach + int(np.diff(starts).max()) + it.space.barred)
         furthest = np.argsort(-np.abs(excess * it.weight), kind="stable")
         for at, i in enumerate(furthest.tolist()):
             if self.expired():
@@ -100,10 +94,9 @@ class CountBound:
                 break
             own = np.sort(it.load[order[starts[i] : starts[i + 1]]])
             low, high = (
-                it.load[side[it.current[side] != i][:reach]] for side in (ascending[:ends], ascending[::-1][:ends])
+                it.load[side[it.space.may_enter(side, i)][:reach]]
+                for side in (ascending[:ends], ascending[::-1][:ends])
             )
-            if not it.open_to_all[i]:
-                low, high = low[:0], high[:0]
             kernels.least_distances(
                 own,
                 low,
@@ -116,15 +109,15 @@ class CountBound:
                 self.settings.most_subsets,
                 table[i],
             )
-            self._forced_by_resources(table[i], i, order[starts[i] : starts[i + 1]])
+            self._forced_by_resources(table[i], i, order[starts[i] : starts[i + 1]], used[:, i])
         return np.where(table < kernels.UNREACHABLE, np.maximum(table - it.doubt, 0.0), np.inf)
 
-    def _forced_by_resources(self, table: np.ndarray, i: int, own: np.ndarray) -> None:
+    def _forced_by_resources(self, table: np.ndarray, i: int, own: np.ndarray, used: np.ndarray) -> None:
         """Too few departures leave the node over a capacity, whatever arrives."""
         it = self.instance
-        for use, room in zip(it.use, it.room, strict=True):
+        for use, held, room in zip(it.use, used, it.room, strict=True):
             largest = np.concatenate([[0.0], np.cumsum(np.sort(use[own])[::-1])])[: table.shape[0]]
-            stays = use[own].sum() * (1 - 1e-9) - largest * (1 + 1e-9)
+            stays = held * (1 - 1e-9) - largest * (1 + 1e-9)
             table[: stays.size][stays > room[i]] = kernels.UNREACHABLE
 
     def possible(self, distance: float) -> bool:

@@ -9,10 +9,11 @@ the key groups; a dynamic program finds it. An annealing that never changes the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.search import data_of, generator
 from keyshift.solvers.allocation.arrays import TINY, Instance
@@ -21,7 +22,7 @@ from keyshift.solvers.allocation.counting.bound import CountBound
 
 
 @dataclass(frozen=True)
-class PlannerSettings:
+class PlannerSettings(Settings):
     """Tuning numbers of the planner.
 
     Attributes
@@ -62,7 +63,7 @@ class CountPlanner:
     instance: Instance
     counts: CountBound
     seed: int
-    settings: PlannerSettings = PlannerSettings()
+    settings: PlannerSettings = field(default_factory=PlannerSettings.now)
 
     def __post_init__(self) -> None:
         it = self.instance
@@ -75,13 +76,13 @@ class CountPlanner:
             return
         self.excess = it.deviations(it.current) / it.weight
         self.samples = np.empty((it.nodes, self.size, self.size, self.settings.samples), np.float32)
-        self.sample(np.arange(it.key_groups), 0)
+        self.sample(it.space.movers, 0)
         self.rank = self._alternating()
 
     def sample(self, pool: IntArray, stream: int) -> None:
         """Estimate P anew, with arrivals from a pool of key groups."""
         it = self.instance
-        order, starts = it.by_node
+        order, starts = it.space.by_node
         kernels.sample_distances(
             generator(self.seed, stream),
             it.load,
@@ -96,7 +97,7 @@ class CountPlanner:
 
     def pool_of(self, pairs: IntArray) -> IntArray:
         """Whom a plan's departures can be: every node's key groups, as often as the node gives one away."""
-        order, starts = self.instance.by_node
+        order, starts = self.instance.space.by_node
         size = np.diff(starts)
         share = np.repeat(pairs[:, 0] / np.maximum(size, 1), size)
         times = np.rint(share / share.max() * 20).astype(np.int64)
@@ -145,19 +146,20 @@ class CountPlanner:
     def realise(self, pairs: IntArray, distance: float, iterations: int, stream: int) -> IntArray | None:
         """An assignment with these counts, as even as annealing gets it; None when they are no plan."""
         it = self.instance
-        order, starts = it.by_node
+        order, starts = it.space.by_node
+        data = data_of(it, order)
         rng = generator(self.seed, stream)
         moves = int(pairs[:, 0].sum())
         keys, targets = np.empty(moves, np.int64), np.empty(moves, np.int64)
         if moves != pairs[:, 1].sum() or moves > it.max_moves or (pairs[:, 0] > np.diff(starts)).any():
             return None
-        if not kernels.deal(rng, pairs, order, starts, it.current, keys, targets) or moves == 0:
+        if not kernels.deal(rng, pairs, data, keys, targets) or moves == 0:
             return None
         plan = kernels.Realisation(
             keys, targets, keys.copy(), targets.copy(), np.full(it.key_groups, -1, np.int64),
             it.deviations(it.current), it.used(it.current), np.empty(it.nodes),
         )  # fmt: skip
-        kernels.realise(rng, iterations, 3, 1.0, 0.01, max(distance, 1e-9), data_of(it, order), plan)
+        kernels.realise(rng, iterations, 3, 1.0, 0.01, max(distance, 1e-9), data, plan)
         assignment = it.current.copy()
         assignment[plan.best_keys] = plan.best_targets
         return assignment

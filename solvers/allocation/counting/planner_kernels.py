@@ -8,7 +8,7 @@ import numpy as np
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.allocation.annealing.state_kernels import give, node_value, power
+from keyshift.solvers.allocation.annealing.state_kernels import give, goes_nowhere, node_value, power
 from keyshift.solvers.random_kernels import uniform as draw
 
 NEVER = 1e9
@@ -79,11 +79,11 @@ def plan(penalty, most, widest):
 
 
 @njit(cache=True, error_model="numpy")
-def deal(rng, pairs, order, starts, current, keys, targets):
+def deal(rng, pairs, data, keys, targets):
     """Draw each node's departures at random and deal them to the arrivals; False when somebody would go nowhere."""
     m, s = 0, 0
     for i in range(pairs.shape[0]):
-        own = order[starts[i] : starts[i + 1]].copy()
+        own = data.order[data.starts[i] : data.starts[i + 1]].copy()
         for a in range(pairs[i, 0]):
             pick = a + int(draw(rng) * (own.size - a))
             own[a], own[pick] = own[pick], own[a]
@@ -98,9 +98,9 @@ def deal(rng, pairs, order, starts, current, keys, targets):
     for _ in range(20 * m):
         going_nowhere = 0
         for x in range(m):
-            if targets[x] == current[keys[x]]:
+            if goes_nowhere(keys[x], targets[x], data):
                 y = int(draw(rng) * m)
-                if targets[y] != current[keys[x]] and targets[x] != current[keys[y]]:
+                if not goes_nowhere(keys[x], targets[y], data) and not goes_nowhere(keys[y], targets[x], data):
                     targets[x], targets[y] = targets[y], targets[x]
                 else:
                     going_nowhere += 1
@@ -147,10 +147,10 @@ def settle_in(distance, doublings, data, plan):
 
 @njit(**LEAF)
 def replace(rng, x, data, plan):
-    """Draw another key group of the same node to leave in the stead of the one in slot x; -1 if it leaves already."""
+    """Draw another key group of the same node to leave in the stead of the one in slot x; -1 if it leaves already, or may not."""
     i = data.current[plan.keys[x]]
     other = data.order[data.starts[i] + int(draw(rng) * (data.starts[i + 1] - data.starts[i]))]
-    return -1 if plan.role[other] >= 0 else other
+    return -1 if plan.role[other] >= 0 or goes_nowhere(other, plan.targets[x], data) else other
 
 
 @njit(**LEAF)
@@ -158,7 +158,7 @@ def swap_targets(rng, x, data, plan):
     """Draw a slot whose target may be exchanged for that of slot x; -1 if one would go nowhere, or nothing would change."""
     y = int(draw(rng) * plan.keys.size)
     i, j = plan.targets[x], plan.targets[y]
-    return -1 if i == j or j == data.current[plan.keys[x]] or i == data.current[plan.keys[y]] else y
+    return -1 if i == j or goes_nowhere(plan.keys[x], j, data) or goes_nowhere(plan.keys[y], i, data) else y
 
 
 @njit(cache=True, error_model="numpy")

@@ -69,14 +69,14 @@ class PriceBound:
         self, instance: Instance, settings: PriceSettings | None = None, effort: FloatArray | None = None
     ) -> None:
         it = self.instance = instance
-        self.settings = settings or PriceSettings()
+        self.settings = settings or PriceSettings.now()
         self.effort = np.ones(it.key_groups) if effort is None else effort
-        self.ascending = np.argsort(it.load, kind="stable")
+        self.ascending = it.space.movers[np.argsort(it.load[it.space.movers], kind="stable")]
         self.load = np.ascontiguousarray(it.load[self.ascending])
-        order, starts = it.by_node
+        order, starts = it.space.by_node
         self.own = [order[starts[i] : starts[i + 1]] for i in range(it.nodes)]
         self.excess = it.deviations(it.current) / it.weight
-        self.knots = np.unique(np.quantile(it.load, np.linspace(0, 1, self.settings.knots)))
+        self.knots = np.unique(np.quantile(self.load, np.linspace(0, 1, self.settings.knots)))
         self.spread = float(self.load[-1] - self.load[0])
         self.slopes = np.array(self.settings.slopes) / self.spread if self.spread > 0 else np.zeros(1)
         self.curve = np.full(self.knots.size, 0.5)
@@ -96,8 +96,8 @@ class PriceBound:
 
     @cached_property
     def foreign(self) -> list[BoolArray]:
-        """Which key groups, by ascending load, are not on each node."""
-        return [self.instance.current[self.ascending] != i for i in range(self.instance.nodes)]
+        """Which movers, by ascending load, may come to each node."""
+        return [self.instance.space.may_enter(self.ascending, i) for i in range(self.instance.nodes)]
 
     @property
     def prices(self) -> FloatArray:
@@ -205,7 +205,7 @@ class PriceBound:
             bool(it.draining[i]),
         )
         value, column, tried_out, tried_in = kernels.NEVER, None, -1, -1
-        if it.open_to_all[i] and not it.draining[i]:
+        if it.space.open[i] and not it.draining[i]:
             tried_out, tried_in = min(int(counts[1]), self._most_out(own)), min(int(counts[3]), tariff.most_in)
             tried = np.array([counts[0], tried_out, counts[2], tried_in])
             found = np.zeros(2 + self.settings.most_out + self.settings.most_in, np.int64)
@@ -214,7 +214,7 @@ class PriceBound:
                 a, b = found[:2]
                 column = self._column(i, own[found[2 : 2 + a]], self.ascending[found[2 + a : 2 + a + b]])
         pick, within = np.zeros(3, np.int64), counts.copy()
-        within[3] = within[3] if it.open_to_all[i] else 0
+        within[3] = within[3] if it.space.open[i] else 0
         other = kernels.beyond(node, within, tried_out, tried_in, self.load, tariff.ascending, self.slopes, pick)
         if other < value:
             return other, self._relaxed(i, reach, tariff, pick)
@@ -240,7 +240,8 @@ class PriceBound:
         it, own, excess = self.instance, self.own[i], self.excess[i]
         a, b, slope = int(pick[0]), int(pick[1]), float(self.slopes[pick[2]])
         departures = own[np.argsort(self.effort[own] - tariff.price[own] + slope * it.load[own], kind="stable")[:a]]
-        arrival = int(np.argmin(tariff.price - slope * it.load))
+        movers = it.space.movers
+        arrival = int(movers[np.argmin((tariff.price - slope * it.load)[movers])])
         ends = (reach - excess,) if it.draining[i] else (-reach - excess, reach - excess)
         window = min(slope * end for end in ends)
         cost = self.effort[departures].sum() + slope * (it.load[departures].sum() - b * it.load[arrival]) + window

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from keyshift.models.tuning import Settings
+
 
 @dataclass(frozen=True)
-class PriceSettings:
+class PriceSettings(Settings):
     """What the bound by prices may cost, and how finely it looks.
 
     Attributes

@@ -109,6 +109,8 @@ class PriceTree:
 def price_trees(instance: Instance) -> list[PriceTree]:
     """For prices in moves, in cost and in half of each, as far as there are limits on them; none where they cost too much."""
     problem = instance.problem
+    if instance.space.movers.size == 0:
+        return []
     shares: tuple[float, ...] = (0.0, 0.5, 1.0)
     if problem.max_migration_cost is None:
         shares = (0.0,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,20 +18,7 @@ class WindowInstance(Instance):
     Parameters
     ----------
     problem : KeyGroupAllocation
-    lean : ndarray, shape (k,), optional
-        Weights of the windows in the load that guides; their probabilities by default.
     """
-
-    lean: FloatArray | None = None
-
-    def leaning(self, lean: FloatArray) -> WindowInstance:
-        """The same instance with other windows as guides."""
-        return replace(self, lean=lean)
-
-    @cached_property
-    def share(self) -> FloatArray:
-        """The weight of each window in the load that guides, shape (k,)."""
-        return self.problem.planned.share if self.lean is None else self.lean
 
     @cached_property
     def loads(self) -> FloatArray:
@@ -46,12 +33,12 @@ class WindowInstance(Instance):
     @cached_property
     def load(self) -> FloatArray:
         """The mean load of each key group over the windows, shape (p,)."""
-        return np.ascontiguousarray(self.loads @ self.share)
+        return np.ascontiguousarray(self.loads @ self.problem.planned.share)
 
     @cached_property
     def mean(self) -> float:
         """The mean of the means."""
-        return float(self.means @ self.share)
+        return float(self.means @ self.problem.planned.share)
 
     @property
     def windows(self) -> int:

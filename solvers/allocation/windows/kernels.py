@@ -18,7 +18,7 @@ from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.kernels import keep
 from keyshift.solvers.allocation.annealing.move_kernels import accept, propose
-from keyshift.solvers.allocation.annealing.state_kernels import excess, power, refresh
+from keyshift.solvers.allocation.annealing.state_kernels import excess, goes_nowhere, power, refresh
 from keyshift.solvers.random_kernels import uniform as draw
 
 
@@ -88,7 +88,7 @@ def touch(steps, edit, touched, data, state, wide):
     count, spent = 0, 0.0
     for s in range(steps):
         k, target = edit.keys[s], edit.targets[s]
-        if k >= 0 and (target == data.current[k] or not data.open_to_all[target]):
+        if k >= 0 and goes_nowhere(k, target, data):
             return 0
     for s in range(steps):
         if edit.slots[s] < state.tally[0]:

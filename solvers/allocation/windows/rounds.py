@@ -32,7 +32,7 @@ class WindowRounds:
     """
 
     def __init__(self, found: Incumbent, seed: int, most: int | None = None) -> None:
-        self.found, self.seed, self.most, self.settings = found, seed, most, RoundSettings()
+        self.found, self.seed, self.most, self.settings = found, seed, most, RoundSettings.now()
         self.instance = WindowInstance(found.problem)
         self.search = WindowSearch(self.instance, seed)
         self.bound: MoveBound | None = None
@@ -43,7 +43,7 @@ class WindowRounds:
         if it.max_moves == 0 or it.nodes == 1:
             found.raise_bound(stay_value(it) * found.problem.scale, "nothing may move")
             return {}
-        pairs = int(found.problem.allowed.sum())
+        pairs = found.problem.space.pairs
         steps = min(self.settings.most_steps, max(self.settings.least_steps, pairs * self.settings.steps_for_each))
         endless = math.isfinite(found.budget.time_limit) and pairs * it.windows > self.settings.endless_pairs
         turn = done = 0

@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.tuning import Settings
+from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.annealing import search as one_window
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
 from keyshift.solvers.allocation.windows.kernels import TouchedWindows, WindowData, WindowState, anneal
 
 
 @dataclass(frozen=True)
-class WindowSettings:
+class WindowSettings(Settings):
     """Tuning numbers of the search over windows.
 
     Attributes
@@ -67,7 +68,7 @@ class WindowSearch(one_window.Search):
 
     def __init__(self, instance: WindowInstance, seed: int, settings: WindowSettings | None = None) -> None:
         super().__init__(instance, seed)
-        it, self.tuning = instance, settings or WindowSettings()
+        it, self.tuning = instance, settings or WindowSettings.now()
         k, planned = it.windows, it.problem.planned
         self.wide = WindowData(it.loads, it.means, np.ascontiguousarray(planned.most), planned.over == "max")
         resources = it.use.shape[0]
@@ -116,9 +117,3 @@ class WindowSearch(one_window.Search):
         assignment = it.current.copy()
         assignment[self.best_moves[0, :count]] = self.best_moves[1, :count]
         return assignment
-
-    def guide(self, lean: FloatArray) -> None:
-        """Draw moves by the loads of other windows."""
-        it = self.instance.leaning(lean)
-        order = np.lexsort((it.load, it.current)).astype(np.int64)
-        self.data = self.data._replace(load=it.load, mean=it.mean, order=order)

@@ -24,31 +24,12 @@ from keyshift.solvers.intervals.policy.closed_table import close
 from keyshift.solvers.intervals.policy.saved_policy import Policy
 from keyshift.solvers.threads import until_limit
 
-
-@dataclass(frozen=True)
-class PolicyIterationSettings:
-    """Where policy iteration stops.
-
-    Attributes
-    ----------
-    most_partitions : int
-        Partitions of all classes at most.
-    most_states : int
-        Partitions that a policy may visit for it to be written out as an assignment.
-    tolerance : float
-        How certain the values have to be, as a share of all the state.
-    stalled : int
-        Rounds without progress, when rounding keeps a very high discount from being certain.
-    """
-
-    most_partitions: int = 12_000_000
-    most_states: int = 100_000
-    tolerance: float = 1e-7
-    stalled: int = 5
-
-
-DEFAULTS = PolicyIterationSettings()
-"""The settings of every run that is not handed others."""
+TOLERANCE = 1e-7
+"""How certain the values have to be, as a share of all the state, unless a caller says otherwise."""
+MOST_STATES = 100_000
+"""Partitions that a policy may visit for it to be written out as an assignment, unless a caller says otherwise."""
+STALLED = 5
+"""Rounds without progress, when rounding keeps a very high discount from being certain."""
 
 
 def census(problem: MigrationPolicy) -> dict[int, int]:
@@ -76,7 +57,6 @@ class PolicyIteration:
     low: float = -math.inf
     high: float = math.inf
     rounds: int = 0
-    settings: PolicyIterationSettings = DEFAULTS
 
     def __post_init__(self) -> None:
         p = self.problem
@@ -183,7 +163,7 @@ class PolicyIteration:
             certain = self.value
             budget.report(note=f"round {self.rounds}: values certain within {self.gap:.3g}")
             least, stalled = min(least, self.gap), 0 if self.gap < 0.99 * least else stalled + 1
-            if self.gap <= goal or stalled == self.settings.stalled or budget.expired:
+            if self.gap <= goal or stalled == STALLED or budget.expired:
                 return
             self.evaluate(0.1 * goal, budget)
             if checkpoint is not None and not budget.expired:

@@ -23,25 +23,8 @@ from keyshift.solvers.intervals.statement import refusal, solve_milp
 from keyshift.solvers.intervals.units import in_fine_units
 from keyshift.solvers.threads import until_limit
 
-
-@dataclass(frozen=True)
-class SequenceSettings:
-    """The largest instances that "oms" accepts.
-
-    Attributes
-    ----------
-    most_partitions : int
-        Partitions of one class at most.
-    most_choices : int
-        Remembered decisions, 4 bytes each: partitions after a step, summed over the steps that change the count.
-    """
-
-    most_partitions: int = 12_000_000
-    most_choices: int = 500_000_000
-
-
-DEFAULTS = SequenceSettings()
-"""The settings of every run that is not handed others."""
+MOST_CHOICES = 500_000_000
+"""Remembered decisions, 4 bytes each: partitions after a step, summed over the steps that change the count."""
 LONG = 1_000_000_000
 """Above this many steps of the sweeps, most of which are skipped, a good start is looked for first."""
 NEVER_ENOUGH = 1 << 40
@@ -56,7 +39,7 @@ def solve_oms(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    most_partitions: Whole = DEFAULTS.most_partitions,
+    most_partitions: Whole = 12_000_000,
 ) -> Answer:
     """Forward dynamic program over all partitions: exact for any number of steps.
 
@@ -77,7 +60,7 @@ def solve_oms(
     counted = {n: count_partitions(problem.starts(n), n) for n in set(problem.counts)}
     sizes = {n: partitions for n, (partitions, _) in counted.items()}
     changing = sum(sizes[n] for n in problem.counts)
-    too_many = max(sizes.values()) > most_partitions or changing > DEFAULTS.most_choices
+    too_many = max(sizes.values()) > most_partitions or changing > MOST_CHOICES
     steps = sum(n * sizes[n] * sizes[before] for before, n in pairwise(problem.counts) if n != before)
     if not too_many and steps <= LONG:
         return _swept(problem, counted, start, budget)
