@@ -326,7 +326,7 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 def script() -> None:
     """Entry point of the `keyshift` command."""
-    gc.set_threshold(100_000, 20, 20)  # loading makes many objects and no garbage: looking for it took a sixth of a call
+    gc.set_threshold(100_000, 20, 20)  # loading makes objects and no garbage: looking for it took a sixth of a call
     for number in range(3):  # a stream that is closed would be the next file that anything opens
         try:
             os.fstat(number)
@@ -348,7 +348,7 @@ def _leave(code: int) -> None:
     if threading.active_count() == 1:
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):  # closed, or None from the start: `_run` has told of what was not written
+            with contextlib.suppress(Exception):  # closed, or None: `_run` has told of what was not written
                 stream.flush()
         os._exit(code)
     sys.exit(code)

@@ -388,7 +388,7 @@ def _temporary() -> str | None:
         return None
     folder = Path()
     try:
-        folder = Path(tempfile.gettempdir()) / f"keyshift-{os.getuid()}"  # an OSError where no place at all can be written
+        folder = Path(tempfile.gettempdir()) / f"keyshift-{os.getuid()}"  # an OSError where nothing can be written
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
         safe = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
