@@ -162,13 +162,15 @@ def ablate(page: Page, name: str, parts: list[Part], instances: list[Named], met
     words, kept = page.given.part, page.csv(f"{name}_runs")
     rows = pd.read_csv(kept).to_dict("records") if words and kept.exists() else []
     given = instances[: 3 if page.quick else None]
-    Outcome.of(given[0][1], page.given.seconds, method)  # compiles
-    plain = {said: Outcome.of(problem, page.given.seconds, method) for said, problem in given}
+    plain: dict[str, Outcome] = {}
     parts = [Part("everything again", (), contextlib.nullcontext), *parts]
     for part in parts:
         if words and not any(word in part.name for word in words):
             continue
         rows = [row for row in rows if row["part"] != part.name]
+        if not plain:
+            Outcome.of(given[0][1], page.given.seconds, method)  # compiles
+            plain = {said: Outcome.of(problem, page.given.seconds, method) for said, problem in given}
         for said, problem in given:
             with part.off():
                 without = Outcome.of(problem, page.given.seconds, method)
