@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from keyshift.models import Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.set_partitioning import Cover, CoverPrices, SetColumns, joined
 
@@ -46,6 +47,8 @@ class CollocationSetsSettings:
 
 DEFAULTS = CollocationSetsSettings()
 """The settings of every run that is not handed others."""
+WIDENED = ("max_load_distance", "resource_capacity", "max_migration_cost")
+"""Rules that sets may break by rounding."""
 WIDER = 1e-9
 """Loads may be this share of the largest beyond a limit: the check has the last word."""
 SAMPLE = 64
@@ -296,5 +299,6 @@ class CollocationSets(Cover):
         free = [list(group) for group in self.groups]
         for members, kind in zip(sets, kinds, strict=True):
             found[members > 0] = free[kind].pop()
-        if (found >= 0).all() and self._remote(found) < self.value and not self.problem.violations(found):
+        better = (found >= 0).all() and self._remote(found) < self.value
+        if better and kept(self.problem, found, WIDENED):
             self.best, self.value = found, self._remote(found)
