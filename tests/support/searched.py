@@ -78,7 +78,9 @@ def allocation(rng: np.random.Generator) -> Tiny:
             space = space.closed(some) if rng.random() < 0.5 else space.closed(some, rng.integers(0, w.nodes, 1))
         vars(problem)["space"], allowed = space, space.allowed  # what a rule of the problem's own would do
     settings, seed = PortfolioSettings(small=0), int(rng.integers(1000))
-    searches = {"milp": lambda: Portfolio(problem, Budget(), seed=seed, settings=settings).run(rounds=14)}
+    searches = {
+        "milp": lambda: Portfolio(problem, Budget(), seed=seed, settings=settings).run(rounds=30 if several else 14)
+    }
     if not (several and allowed is not None):
         searches["prices"] = lambda: price_bound(problem, budget=Budget())
     return Tiny(problem, allowed, searches)

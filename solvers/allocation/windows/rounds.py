@@ -80,7 +80,7 @@ class WindowRounds:
         done = 0
         while done < todo.steps and not self.found.done:
             best = self.found.best
-            level = self.search.level(start if best is None else best)
+            level = 0.0 if todo.fresh else self.search.level(start if best is None else best)
             value = math.inf if best is None else self.instance.distance(best)
             chunk = min(self.search.steps_between, todo.steps - done)
             hot, cold = (todo.hot * (todo.cold / todo.hot) ** (at / todo.steps) for at in (done, done + chunk))
