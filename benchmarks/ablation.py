@@ -20,16 +20,18 @@ import math
 import time
 import tokenize
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import teaching_sizes
 from page import Page, run
 
 import keyshift as ks
+from keyshift.models.tuning import in_force
 
 Off = Callable[[], contextlib.AbstractContextManager[object]]
 Named = tuple[str, ks.Problem]
@@ -61,14 +63,14 @@ def found(path: str) -> Any:
 def instead(path: str, other: object) -> Off:
     """Something else in place of an attribute."""
     holder, name = path.rsplit(".", 1)
-    return lambda: mock.patch.object(found(holder), name, other)
+    return lambda: mock.patch.object(found(holder), name, other, create=True)
 
 
 def set_to(path: str, value: object) -> Off:
-    """An attribute that every object of a class keeps as `value`, whatever it is given: a setting, say."""
+    """A setting with another value."""
     holder, name = path.rsplit(".", 1)
-    fixed = property(lambda _: value, lambda _, given: None)
-    return lambda: mock.patch.object(found(holder), name, fixed, create=True)
+    kind = found(holder)
+    return lambda: in_force([replace(kind.now(), **{name: value})])
 
 
 def several(*offs: Off) -> Off:
@@ -156,41 +158,57 @@ class Outcome:
 
 
 def ablate(page: Page, name: str, parts: list[Part], instances: list[Named], method: str | None = None) -> None:
-    """A row for each part, over all instances; every run is kept."""
-    rows: list[dict[str, Any]] = []
-    Outcome.of(instances[0][1], page.given.seconds, method)  # compiles
-    chosen = [part for part in parts if not page.given.part or any(word in part.name for word in page.given.part)]
+    """A row for each part, over all instances; every run is kept, and those of parts that are not asked for now stay."""
+    words, kept = page.given.part, page.csv(f"{name}_runs")
+    rows = pd.read_csv(kept).to_dict("records") if words and kept.exists() else []
     given = instances[: 3 if page.quick else None]
-    plain = {said: Outcome.of(problem, page.given.seconds, method) for said, problem in given}
-    for part in [Part("everything again", (), contextlib.nullcontext), *chosen]:
-        pairs = []
+    plain: dict[str, Outcome] = {}
+    parts = [Part("everything again", (), contextlib.nullcontext), *parts]
+    for part in parts:
+        if words and not any(word in part.name for word in words):
+            continue
+        rows = [row for row in rows if row["part"] != part.name]
+        if not plain:
+            Outcome.of(given[0][1], page.given.seconds, method)  # compiles
+            plain = {said: Outcome.of(problem, page.given.seconds, method) for said, problem in given}
         for said, problem in given:
             with part.off():
                 without = Outcome.of(problem, page.given.seconds, method)
-            pairs.append((plain[said], without))
-            rows.append({"part": part.name, "instance": said, **{f"{when} {field}": getattr(run, field) for when, run in zip(("with", "without"), pairs[-1], strict=True) for field in ("objective", "bound", "proven", "seconds")}})  # fmt: skip
-        row = summary(pairs)
-        print(part.name, row, flush=True)
-        rows_of.setdefault(name, []).append({"part": part.name, "lines": sum(map(lines_of, part.code)) or "", **row})
-    page.keep(rows, f"{name}_runs")
-    page.table(rows_of[name], name)
+            rows.append(
+                {"part": part.name, "instance": said, **said_of("with", plain[said]), **said_of("without", without)}
+            )
+        print(part.name, summary(pd.DataFrame([row for row in rows if row["part"] == part.name])), flush=True)
+        page.keep(rows, f"{name}_runs")
+    frame = pd.DataFrame(rows)
+    by_part = dict(list(frame.groupby("part")))
+    page.table(
+        [
+            {"part": part.name, "lines": sum(map(lines_of, part.code)) or "", **summary(by_part[part.name])}
+            for part in parts
+            if part.name in by_part
+        ],
+        name,
+    )
 
 
-rows_of: dict[str, list[dict[str, Any]]] = {}
+def said_of(when: str, run: Outcome) -> dict[str, float | bool]:
+    return {f"{field} {when}": value for field, value in vars(run).items()}
 
 
-def summary(pairs: list[tuple[Outcome, Outcome]]) -> dict[str, object]:
-    """What a part's runs say."""
-    took = [math.log(off.seconds / on.seconds) for on, off in pairs if on.proven and off.proven]
-    answers = np.array([off.objective - on.objective for on, off in pairs])
-    bounds = np.array([off.bound - on.bound for on, off in pairs])
-    gaps = [np.mean([max(run.objective - run.bound, 0.0) for run in runs]) * 100 for runs in zip(*pairs, strict=True)]
+def summary(runs: pd.DataFrame) -> dict[str, object]:
+    """What a part's runs say, with everything / without the part."""
+    answers, bounds = (runs[f"{figure} without"] - runs[f"{figure} with"] for figure in ("objective", "bound"))
+    both = runs[runs["proven with"] & runs["proven without"]]
+    took = np.log(both["seconds without"] / both["seconds with"])
+    gaps = [
+        (runs[f"objective {when}"] - runs[f"bound {when}"]).clip(lower=0).mean() * 100 for when in ("with", "without")
+    ]
     return {
-        "proven": " / ".join(str(sum(run.proven for run in runs)) for runs in zip(*pairs, strict=True)),
+        "proven": f"{runs['proven with'].sum()} / {runs['proven without'].sum()}",
         "gap %": " / ".join(f"{gap:.4g}" for gap in gaps),
         "worse": int((answers > NOTICED).sum()), "better": int((answers < -NOTICED).sum()),
         "lower": int((bounds < -NOTICED).sum()), "higher": int((bounds > NOTICED).sum()),
-        "time": round(math.exp(np.mean(took)), 2) if took else "",
+        "time": round(math.exp(took.mean()), 2) if len(took) else "",
     }  # fmt: skip
 
 
@@ -200,12 +218,10 @@ def drawn(family: str, count: int = 1, **parameters: Any) -> list[Named]:
     return [(f"{family} {said} {seed}", next(ks.family(family, seed=seed, **parameters))[1]) for seed in range(count)]
 
 
-def hard(problem: str) -> list[Named]:
-    """Ties, a giant, two scales, a limit met exactly, draining."""
+def hard(problem: str, *kinds: str) -> list[Named]:
+    """A giant, two scales, draining: what the papers' settings lack."""
     return [
-        case
-        for kind in ("ties", "giant", "two-scales", "boundary", "draining")
-        for case in drawn(f"hard-{problem}", kind=kind)
+        case for kind in kinds or ("giant", "two-scales", "draining") for case in drawn(f"hard-{problem}", kind=kind)
     ]
 
 
@@ -236,7 +252,7 @@ PHASES, SEARCH = "allocation.phases.Rounds", "allocation.annealing"
 ALLOCATION = [
     Part("trios", (f"{SEARCH}.trios", f"{SEARCH}.trio_kernels", f"{PHASES}._trios_next", f"{PHASES}._kind_of_start", f"{PHASES}._start", f"{PHASES}._annealed", f"{SEARCH}.search.Search.cool"), spared("trios")),
     Part("trios from where it cooled down anew", (f"{SEARCH}.search.Search.cool",), set_to("allocation.settings.RoundSettings.starts", {"planned": 8})),
-    Part("planner: counts planned, then realised", ("allocation.counting.planner", "allocation.counting.planner_kernels", f"{PHASES}._plan_next", f"{PHASES}._plan", f"{PHASES}._drawn_up", f"{PHASES}._polish"), set_to("allocation.counting.planner.CountPlanner.useful", False)),
+    Part("planner: counts planned, then realised", ("allocation.counting.planner", "allocation.counting.planner_kernels", f"{PHASES}._plan_next", f"{PHASES}._plan", f"{PHASES}._drawn_up", f"{PHASES}._polish"), instead("allocation.counting.planner.CountPlanner.useful", property(lambda _: False, lambda _, given: None))),
     Part("planner in rounds of their own", (f"{PHASES}._plan_next", f"{PHASES}._plan"), spared("plan")),
     Part("bound by prices", ("allocation.pricing.bound", "allocation.pricing.kernels", "allocation.pricing.master", "allocation.pricing.tree", f"{PHASES}._price"), instead("allocation.phases.price_trees", lambda instance: [])),
     Part("plans of the prices", (), instead("allocation.phases.Rounds._realise", lambda *given: None)),
@@ -263,11 +279,11 @@ def allocation(page: Page) -> None:
 
     `milp` on the papers' settings, hard instances, heavy tails and teaching sizes.
     """
-    tails = [(f"heavy tails {n}/{p} {limit}", ks.KeyGroupAllocation(heavy(p, n, p), max_migrations=limit)) for n, p, limit in ((6, 60, None), (10, 200, 30))]  # fmt: skip
+    tails = [(f"heavy tails {n}/{p} {limit}", ks.KeyGroupAllocation(heavy(p, n, p), max_migrations=limit)) for n, p, limit in ((6, 60, None),)]  # fmt: skip
     instances = [
-        *drawn("madsen-allocation", 2), *drawn("madsen-allocation", nodes=40, key_groups=800, max_migrations=20),
+        *drawn("madsen-allocation"), *drawn("madsen-allocation", nodes=40, key_groups=800, max_migrations=20),
         *drawn("madsen-allocation", nodes=10, key_groups=200, max_migrations=40), *hard("allocation"), *tails,
-        *small(teaching_sizes.allocation, 4),
+        *small(teaching_sizes.allocation, 3),
     ]  # fmt: skip
     ablate(page, "allocation", ALLOCATION, instances)
 
@@ -280,7 +296,7 @@ def windows(page: Page) -> None:
     instances = [
         case
         for over in ("mean", "max", "cvar")
-        for case in drawn("madsen-windows", 2, nodes=10, key_groups=200, over=over)
+        for case in drawn("madsen-windows", nodes=10, key_groups=200, over=over)
     ]
     ablate(page, "windows", WINDOWS, instances)
 
@@ -308,8 +324,8 @@ def mclb(page: Page) -> None:
     """
     instances = [
         *drawn("guo-mclb", nodes=5, key_groups=30, windows=20), *drawn("guo-mclb", nodes=5, key_groups=50, windows=20, share_moved=0.1),
-        *drawn("guo-mclb", share_moved=0.05), *drawn("guo-mclb", keys="gaussian"), *drawn("guo-mclb", nodes=20, key_groups=2000, windows=20),
-        *hard("mclb"), *drawn("hard-mclb", kind="giant", key_groups=60), *small(teaching_sizes.mclb, 4),
+        *drawn("guo-mclb", share_moved=0.05), *drawn("guo-mclb", nodes=20, key_groups=2000, windows=20),
+        *hard("mclb"), *small(teaching_sizes.mclb, 3),
     ]  # fmt: skip
     ablate(page, "mclb", MCLB, instances)
 
@@ -349,16 +365,16 @@ def collocation(page: Page) -> None:
     `milp` on the paper's settings, hard instances and teaching sizes.
     """
     instances = [
-        *drawn("madsen-collocation", 2), *drawn("madsen-collocation", nodes=10, key_groups=200, one_to_one=1.0, max_migrations=40),
-        *drawn("madsen-collocation", nodes=6, key_groups=60, max_migrations=10), *drawn("madsen-collocation", operators=4, one_to_one=0.2),
-        *hard("collocation"), *small(teaching_sizes.collocation, 6),
+        *drawn("madsen-collocation"), *drawn("madsen-collocation", nodes=10, key_groups=200, one_to_one=1.0, max_migrations=40),
+        *drawn("madsen-collocation", nodes=6, key_groups=60, max_migrations=10),
+        *hard("collocation"), *small(teaching_sizes.collocation, 4),
     ]  # fmt: skip
     ablate(page, "collocation", COLLOCATION, instances)
 
 
 ROUTING = [
     Part("Lagrangian bound", ("routing.lagrangian.maximise", "routing.lagrangian_kernels"), set_to("routing.lagrangian.DualSettings.rounds", 1)),
-    Part("rounding", ("routing.rounding", "routing.rounding_kernels"), instead("routing.statement.rounded", lambda *given: iter(()))),
+    Part("rounding", ("routing.rounding",), instead("routing.statement.rounded", lambda *given: iter(()))),
     Part("rounding between two ways", ("routing.rounding._Shedding.between",), instead("routing.rounding._Shedding.between", lambda self, closely, few: closely)),
     Part("large keys placed exactly", ("routing.large_keys", "routing.small_keys", "routing.statement._OpenKeys._place_large"), instead("routing.statement._OpenKeys._place_large", lambda self: found("routing.large_keys.Placement")(np.zeros(0, dtype=np.int64), None, 0.0, "completed"))),
     Part("their sets that leave together", ("routing.large_keys.LargeKeys._leaving", "routing.large_keys.LargeKeys._together", "routing.large_keys._LeavingSets"), several(instead("routing.large_keys.LargeKeys._leaving", lambda *given: None), instead("routing.large_keys.LargeKeys._together", lambda *given: None))),
@@ -378,8 +394,8 @@ def routing(page: Page) -> None:
     """
     instances = [
         *drawn("fang-routing", keys=1000, max_table_size=300), *drawn("fang-routing", keys=1000, max_table_size=None, theta_max=0.02),
-        *drawn("fang-routing"), *drawn("fang-routing", skew=1.1, keys=5000), *drawn("fang-routing", window=5, max_table_size=500),
-        *hard("routing"), *drawn("hard-routing", kind="giant", keys=2000, nodes=10), *small(teaching_sizes.routing, 4),
+        *drawn("fang-routing"), *drawn("fang-routing", skew=1.1, keys=5000),
+        *hard("routing"), *small(teaching_sizes.routing, 2),
     ]  # fmt: skip
     ablate(page, "routing", ROUTING, instances)
 

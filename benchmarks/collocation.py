@@ -19,7 +19,7 @@ from page import Page, best_of, cases, each, run
 
 import keyshift as ks
 from keyshift.figures.replay import panels
-from keyshift.heuristics.collocation.comparisons import split_loads
+from keyshift.heuristics.collocation.comparisons import two_choices
 from keyshift.models.errors import InputError
 from keyshift.models.families.collocation import BUSY, madsen_collocation, synthetic_cluster
 
@@ -37,6 +37,31 @@ PLANNERS = {
 SHOWN = ["collocation_factor", "load_distance", "load_index", "load_index_same_input", "migrations", "oscillations"]
 SIZES = [(20, 400, 10), (40, 800, 20), (60, 1200, 30)]
 """Nodes, key groups, operators."""
+
+
+def split_loads(workload: ks.Workload, seed: int = 0, merge_cost: float = 0.0, pieces: int = 20) -> np.ndarray:
+    """Node loads when every key group's tuples go, piece by piece, to the less loaded of its two nodes, shape (n,).
+
+    The state of a key group then lies on two nodes and has to be merged on the first one in every window: that costs
+    ``merge_cost`` load for each unit of the state, and no choice is left about it ([Madsen2016], sections 2.2 and 5.2.1).
+
+    Parameters
+    ----------
+    workload : Workload
+        Its last window; capacities are not weighed.
+    seed : int
+        Of the two hash functions.
+    merge_cost : float, default 0
+        Load of merging one unit of state.
+    pieces : int, default 20
+        Into how many equal pieces each key group's load is dealt.
+    """
+    first, second = two_choices(workload.key_groups, workload.nodes, seed)
+    loads = np.zeros(workload.nodes)
+    for _ in range(pieces):
+        for k, piece in enumerate(workload.last_load / pieces):
+            loads[first[k] if loads[first[k]] <= loads[second[k]] else second[k]] += piece
+    return loads + np.bincount(first, merge_cost * workload.state, workload.nodes)
 
 
 def planner(name: str, migrations: int = 10) -> ks.Planner:

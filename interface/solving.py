@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -21,6 +21,7 @@ from keyshift.models.compiling import off_clock
 from keyshift.models.guards import real, whole
 from keyshift.models.lazily import load
 from keyshift.models.priorities import Prioritised
+from keyshift.models.tuning import Settings, in_force
 
 STARTS_SHARE, STARTS_SECONDS = 0.25, 2.0
 """The share of the time, and the seconds, that all starts may take together; each that is tried in need may take the share."""
@@ -47,6 +48,7 @@ def solve(
     seed: int = 0,
     start: Any = None,
     watch: Callable[[Progress], None] | None = None,
+    settings: Sequence[Settings] = (),
     **options: Any,
 ) -> Solution:
     """Answer a problem.
@@ -68,6 +70,8 @@ def solve(
         A feasible assignment to begin from. None lets exact methods begin from the best fast heuristic.
     watch : callable, optional
         Called with a `Progress` while the method runs.
+    settings : sequence of Settings, optional
+        Tuning numbers of searches and bounds, where they are to be others than the defaults.
     **options
         The method's own options.
 
@@ -88,7 +92,7 @@ def solve(
     known = read_start(problem, start)
     make_ready(problem, chosen, known)
     budget = Budget(limit, watch, share, problem.scale)
-    with interruptible(budget.interrupt):
+    with interruptible(budget.interrupt), in_force(settings):
         return answered(problem, chosen, budget, seed, known, options)
 
 
@@ -118,9 +122,7 @@ def _with_why(solution: Solution, method: Method, budget: Budget) -> Solution:
         return replace(solution, termination="gap", message=" - ".join(filter(None, (said, solution.message))))
     if solution.message or method.kind != "exact":
         return solution
-    return replace(
-        solution, message=f"{method.name} came to its end before the limit, and its bound does not meet the objective"
-    )
+    return replace(solution, message=f"{method.name} ended before the limit, and its bound does not meet the objective")
 
 
 def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> None:

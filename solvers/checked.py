@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from contextvars import copy_context
 from typing import TypeVar
 
 import numpy as np
@@ -94,7 +95,7 @@ def within(budget: Budget, make: Callable[[], Made], variables: float = math.inf
             finally:
                 _STOPPED.discard(threading.get_ident())
 
-    worker = threading.Thread(target=work, daemon=True)
+    worker = threading.Thread(target=copy_context().run, args=(work,), daemon=True)
     if budget.expired:
         return None
     worker.start()

@@ -24,7 +24,7 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.safe_bounds import EPSILON
 
 SLACK_COST = 10.0
-"""What leaving a key group out costs the linear program, in units of the incumbent."""
+"""The linear program's cost of leaving a key group out, in units of the incumbent."""
 RIGHT_SIDE = 1 + 1e-9
 """Of (3): what the check allows beyond a limit is a part of it."""
 
@@ -37,7 +37,7 @@ class SetColumns(NamedTuple):
     cost: FloatArray
     kind: IntArray
     moved: FloatArray
-    """What (3) counts, shape (columns, rows)."""
+    """Each column's share of the budgets (3), shape (columns, rows)."""
 
     def take(self, kept: np.ndarray) -> SetColumns:
         """Some of them."""
@@ -58,6 +58,47 @@ def half_sums(rows: FloatArray) -> FloatArray:
     for row in rows:
         made = np.concatenate([made, made + row])
     return made
+
+
+class Subsets(NamedTuple):
+    """Subsets of some key groups, one bit for each of them."""
+
+    bits: np.ndarray
+    inside: FloatArray
+    """Sums over the key groups of a subset, shape (subsets, rows)."""
+    outside: FloatArray
+    """Sums over those that it leaves out."""
+
+    def sorted(self) -> Subsets:
+        """By the first sum."""
+        order = np.argsort(self.inside[:, 0], kind="stable")
+        return Subsets(*(one[order] for one in self))
+
+
+def subsets_of(
+    part: IntArray, inside: FloatArray, limits: FloatArray, outside: FloatArray, room: FloatArray,
+    allowed: np.ndarray, most: int,
+) -> Subsets | None:  # fmt: skip
+    """All subsets of a part whose sums, inside and outside, are within their limits; None where they are more than `most`.
+
+    Sums are of what is not negative, shape (rows, key groups), so that no subset comes back once it is beyond a limit.
+    """
+    bits, held = np.zeros(1, dtype=np.uint64), np.zeros((1, len(inside)))
+    left = np.zeros((1, len(outside)))
+    for k in part.tolist():
+        step, without = held + inside[:, k], left + outside[:, k]
+        fits, stays = (step <= limits).all(axis=1) & allowed[k], (without <= room).all(axis=1)
+        bits = np.concatenate([bits[stays], bits[fits] | np.uint64(1 << k)])
+        held = np.concatenate([held[stays], step[fits]])
+        left = np.concatenate([without[stays], left[fits]])
+        if bits.size > most:
+            return None
+    return Subsets(bits, held, left)
+
+
+def members_of(bits: np.ndarray, key_groups: int) -> FloatArray:
+    """Subsets as rows of 0 and 1, shape (subsets, p)."""
+    return np.asarray((bits[:, None] >> np.arange(key_groups, dtype=np.uint64)) & np.uint64(1), dtype=np.float64)
 
 
 def joined(first: Any, second: Any) -> Any:
@@ -87,7 +128,7 @@ class Cover:
 
     @property
     def goal(self) -> float:
-        """What a better cover costs at most."""
+        """The largest cost of a better cover."""
         raise NotImplementedError
 
     def offer(self, sets: np.ndarray, kinds: IntArray) -> None:
@@ -95,7 +136,7 @@ class Cover:
         raise NotImplementedError
 
     def cover(self, columns: SetColumns, budget: Budget, most: float = math.inf) -> bool:
-        """Branch and bound over columns that hold every better placement, depth first; whether it came to its end.
+        """Branch and bound over columns that hold every better placement, depth first; whether it was completed.
 
         With `most` tree nodes it may be any columns, and proves nothing.
         """
@@ -155,7 +196,7 @@ class Cover:
         return prices._replace(kinds=prices.kinds + np.where(np.isfinite(least), least, 0.0))
 
     def _bound(self, columns: SetColumns, prices: CoverPrices) -> float:
-        """What any multipliers prove."""
+        """A lower bound from any multipliers."""
         least = np.minimum(
             self.least(columns, prices), SLACK_COST * self.scale - prices.kinds
         )  # of nodes without any set
@@ -163,7 +204,7 @@ class Cover:
         return float(total) - self.rounding(prices)
 
     def rounding(self, prices: CoverPrices) -> float:
-        """What rounding can have added to a bound or a reduced cost."""
+        """The most that rounding can have added to a bound or a reduced cost."""
         sizes = (
             np.abs(prices.key_groups).sum() + self.sizes @ np.abs(prices.kinds) + 2 * prices.budget.sum() + self.scale
         )
@@ -174,7 +215,7 @@ class Cover:
         self.lowest = max(self.lowest, min(bound, self.goal))
 
     def _branch(self, columns: SetColumns, master: CoverProgram) -> list[SetColumns]:
-        """What the linear program has half of, left out and taken; nothing where it is a placement."""
+        """Branches on what the linear program splits most evenly: without it and with it; none for a placement."""
         shares, members, kind = master.solution()
         if master.left_out() < 1e-6 and (np.abs(shares - np.rint(shares)) < 1e-6).all():
             taken = np.rint(shares).astype(int)

@@ -12,7 +12,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.ranges import Whole
-from keyshift.models.workload import FloatArray, IntArray, Workload
+from keyshift.models.workload import IntArray
 
 PRIME = 2**31 - 1
 """The prime modulus of the 2-universal hash of `two_choices`."""
@@ -50,8 +50,8 @@ def allocation_milp(problem: CollocatedAllocation, *, budget: Budget, seed: int 
 def potc(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The power of two choices, once: key groups in order, each to the less loaded of its two hashed nodes.
 
-    The scheme of Nasir et al. splits every key over its two nodes; an assignment cannot, so this is its static form
-    (`split_loads` gives the loads of the splitting one). It knows no migration limit. O(p).
+    The scheme of Nasir et al. splits every key over its two nodes; an assignment cannot, so this is its static form. It
+    knows no migration limit. O(p).
 
     Notes
     -----
@@ -81,28 +81,3 @@ def two_choices(key_groups: int, nodes: int, seed: int) -> tuple[IntArray, IntAr
     first = (a * numbers + b) % PRIME % nodes
     second = (c * numbers + d) % PRIME % max(nodes - 1, 1)
     return first, np.where(second >= first, second + 1, second) if nodes > 1 else first
-
-
-def split_loads(workload: Workload, seed: int = 0, merge_cost: float = 0.0, pieces: int = 20) -> FloatArray:
-    """Node loads when every key group's tuples go, piece by piece, to the less loaded of its two nodes, shape (n,).
-
-    The state of a key group then lies on two nodes and has to be merged on the first one in every window: that costs
-    ``merge_cost`` load for each unit of the state, and no choice is left about it ([Madsen2016], sections 2.2 and 5.2.1).
-
-    Parameters
-    ----------
-    workload : Workload
-        Its last window; capacities are not weighed.
-    seed : int
-        Of the two hash functions.
-    merge_cost : float, default 0
-        Load of merging one unit of state.
-    pieces : int, default 20
-        Into how many equal pieces each key group's load is dealt.
-    """
-    first, second = two_choices(workload.key_groups, workload.nodes, seed)
-    loads = np.zeros(workload.nodes)
-    for _ in range(pieces):
-        for k, piece in enumerate(workload.last_load / pieces):
-            loads[first[k] if loads[first[k]] <= loads[second[k]] else second[k]] += piece
-    return loads + np.bincount(first, merge_cost * workload.state, workload.nodes)

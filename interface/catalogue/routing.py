@@ -10,7 +10,6 @@ with lazily():
     from keyshift.heuristics.routing.readj import readj
     from keyshift.models.routing import MixedRouting
     from keyshift.models.routing.cpsat_model import RoutingCpSat
-    from keyshift.models.routing.pooled_pyomo import PooledRoutingPyomo
     from keyshift.models.routing.pyomo_model import RoutingPyomo
     from keyshift.solvers.routing.fewest_entries import fewest_entries
     from keyshift.solvers.routing.pooled import pooled_bound
@@ -37,15 +36,6 @@ FORMULATION = Formulation(
             code=RoutingCpSat,
             summary="The same in whole numbers, widened where they round.",
             source="MixedRouting, (1)-(5); [Fang2016], problem (3)",
-        ),
-        Statement(
-            kind="pyomo-pooled",
-            language="pyomo",
-            code=PooledRoutingPyomo,
-            summary="The linear relaxation, pooled. a[c], e[c]: keys that go home, or elsewhere; w[n]: load from there.",
-            source="PooledKeys, (1')-(6); [Fang2016], problem (3)",
-            integer=False,
-            exact=False,
         ),
     ),
     trades=(

@@ -198,14 +198,14 @@ def has_answer(solution: Solution) -> bool:
 
 
 class _Line:
-    """What a run does just now; Rich asks for it as long as the spinner turns."""
+    """The spinner's words, by what a run does just now; Rich asks for it as long as the spinner turns."""
 
     def __init__(self, title: str) -> None:
         self.title, self.words = title, [""]
 
     def __rich__(self) -> str:
         if COMPILING.now:
-            return escape(f"{self.title} compiling, once for this machine: {COMPILING.anew:.0f} s")
+            return escape(f"{self.title} - compiling, once for this machine: {COMPILING.anew:.0f} s")
         return escape(" ".join([self.title, *self.words]))
 
 

@@ -3,25 +3,54 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from keyshift.models import guards, metrics, records
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.limits import SLACK, allocation_limits
 from keyshift.models.collocation.load_model import LoadModel
-from keyshift.models.collocation.pairs import Pairs
 from keyshift.models.errors import InputError
 from keyshift.models.priorities import Searched
 from keyshift.models.problem import Limit, Problem, Violation
 from keyshift.models.windows import Over, OverWindows
-from keyshift.models.workload import FloatArray, Workload
+from keyshift.models.workload import FloatArray, IntArray, Workload
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Unordered pairs of different key groups that exchange traffic: ``first < second``, tuples both ways together."""
+
+    first: IntArray
+    second: IntArray
+    traffic: FloatArray
+
+    def __len__(self) -> int:
+        return int(self.traffic.size)
+
+    @classmethod
+    def of(cls, traffic: sp.csr_array) -> Self:
+        """The pairs of a matrix, in lexicographic order."""
+        both = _both_ways(traffic).tocoo()
+        order = np.lexsort((both.col, both.row))
+        return cls(both.row[order].astype(np.int64), both.col[order].astype(np.int64), both.data[order])
+
+    def under(self, matrices: Sequence[sp.csr_array]) -> FloatArray:
+        """The tuples of each pair by other matrices, shape (matrices, pairs); no matrix is this one's own."""
+        if not matrices or not len(self):
+            return np.tile(self.traffic, (max(1, len(matrices)), 1))
+        return np.array([_both_ways(traffic)[self.first, self.second] for traffic in matrices])
+
+
+def _both_ways(traffic: sp.csr_array) -> sp.csr_array:
+    return sp.csr_array(sp.triu(traffic + traffic.T, k=1))
 
 
 @dataclass(frozen=True, eq=False)

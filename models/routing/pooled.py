@@ -11,8 +11,6 @@ from keyshift.models.routing.compact import CompactKeys, compact
 from keyshift.models.routing.problem import MixedRouting
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
-MOST_CLASSES = 100_000
-"""Classes of keys that a statement has at most; as matrices there may be a million."""
 FINEST, COARSEST = 2.0**-10, 2.0**6
 """Width, in powers of two, of the first and the last grouping that is tried."""
 
@@ -56,7 +54,7 @@ class PooledKeys:
         Whether nothing was grouped that is not alike.
     """
 
-    def __init__(self, problem: MixedRouting, most: int = MOST_CLASSES) -> None:
+    def __init__(self, problem: MixedRouting, most: int) -> None:
         self.problem = problem = problem.averaged()
         self.mean = metrics.mean_load(problem.workload) or 1.0
         keys = compact(problem.workload)

@@ -72,7 +72,7 @@ class Portfolio(Incumbent):
     """The phases that improve the best assignment and the best bound."""
 
     seed: int = 0
-    settings: PortfolioSettings = field(default_factory=PortfolioSettings)
+    settings: PortfolioSettings = field(default_factory=PortfolioSettings.now)
     details: dict[str, object] = field(default_factory=dict)
 
     def run(self, threads: int = 1, second_stage: bool = True, rounds: int | None = None) -> Answer:

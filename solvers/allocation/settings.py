@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from keyshift.models.tuning import Settings
+
 
 @dataclass(frozen=True)
-class RoundSettings:
+class RoundSettings(Settings):
     """Tuning numbers of the rounds.
 
     Attributes
@@ -57,6 +59,9 @@ class RoundSettings:
         Where moves abound and the counts leave more moves a node than this, prices rest after they were of no use.
     fewer_branches : float
         As many times fewer branches there.
+    narrow_pairs, narrow_tries, narrow_again : int
+        With no more pairs than the first, covers by sets near the mean are looked at; key groups of a few nodes are shared out
+        until so many tries in a row are of no use, fewer after trios.
     attempts : int
         Annealings that try to realise a plan of the prices: now and then the right key groups meet, mostly they do not.
     """
@@ -90,11 +95,14 @@ class RoundSettings:
     most_branches: int = 512
     tight: float = 0.3
     fewer_branches: float = 32.0
+    narrow_pairs: int = 1_000
+    narrow_tries: int = 24
+    narrow_again: int = 4
     attempts: int = 8
 
 
 @dataclass(frozen=True)
-class PortfolioSettings:
+class PortfolioSettings(Settings):
     """Tuning numbers of the portfolio.
 
     Attributes
@@ -120,4 +128,4 @@ class PortfolioSettings:
     second_stage_pairs: int = 3_000
     second_stage_effort: float = 5.0
     stated: int = 20_000
-    rounds: RoundSettings = field(default_factory=RoundSettings)
+    rounds: RoundSettings = field(default_factory=RoundSettings.now)

@@ -9,6 +9,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.ranges import Whole
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
@@ -17,7 +18,7 @@ from keyshift.solvers.collocation.move_kernels import MOST, Before, Goal, Propos
 
 
 @dataclass(frozen=True)
-class LocalSearchSettings:
+class LocalSearchSettings(Settings):
     """Tuning numbers of the local search.
 
     Attributes
@@ -121,7 +122,7 @@ class Annealing:
         settings: LocalSearchSettings | None = None,
     ) -> None:
         data = arrays_of(problem) if arrays is None else arrays
-        self.problem, self.data, self.settings = problem, data, settings or LocalSearchSettings()
+        self.problem, self.data, self.settings = problem, data, settings or LocalSearchSettings.now()
         self.best = None if start is None or problem.violations(start) else start.copy()
         self.begun, self.gained, self.rounds = 0, 0, 0
         self.reference = problem.objective(problem.workload.current)
@@ -195,7 +196,7 @@ def _heats(data: Arrays, state: ShiftState, settings: LocalSearchSettings) -> tu
     Where traffic has a heavy tail, these are apart by orders of magnitude: few moves are about its head.
     """
     pair = float(np.median(data.mean_traffic)) if data.traffic.size else 1.0
-    on_node = np.einsum("t,tpn->pn", data.lean, state.on_node)
+    on_node = np.einsum("t,tpn->pn", data.row_share, state.on_node)
     node = max(pair, float(np.median(on_node.max(axis=1) - on_node.mean(axis=1))))
     stay = on_node[np.arange(data.key_groups), state.a]
     gains = np.sort(np.where(data.allowed, on_node, 0.0).max(axis=1) - stay)
@@ -204,7 +205,7 @@ def _heats(data: Arrays, state: ShiftState, settings: LocalSearchSettings) -> tu
 
 
 def goal_of(problem: CollocatedAllocation, data: Arrays, settings: LocalSearchSettings) -> Goal:
-    """What the search maximises."""
+    """The objective of the search, to be maximised."""
     over, planned = problem.over if problem.combines else "mean", problem.planned
     apart = problem.apart / (problem.saved * data.traffic_unit or 1.0) if problem.combines else data.traffic.sum(axis=1)
     most = planned.most if over == "cvar" else planned.share

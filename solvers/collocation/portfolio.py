@@ -10,19 +10,20 @@ from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.ranges import Threads, Whole
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray
 from keyshift.solvers.checked import better_of
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.local_search import Annealing
-from keyshift.solvers.collocation.over_windows import lean_on, mean_bound, objective_bound, share_of
+from keyshift.solvers.collocation.over_windows import mean_bound, objective_bound, reweigh, share_of
 from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion
 from keyshift.solvers.collocation.structural_bounds import most_by_structure
 
 
 @dataclass(frozen=True)
-class CollocationSettings:
+class CollocationSettings(Settings):
     """Tuning numbers of "milp" for collocated allocation.
 
     Attributes
@@ -59,13 +60,9 @@ class CollocationSettings:
     confirmed: int = 3_000
 
 
-DEFAULTS = CollocationSettings()
-"""The settings of every run that is not handed others."""
-
-
 @dataclass(frozen=True)
 class _Asked:
-    """What a caller asks of "milp", by the names that `solve_milp` has for it."""
+    """The options of "milp", by the names that `solve_milp` has for it."""
 
     seed: int
     start: np.ndarray | None
@@ -131,7 +128,7 @@ def _searched_on(problem: CollocatedAllocation, search: Annealing, answer: Answe
     """The answer, improved by local search for as long as there is time."""
     bound, found = answer.bound or 0.0, answer
     while found.termination != "optimal" and not budget.expired:
-        search.go_on(budget, DEFAULTS.late_steps, again=True)
+        search.go_on(budget, CollocationSettings.now().late_steps, again=True)
         best = better_of(problem, Answer(search.best), answer.assignment).assignment
         found = _answer(problem, best, bound, budget.why)
     return answer if found is answer else replace(found, details=answer.details, message=answer.message)
@@ -139,7 +136,7 @@ def _searched_on(problem: CollocatedAllocation, search: Annealing, answer: Answe
 
 def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, asked: _Asked) -> Answer:
     """Stages 1 to 4."""
-    data, finish, tuned = search.data, asked.finish, DEFAULTS
+    data, finish, tuned = search.data, asked.finish, CollocationSettings.now()
     steps = min(1_500_000, 1_000 * data.key_groups * data.nodes) if asked.search_steps is None else asked.search_steps
     bound_steps = min(1500, 50 + 5 * data.key_groups) if asked.bound_steps is None else asked.bound_steps
     lagrangian, mean = LagrangianBound(data), arrays_of(problem.averaged()) if problem.several else data
@@ -151,7 +148,7 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
         share = None if best is None else share_of(problem, lagrangian, best)
         most = tighten(lagrangian, budget.part(tuned.bounding), share, bound_steps, _tuple_share(problem))
         answer = _answer(problem, best, max(bound, objective_bound(problem, lagrangian, most)), "gap")
-        lean_on(problem, lagrangian, turn)
+        reweigh(problem, lagrangian, turn)
         bound = max(bound, answer.bound or 0.0)
         budget.report(None if best is None else problem.objective(best), bound)
         if answer.termination == "optimal" or budget.expired or not finish:
@@ -184,7 +181,7 @@ def _by_sets(
         0.999 * tuple_share if tuple_share else 0.5 * problem.tolerance / (problem.saved * search.data.traffic_unit)
     )
     sets = CollocationSets(problem, search.data, search.best, closer, lagrangian.open_to)
-    done = sets.run(budget.part(DEFAULTS.by_sets))
+    done = sets.run(budget.part(CollocationSettings.now().by_sets))
     bound = max(answer.bound or 0.0, mean_bound(problem, 1.0 - sets.lowest))
     if sets.best is None:
         said = "no assignment meets the load distance within the other limits" if done else ""
@@ -203,8 +200,9 @@ def _fits(data: Arrays, open_to: BoolArray, budget: Budget) -> bool:
     return bool(_explicit(data, open_to, _room(open_to, budget, data.windows)).all())
 
 
-def _room(open_to: BoolArray, budget: Budget, windows: int, settings: CollocationSettings = DEFAULTS) -> int:
+def _room(open_to: BoolArray, budget: Budget, windows: int) -> int:
     """How many z the exact stage may have."""
+    settings = CollocationSettings.now()
     most = min(settings.most_columns, settings.columns_per_second * budget.remaining)
     return int(most / max(1.0, windows / settings.free_windows)) - int(open_to.sum())
 
@@ -217,17 +215,16 @@ def _finish(
     budget: Budget,
     seed: int,
     threads: int,
-    settings: CollocationSettings = DEFAULTS,
 ) -> Answer:
     """Stage 4. What was closed is no better than the incumbent, so the bound is that of the rest, or the incumbent."""
-    best = answer.assignment
+    best, settings = answer.assignment, CollocationSettings.now()
     open_to = data.allowed if best is None else lagrangian.open_to
-    room = _room(open_to, budget, data.windows, settings)
+    room = _room(open_to, budget, data.windows)
     explicit = _explicit(data, open_to, room)
     left_out = int((~explicit).sum())
     details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
     # Where z weighs on loads, or on several windows' traffic, no pair can be left out.
-    if (room < 0 and np.isfinite(budget.remaining)) or (left_out and (data.cost.max() > 0 or data.lean.size > 1)):
+    if (room < 0 and np.isfinite(budget.remaining)) or (left_out and (data.cost.max() > 0 or data.row_share.size > 1)):
         return Answer(
             best, answer.bound, "gap", "what the bound leaves open is too large to be solved exactly", details
         )

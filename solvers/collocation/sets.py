@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from keyshift.models import Budget
 from keyshift.models.collocation import CollocatedAllocation
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays
@@ -23,7 +24,7 @@ from keyshift.solvers.set_partitioning import Cover, CoverPrices, SetColumns, jo
 
 
 @dataclass(frozen=True)
-class CollocationSetsSettings:
+class CollocationSetsSettings(Settings):
     """Tuning numbers of set partitioning for collocated allocation.
 
     Attributes
@@ -45,8 +46,6 @@ class CollocationSetsSettings:
     fresh: int = 4_000
 
 
-DEFAULTS = CollocationSetsSettings()
-"""The settings of every run that is not handed others."""
 WIDENED = ("max_load_distance", "resource_capacity", "max_migration_cost")
 """Rules that sets may break by rounding."""
 WIDER = 1e-9
@@ -103,7 +102,7 @@ class NodeSets:
             with_it, without = taken.copy(), left + (self.moved[:, g] if self.going[g] else 0.0)
             with_it[:, g] = 1.0
             step = np.concatenate([d.load[:, g], d.remote_load[:, g], d.use[:, g], self.moved[:, g] * self.coming[g]])
-            fits = (sums + step <= self._most(k, r)).all(axis=1) & self.allowed[g]
+            fits = (sums + step <= self._most(k)).all(axis=1) & self.allowed[g]
             stays = (without <= self.room).all(axis=1)
             taken = np.concatenate([taken[stays], with_it[fits]])
             sums = np.concatenate([sums[stays], sums[fits] + step])
@@ -115,7 +114,7 @@ class NodeSets:
         order = np.argsort(sums[:, 0], kind="stable")
         return Half(taken[order], np.column_stack([sums, left])[order], cost[order])
 
-    def _most(self, windows: int, resources: int) -> FloatArray:
+    def _most(self, windows: int) -> FloatArray:
         """Limits of what a set sums up to."""
         return np.concatenate([self.upper, np.full(windows, np.inf), self.capacity, np.full(2, self.room)])
 
@@ -177,7 +176,7 @@ class NodeSets:
         a, b = self.halves
         d, k = self.data, self.data.windows
         sums = a.sums[i] + b.sums[j]
-        fits = (sums[:, : 2 * k + len(d.use) + 2] <= self._most(k, len(d.use))).all(axis=1)
+        fits = (sums[:, : 2 * k + len(d.use) + 2] <= self._most(k)).all(axis=1)
         fits &= (sums[:, -2:] <= self.room).all(axis=1) & (sums[:, k : 2 * k] >= self.lower).all(axis=1)
         if d.cost.any() and fits.any():
             at = np.flatnonzero(fits)
@@ -193,9 +192,15 @@ class CollocationSets(Cover):
 
     def __init__(
         self, problem: CollocatedAllocation, data: Arrays, best: IntArray | None, closer: float, open_to: BoolArray,
-        settings: CollocationSetsSettings = DEFAULTS,
+        settings: CollocationSetsSettings | None = None,
     ) -> None:  # fmt: skip
-        self.problem, self.data, self.best, self.closer, self.settings = problem, data, best, closer, settings
+        self.problem, self.data, self.best, self.closer, self.settings = (
+            problem,
+            data,
+            best,
+            closer,
+            settings or CollocationSetsSettings.now(),
+        )
         self.value = 1.0 + 2 * closer if best is None else self._remote(best)
         self.limited = data.max_moves < data.key_groups or bool(data.move_cost.any())
         self.open_to = open_to if self.limited else data.allowed
@@ -204,11 +209,11 @@ class CollocationSets(Cover):
         super().__init__(data.key_groups, sizes, 2, 1.0, 4.0)
 
     @staticmethod
-    def suits(problem: CollocatedAllocation, data: Arrays, settings: CollocationSetsSettings = DEFAULTS) -> bool:
+    def suits(problem: CollocatedAllocation, data: Arrays) -> bool:
         """Whether it is one sum of traffic that is to be least, of few enough key groups."""
         return (
             not problem.combines and len(data.traffic) == 1 and data.traffic.size > 0 and data.max_moves > 0
-            and problem.saved > 0 and 2 <= data.key_groups <= settings.most_key_groups and data.nodes > 1
+            and problem.saved > 0 and 2 <= data.key_groups <= CollocationSetsSettings.now().most_key_groups and data.nodes > 1
         )  # fmt: skip
 
     def _remote(self, assignment: IntArray) -> float:
@@ -239,8 +244,8 @@ class CollocationSets(Cover):
         apart = (
             np.ones(self.data.first.size) if self.best is None else np.not_equal(*(self.best[e] for e in self._ends))
         )
-        dear = sum(np.bincount(e, apart * self.data.mean_traffic / 2, self.key_groups) for e in self._ends)
-        prices = CoverPrices(np.asarray(dear, dtype=np.float64), np.zeros(self.sizes.size), np.zeros(2))
+        share_apart = sum(np.bincount(e, apart * self.data.mean_traffic / 2, self.key_groups) for e in self._ends)
+        prices = CoverPrices(np.asarray(share_apart, dtype=np.float64), np.zeros(self.sizes.size), np.zeros(2))
         columns: SetColumns | None = None
         open_, bound = np.inf, -np.inf
         while not budget.expired:
@@ -271,7 +276,7 @@ class CollocationSets(Cover):
         return self.data.first, self.data.second
 
     def _sets(self, budget: Budget) -> list[NodeSets]:
-        """What nodes of each kind can carry; nothing where that is too much."""
+        """The sets that nodes of each kind can carry; an empty list where there are too many."""
         sets, cells = [], 0
         order = self._order()
         for group in self.groups:

@@ -16,8 +16,9 @@ from keyshift.models.compiling import off_clock
 from keyshift.models.ranges import Whole
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.threads import one_blas_thread
 
-LEANINGS = 8
+REWEIGHINGS = 8
 """Weights of the windows that a bound over several tries, one after another."""
 LARGEST_CUT, LARGEST_SPECTRUM = 150, 1500
 """Components with more key groups get no minimum cut; workloads with more key groups no spectrum."""
@@ -80,7 +81,8 @@ def spectral_cut(data: Arrays) -> float:
     graph = sp.csr_array((data.weight[0], data.neighbour, data.indptr), shape=(p, p)).toarray()
     root = 1.0 / np.sqrt(data.load[0] + 1e-6)
     laplacian = root[:, None] * (np.diag(graph.sum(axis=1)) - graph) * root
-    values = scipy.linalg.eigh(laplacian, eigvals_only=True, subset_by_index=[0, floors.size - 1])
+    with one_blas_thread():  # two that wait for each other on a busy machine take ten times as long
+        values = scipy.linalg.eigh(laplacian, eigvals_only=True, subset_by_index=[0, floors.size - 1])
     doubt = 1e-10 * float(np.abs(laplacian).sum(axis=1).max())
     return float(max(0.0, (floors * np.maximum(values - doubt, 0.0)).sum() / 2))
 
@@ -109,13 +111,13 @@ def lagrangian_bound(
     """The bound by Lagrangian relaxation over trees, which knows the migration limits; see `LagrangianBound`."""
     with off_clock():
         from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
-        from keyshift.solvers.collocation.over_windows import lean_on, objective_bound, share_of
+        from keyshift.solvers.collocation.over_windows import objective_bound, reweigh, share_of
 
     lagrangian, best = LagrangianBound(arrays_of(problem)), 0.0
-    turns = LEANINGS if lagrangian.lean.size > 1 and problem.combines else 1
+    turns = REWEIGHINGS if lagrangian.row_share.size > 1 and problem.combines else 1
     for turn in range(turns):
         share = None if start is None else share_of(problem, lagrangian, start)
         most = tighten(lagrangian, budget, share, max(1, steps // turns))
         best = max(best, objective_bound(problem, lagrangian, most) - 1e-9 * problem.scale)
-        lean_on(problem, lagrangian, turn)
+        reweigh(problem, lagrangian, turn)
     return Answer(start, best, "completed")

@@ -12,18 +12,19 @@ from keyshift.models import Answer, Budget
 from keyshift.models.answer import Termination
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.ranges import Whole
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb import branch_and_bound_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.mclb.descent import descend
 from keyshift.solvers.mclb.local_search import PlacementSearch
 from keyshift.solvers.mclb.qp import shared_squares
-from keyshift.solvers.mclb.sdp import DEFAULTS, semidefinite_squares
+from keyshift.solvers.mclb.sdp import SemidefiniteSettings, semidefinite_squares
 from keyshift.solvers.mclb.set_partitioning import SetPartitioning
 
 
 @dataclass(frozen=True)
-class TreeSettings:
+class TreeSettings(Settings):
     """Tuning numbers of the branch and bound.
 
     Attributes
@@ -32,8 +33,9 @@ class TreeSettings:
         With no more key groups than these, sets are tried first.
     slice : int
         Loads touched by the search between two looks at the clock.
-    first_search : float
-        The share of the time that local search has at most before everything else.
+    first_search, first_alone : float
+        The share of the time that local search has at most before everything else; with more key groups than `hopeless` the
+        second figure: a limit too short for its first runs goes to them, and no bound is worth a placement that is worse.
     small, first_look : int
         With no more key groups than the first figure, the search gets this many slices before the semidefinite bound is
         computed: such instances end within them. Larger ones spend three quarters of the time left on more local search.
@@ -48,6 +50,7 @@ class TreeSettings:
     few: int = 40
     slice: int = 2_000_000
     first_search: float = 0.25
+    first_alone: float = 0.95
     small: int = 30
     first_look: int = 20
     hopeless: int = 60
@@ -83,7 +86,7 @@ def branch_and_bound(
     """
     core = problem.core
     root = window_bound(core.load.T, core.nodes) / core.nodes
-    settings = TreeSettings()
+    settings = TreeSettings.now()
     known = None if start is None else core.lower(start)
     if core.load.shape[0] <= settings.few and max_tree is None:
         known = descend(core, seed, start=known)
@@ -99,23 +102,24 @@ def branch_and_bound(
             best = core.lift(core.relabelled(known))
             return Answer(best, root, "optimal" if done else budget.why, details={"tree_nodes": sets.visited})
     search = DepthFirst(problem, core, known, settings)
-    search.improve(budget.part(settings.first_search), seed, root + problem.tolerance, effort=1.0)
+    hopeless = core.load.shape[0] > settings.hopeless
+    share = settings.first_alone if hopeless else settings.first_search
+    search.improve(budget.part(share), seed, root + problem.tolerance, effort=1.0)
     small = core.load.shape[0] <= settings.small
     done = small and search.run(budget, min(settings.first_look * search.slice, max_tree or sys.maxsize))
     proven = not done and search.value - root <= problem.tolerance
     if not (done or proven or budget.expired) and core.limited:
         squares = shared_squares(core, budget.part(0.1))
         root = max(root, squares / core.nodes)
-    if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= DEFAULTS.largest:
+    if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= SemidefiniteSettings.now().largest:
         reference = core.nodes * search.value if search.best is not None else None
         enough = core.nodes * (search.value - problem.tolerance)
-        part = budget.part(0.5 if core.load.shape[0] <= settings.hopeless else settings.bounding)
+        part = budget.part(settings.bounding if hopeless else 0.5)
         squares = semidefinite_squares(core, part, reference=reference, enough=enough, seed=seed)
         root = max(root, squares / core.nodes)
         budget.report(bound=root)
         proven = search.value - root <= problem.tolerance
     if not (done or proven or small or math.isinf(budget.remaining)):
-        hopeless = core.load.shape[0] > settings.hopeless
         share = 1.0 if hopeless else 0.75 if max_tree is None else 0.2
         search.improve(budget.part(share), seed, root + problem.tolerance)
         proven = search.value - root <= problem.tolerance
@@ -135,7 +139,7 @@ class DepthFirst:
     def __init__(
         self, problem: MCLB, core: Core, incumbent: IntArray | None, settings: TreeSettings | None = None
     ) -> None:
-        settings = settings or TreeSettings()
+        settings = settings or TreeSettings.now()
         self.core, self.best = core, incumbent
         self.local: PlacementSearch | None = None
         self.order = np.argsort(-np.square(core.load).sum(axis=1), kind="stable")

@@ -15,12 +15,13 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers.mclb.branch_and_bound import branch_and_bound
 
 
 @dataclass(frozen=True)
-class FrontSettings:
+class FrontSettings(Settings):
     """Tuning numbers of the front.
 
     Attributes
@@ -36,10 +37,6 @@ class FrontSettings:
     tree_work: int = 400_000_000
     below: float = 1e-6
     clearly: float = 1e-3
-
-
-DEFAULTS = FrontSettings()
-"""The settings of every front that is not handed others."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,6 @@ def front(
     known: Sequence[IntArray] = (),
     done: Sequence[FrontPoint] = (),
     keep: Callable[[FrontPoint], None] = lambda point: None,
-    settings: FrontSettings = DEFAULTS,
 ) -> list[FrontPoint]:
     """Trace the front, from the least imbalance to the least movement.
 
@@ -103,7 +99,6 @@ def front(
         Points of an earlier run, which are taken over.
     keep : callable
         Called with every point when it is finished.
-    settings : FrontSettings
 
     Returns
     -------
@@ -112,7 +107,7 @@ def front(
     """
     starts = [a for a in known if problem.check(a).feasible]
     # Without those done: a resumed run ends as a whole one would.
-    run = _EpsilonConstraint(problem, budget, seed, starts, keep, settings)
+    run = _EpsilonConstraint(problem, budget, seed, starts, keep, FrontSettings.now())
     finished = {p.problem.max_state_moved: p for p in done}
     top = finished.get(problem.max_state_moved) or run.point(problem.max_state_moved, 1.0 / (points or 10))
     made = [top]
@@ -125,12 +120,12 @@ def front(
         open_budgets = [b for b in budgets if b not in finished]
         made += [finished[b] for b in budgets if b in finished]
         made += run.several(open_budgets, workers)
-    return undominated(shared([p for p in made if p.answer.assignment is not None], run.known, settings))
+    return undominated(shared([p for p in made if p.answer.assignment is not None], run.known))
 
 
 @dataclass
 class _EpsilonConstraint:
-    """What all points of one run share."""
+    """The problem, budget and settings that all points of one run share."""
 
     problem: MCLB
     budget: Budget
@@ -202,9 +197,7 @@ class _EpsilonConstraint:
         return made
 
 
-def shared(
-    points: Sequence[FrontPoint], known: Sequence[IntArray] = (), settings: FrontSettings = DEFAULTS
-) -> list[FrontPoint]:
+def shared(points: Sequence[FrontPoint], known: Sequence[IntArray] = ()) -> list[FrontPoint]:
     """Let every point use what the others found: placements of less movement, bounds for larger budgets.
 
     A placement that keeps a smaller budget keeps a larger one; an imbalance that no placement within a larger budget goes
@@ -218,7 +211,7 @@ def shared(
     worth = [(value.objective(a), float(value.metrics(a)["state_moved"])) for a in known]
     worth += [(p.imbalance, p.state_moved) for p in held]
     ranked = sorted((imbalance, moved, i) for i, (imbalance, moved) in enumerate(worth))
-    margin = settings.clearly * float(value.workload.state.sum())
+    margin = FrontSettings.now().clearly * float(value.workload.state.sum())
     bounds, made = _bounds(points), []
     for point in points:
         problem, answer = point.problem, point.answer

@@ -12,6 +12,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.mclb.problem import MCLB, SLACK, Core
 from keyshift.models.ranges import NonNegative
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import promised
 from keyshift.solvers.mclb import local_search_kernels as kernels
@@ -20,7 +21,7 @@ from keyshift.solvers.threads import one_blas_thread
 
 
 @dataclass(frozen=True)
-class PlacementSearchSettings:
+class PlacementSearchSettings(Settings):
     """Tuning numbers of the local search.
 
     Attributes
@@ -67,8 +68,6 @@ class PlacementSearchSettings:
 
 PROHIBITIVE = 1e100
 """A price for state beyond the budget that nothing is worth."""
-DEFAULTS = PlacementSearchSettings()
-"""The settings of every search that is not handed others."""
 
 
 def local_search(
@@ -108,8 +107,9 @@ class PlacementSearch:
     """
 
     def __init__(
-        self, core: Core, start: IntArray | None, seed: int, settings: PlacementSearchSettings = DEFAULTS
+        self, core: Core, start: IntArray | None, seed: int, settings: PlacementSearchSettings | None = None
     ) -> None:
+        settings = settings or PlacementSearchSettings.now()
         self.core, self.rng, self.settings = core, np.random.default_rng(seed), settings
         self.load = compressed(core.load)
         self.best = _starting_point(core, self.load, start)
@@ -131,11 +131,11 @@ class PlacementSearch:
         if self.annealing is not None:
             self.best = self.annealing.go_on(budget, effort, enough)
         elif self.among is None:
-            self.best = _swept(core, self.load, self.best, budget, self.rng, effort, enough)
+            self.best = _by_sweeps(core, self.load, self.best, budget, self.rng, effort, enough)
         else:
             chosen = np.where(core.current < 0, self.best, core.current)
             chosen[self.large] = self.among.go_on(budget.part(0.9), effort, enough)
-            chosen = _swept(core, self.load, chosen, budget, self.rng)
+            chosen = _by_sweeps(core, self.load, chosen, budget, self.rng)
             self.best = min((self.best, chosen), key=core.squares)
         return self.best
 
@@ -154,7 +154,8 @@ def compressed(load: FloatArray) -> FloatArray:
     p, m = load.shape
     if m <= p:
         return load
-    triangle: FloatArray = np.linalg.qr(load.T, mode="r")  # type: ignore[assignment]  # mode "r" gives R alone
+    with one_blas_thread():
+        triangle: FloatArray = np.linalg.qr(load.T, mode="r")  # type: ignore[assignment]  # mode "r" gives R alone
     return np.ascontiguousarray(triangle.T)
 
 
@@ -201,7 +202,7 @@ class _Annealing:
         load: FloatArray,
         best: IntArray,
         rng: np.random.Generator,
-        settings: PlacementSearchSettings = DEFAULTS,
+        settings: PlacementSearchSettings,
     ) -> None:
         self.core, self.rng, self.settings = core, rng, settings
         with one_blas_thread():
@@ -309,7 +310,7 @@ class _Annealing:
             return self.moment - (vectors * (self.values[over] - cap)) @ vectors.T
 
 
-def _swept(
+def _by_sweeps(
     core: Core,
     load: FloatArray,
     chosen: IntArray,

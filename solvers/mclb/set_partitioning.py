@@ -11,6 +11,7 @@ leaves behind are within the budget.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,12 +21,13 @@ from scipy.spatial import cKDTree
 
 from keyshift.models import Budget
 from keyshift.models.mclb.problem import Core
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.set_partitioning import Cover, CoverPrices, SetColumns, half_sums, joined
 
 
 @dataclass(frozen=True)
-class PartitioningSettings:
+class PartitioningSettings(Settings):
     """Tuning numbers of set partitioning.
 
     Attributes
@@ -46,8 +48,6 @@ class PartitioningSettings:
     batch: int = 300
 
 
-DEFAULTS = PartitioningSettings()
-"""The settings of every run that is not handed others."""
 RADIUS_DOUBT = 1e-9
 """Radii are this share larger than they have to be, and as much more of the largest load: far above what rounding moves."""
 SAMPLE = 256
@@ -56,6 +56,10 @@ SHRINK, LEAST_SHARE = 0.75, 0.01
 """Where there are too many sets the radius is multiplied by the first, down to the second."""
 BLOCK = 2_000_000
 """So many reduced costs are computed at once."""
+PIECE = 10_000_000
+"""So many pairs of subsets are compared at once."""
+NEAREST_SHARE = 0.3
+"""Of the time left, the nearest sets are looked for at most so long."""
 FEW_NODES = 20
 """Nodes of a tree over the nearest sets alone, which is there for its placements."""
 MOST_KEY_GROUPS = 44
@@ -102,9 +106,19 @@ class Sets:
             self.sides.append((np.flatnonzero(fits), load[fits], state[fits]))
             self.trees.append(cKDTree(load[fits]))
 
-    def least(self) -> float:
-        """The least distance of a set's loads from the mean, the budget aside."""
-        return float(self.trees[1].query(self.sides[0][1])[0].min())
+    def _pieces(self) -> list[IntArray]:
+        """The first half's subsets in pieces between which one can look at the clock: with many windows a tree prunes little."""
+        first, other = self.trees[0].indices, len(self.sides[1][0])
+        return np.array_split(first, math.ceil(len(first) * other / PIECE))
+
+    def least(self, budget: Budget) -> float | None:
+        """The least distance of a set's loads from the mean, the budget aside; None where time ends."""
+        found, load = math.inf, self.sides[0][1]
+        for piece in self._pieces():
+            found = min(found, float(self.trees[1].query(load[piece])[0].min()))
+            if budget.expired:
+                return None
+        return found
 
     @property
     def size(self) -> int:
@@ -118,10 +132,16 @@ class Sets:
         found = self.trees[1].query_ball_point(some, radius, return_length=True).sum()
         return float(found) * len(load) / len(some)
 
-    def within(self, radius: float) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Bits, costs and moved state of the sets within a radius of the mean."""
-        found = self.trees[0].sparse_distance_matrix(self.trees[1], radius, output_type="ndarray")
-        return self._of(found["i"], found["j"])
+    def within(self, radius: float, budget: Budget) -> tuple[IntArray, FloatArray, FloatArray] | None:
+        """Bits, costs and moved state of the sets within a radius of the mean; None where time ends."""
+        pieces, made = self._pieces(), []
+        for piece in pieces:
+            tree = self.trees[0] if len(pieces) == 1 else cKDTree(self.sides[0][1][piece])
+            found = tree.sparse_distance_matrix(self.trees[1], radius, output_type="ndarray")
+            made.append((found["i"] if len(pieces) == 1 else piece[found["i"]], found["j"]))
+            if budget.expired:
+                return None
+        return self._of(*(np.concatenate(each) for each in zip(*made, strict=True)))
 
     def priced(
         self, kind: int, prices: CoverPrices, most: float, count: int, budget: Budget
@@ -166,7 +186,8 @@ class SetPartitioning(Cover):
         The best placement and its sum of squares.
     """
 
-    def __init__(self, core: Core, best: IntArray, margin: float, settings: PartitioningSettings = DEFAULTS) -> None:
+    def __init__(self, core: Core, best: IntArray, margin: float, settings: PartitioningSettings | None = None) -> None:
+        settings = settings or PartitioningSettings.now()
         self.core, self.best, self.margin, self.settings, self.value = core, best, margin, settings, core.squares(best)
         self.unit = float(np.sqrt(np.square(core.load).sum() / core.load.shape[0])) or 1.0
         self.kinds = kinds_of(core)
@@ -183,7 +204,7 @@ class SetPartitioning(Cover):
 
     @property
     def goal(self) -> float:
-        """What a better placement's sum of squares is at most, in squared units."""
+        """The largest sum of squares of a better placement, in squared units."""
         return (self.value - self.margin) / self.unit**2
 
     def run(self, budget: Budget) -> bool:
@@ -192,7 +213,7 @@ class SetPartitioning(Cover):
         if not sets:
             return False
         for most in (self.settings.most_columns // 5, self.settings.most_columns):  # the first may find a smaller ball
-            near = self._nearest(sets, most)
+            near = self._nearest(sets, most, budget.part(NEAREST_SHARE))
             if near is None:
                 return False
             columns, beyond = near
@@ -218,7 +239,7 @@ class SetPartitioning(Cover):
         return False
 
     def _sets(self, budget: Budget) -> list[Sets]:
-        """What nodes of each kind can hold; nothing where there are too many key groups."""
+        """The sets that nodes of each kind can hold; an empty list where there are too many."""
         sets: list[Sets] = []
         for kind in self.kinds if self.core.load.shape[0] <= MOST_KEY_GROUPS else ():
             sets.append(Sets(self.core, kind, self.unit))
@@ -226,12 +247,15 @@ class SetPartitioning(Cover):
                 return []
         return sets
 
-    def _nearest(self, sets: list[Sets], count: int) -> tuple[SetColumns, float | None] | None:
+    def _nearest(self, sets: list[Sets], count: int, budget: Budget) -> tuple[SetColumns, float | None] | None:
         """The sets of better placements; where they are too many the nearest, and what a placement with another costs.
 
-        None where even those that are alike are too many.
+        None where even those that are alike are too many, or time ends.
         """
-        least = np.array([max(0.0, found.least() * (1 - RADIUS_DOUBT) - self.doubt) for found in sets])
+        nearest = [found.least(budget) for found in sets]
+        if None in nearest:
+            return None
+        least = np.maximum(0.0, np.array(nearest, dtype=np.float64) * (1 - RADIUS_DOUBT) - self.doubt)
         rest = float(self.sizes @ np.square(least))
         self.raise_to(rest)
         most = np.sqrt(np.maximum(self.goal - rest + np.square(least), 0.0)) * (1 + RADIUS_DOUBT) + self.doubt
@@ -243,7 +267,9 @@ class SetPartitioning(Cover):
         if share < 1.0:
             surface = np.maximum(share * most - self.doubt, 0.0) * (1 - RADIUS_DOUBT)
             beyond = float((np.square(surface) - np.square(least)).min() + rest)
-        return self._columns([found.within(share * radius) for found, radius in zip(sets, most, strict=True)]), beyond
+        made = [found.within(share * radius, budget) for found, radius in zip(sets, most, strict=True)]
+        kept = [one for one in made if one is not None]
+        return (self._columns(kept), beyond) if len(kept) == len(made) else None
 
     def _columns(self, made: list[tuple[IntArray, FloatArray, FloatArray]]) -> SetColumns:
         """Sets as columns, those of one kind after those of another."""

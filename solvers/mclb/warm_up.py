@@ -9,7 +9,7 @@ import numpy as np
 from keyshift.models import Answer
 from keyshift.models.mclb import MCLB
 from keyshift.models.workload import Workload
-from keyshift.solvers.mclb.local_search import DEFAULTS
+from keyshift.solvers.mclb.local_search import PlacementSearchSettings
 from keyshift.solvers.warm_up import rehearse
 
 
@@ -21,7 +21,7 @@ def compile_kernels(method: Callable[..., Answer]) -> None:
 def compile_search(method: Callable[..., Answer]) -> None:
     """The same for the search, which sweeps where there are too many key groups to anneal."""
     compile_kernels(method)
-    rehearse(method, [_problem(windows, DEFAULTS.annealed + 1, None) for windows in (3, 1)], effort=0.0)
+    rehearse(method, [_problem(windows, PlacementSearchSettings.annealed + 1, None) for windows in (3, 1)], effort=0.0)
 
 
 def _problem(windows: int, key_groups: int, limit: float | None) -> MCLB:

@@ -10,13 +10,14 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.movement.problem import SLACK, MovementWithinLimits
 from keyshift.models.ranges import NonNegative
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.movement.local_search_kernels import MoveData, anneal
 
 
 @dataclass(frozen=True)
-class MovementSearchSettings:
+class MovementSearchSettings(Settings):
     """Tuning numbers of the search.
 
     Attributes
@@ -27,10 +28,10 @@ class MovementSearchSettings:
         Steps of the first cooling for each key group, which double; at most so many; loads that one cooling touches at most.
     hot, cold : (float, float)
         Between which a cooling's first and last heat are drawn, in units of the mean state.
-    cheap : (float, float)
+    first_price : (float, float)
         Between which the first price is drawn, in units of what the median key group's load costs to move.
-    dear : float
-        The last price, in units of the dearest key group's.
+    last_price : float
+        The last price, in units of the most expensive key group's.
     """
 
     rounds: int = 12
@@ -39,12 +40,8 @@ class MovementSearchSettings:
     longest: int = 1_500_000
     hot: tuple[float, float] = (0.3, 5.0)
     cold: tuple[float, float] = (5e-4, 1e-2)
-    cheap: tuple[float, float] = (0.01, 1.0)
-    dear: float = 10.0
-
-
-DEFAULTS = MovementSearchSettings()
-"""The settings of every search that is not handed others."""
+    first_price: tuple[float, float] = (0.01, 1.0)
+    last_price: float = 10.0
 
 
 def local_search(
@@ -70,7 +67,7 @@ def local_search(
     effort : float, default 1
         Multiplies how often in a row the search may cool without a gain.
     """
-    settings = DEFAULTS
+    settings = MovementSearchSettings.now()
     rng = np.random.default_rng(seed)
     state = np.array([np.random.SeedSequence([seed, 61]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
     best, least = start, math.inf if start is None else problem.objective(start)
@@ -80,7 +77,7 @@ def local_search(
     while idle < max(1.0, settings.rounds * effort) and least > 0.0 and not budget.expired:
         tried = _other(problem, used, rng) if turn % 2 else used
         data = _data(problem, tried)
-        prices = _prices(data, _drawn(rng, settings.cheap), settings.dear)
+        prices = _prices(data, _drawn(rng, settings.first_price), settings.last_price)
         heats = np.array([_drawn(rng, settings.hot), _drawn(rng, settings.cold)])
         most = max(1, min(settings.most * place.size, settings.longest // data.load.shape[1]))
         begun = _settled(problem, place, tried)
@@ -130,16 +127,16 @@ def _drawn(rng: np.random.Generator, between: tuple[float, float]) -> float:
     return float(np.exp(rng.uniform(*np.log(between))))
 
 
-def _prices(data: MoveData, cheap: float, dear: float) -> FloatArray:
+def _prices(data: MoveData, first_price: float, last_price: float) -> FloatArray:
     """Of loads outside the limits, first and last: in units of what it costs to move a load."""
     load = data.load.max(axis=1)
     costly = (load > 0) & (data.state > 0)
     each = data.state[costly] / load[costly]
-    return np.array([cheap * np.median(each), dear * each.max()]) if each.size else np.ones(2)
+    return np.array([first_price * np.median(each), last_price * each.max()]) if each.size else np.ones(2)
 
 
 def _settled(problem: MovementWithinLimits, place: IntArray, used: BoolArray) -> IntArray:
-    """What is on nodes that are not used goes, the largest first, where least is loaded."""
+    """Bring key groups from unused nodes, the largest first, to the least loaded used node."""
     made, load = place.copy(), problem.load.T
     nodes = np.flatnonzero(used)
     loads = problem.node_loads(place).T[nodes]

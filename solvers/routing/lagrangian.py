@@ -12,6 +12,7 @@ from keyshift.models import Budget, metrics
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import CompactKeys
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.routing import lagrangian_kernels as kernels
@@ -19,7 +20,7 @@ from keyshift.solvers.safe_bounds import EPSILON, LinearProgram
 
 
 @dataclass(frozen=True)
-class DualSettings:
+class DualSettings(Settings):
     """Tuning numbers of the Lagrangian dual, and of the restricted programs that its prices lead to.
 
     Attributes
@@ -40,8 +41,6 @@ class DualSettings:
     others: int = 4
 
 
-DEFAULTS = DualSettings()
-"""The settings of every dual that is not handed others."""
 PLACED = 10.0
 """The state of a record whose node is given, in shares of all the state there is."""
 
@@ -83,11 +82,10 @@ class Relaxation:
         self,
         problem: MixedRouting,
         keys: CompactKeys,
-        settings: DualSettings = DEFAULTS,
         placed: tuple[IntArray, IntArray] | None = None,
     ) -> None:
         w = problem.workload
-        self.settings = settings
+        self.settings = DualSettings.now()
         self.problem, self.keys = problem, keys
         self.mean = metrics.mean_load(w) or 1.0
         self.load, self.state = keys.load / self.mean, keys.state / problem.scale

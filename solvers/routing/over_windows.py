@@ -12,7 +12,7 @@ from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.routing import lagrangian_kernels as kernels
-from keyshift.solvers.routing.lagrangian import DEFAULTS, DualSettings, Prices, Relaxation
+from keyshift.solvers.routing.lagrangian import Prices, Relaxation
 from keyshift.solvers.safe_bounds import EPSILON
 
 
@@ -28,8 +28,8 @@ class WindowRelaxation(Relaxation):
         A record for each key.
     """
 
-    def __init__(self, problem: MixedRouting, keys: CompactKeys, settings: DualSettings = DEFAULTS) -> None:
-        super().__init__(problem.averaged(), keys, settings)
+    def __init__(self, problem: MixedRouting, keys: CompactKeys) -> None:
+        super().__init__(problem.averaged(), keys)
         self.problem, each = problem, problem.by_window
         means = np.array([metrics.mean_load(window.workload) or 1.0 for window in each])[:, None]
         self.room = self.upper  # of the mean load, which fills nodes in `core_choices`
@@ -38,7 +38,7 @@ class WindowRelaxation(Relaxation):
         self.lower = np.array([np.maximum(window.lower - 2 * window.slack, 0.0) for window in each]) / means
 
     def costs(self, prices: Prices) -> FloatArray:
-        """What each record's keys cost on each node, shape (r, n)."""
+        """The cost of each record's keys on each node, shape (r, n)."""
         price, entry, _ = self.node_prices(prices)
         nodes = np.arange(self.kept.size)
         cost = self.loads.T @ price + self.state[:, None] * (nodes != self.keys.current[:, None])

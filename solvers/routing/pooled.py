@@ -15,7 +15,7 @@ from keyshift.solvers.routing.statement import lp_bound
 from keyshift.solvers.safe_bounds import LinearProgram, LinearRows
 
 MOST_CLASSES = 1_000_000
-"""A million different keys on 40 nodes take HiGHS half a minute; a statement in Pyomo groups them from 100,000 on."""
+"""A million different keys on 40 nodes take HiGHS half a minute."""
 DOUBT = 1e-12
 """Relative, for the rounding of the states to units: a program's least cost moves by no more than its costs do."""
 

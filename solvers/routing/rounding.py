@@ -7,13 +7,64 @@ from collections.abc import Iterator
 import numpy as np
 
 from keyshift.models import Budget
+from keyshift.models.compiling import njit
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.workload import IntArray
-from keyshift.solvers.routing import rounding_kernels as kernels
+
+
+@njit(cache=True)
+def shed(order, load, count, excess, enough, few, taken):
+    """Let keys of one node go: in this order, each that still fits what is too much; at last the lightest that covers the rest.
+
+    With `few`, the first that does not fit ends it: more is shed than there must be, by fewer keys. Keys that the last one makes
+    needless stay. Returns what is still too much.
+    """
+    left = excess
+    for r in order:
+        if left <= enough:
+            break
+        if 0 < load[r] <= left:
+            # Loads may be too far apart for a quotient that fits an integer.
+            units = count[r] if count[r] * load[r] <= left else int(left / load[r])
+            taken[r] += units
+            left -= units * load[r]
+        if few and taken[r] < count[r] and load[r] > left:
+            break
+    if left > enough:
+        last = -1
+        for r in order:
+            if taken[r] < count[r] and load[r] >= left and (last < 0 or load[r] < load[last]):
+                last = r
+        if last >= 0:
+            taken[last] += 1
+            left -= load[last]
+            for r in order:
+                while r != last and taken[r] > 0 and load[r] <= -left:
+                    taken[r] -= 1
+                    left += load[r]
+    return left
+
+
+@njit(cache=True)
+def place(gone, load, current, home, kept, limit, used, to):
+    """Send keys home where there is room, else to the node with most room; -1 where that is too little."""
+    for at, r in enumerate(gone):
+        target = home[r]
+        if target == current[r] or not kept[target] or used[target] + load[r] > limit[target]:
+            target = -1
+            for d in range(limit.size):
+                better = target < 0 or limit[d] - used[d] > limit[target] - used[target]
+                if kept[d] and d != current[r] and better:
+                    target = d
+            if target >= 0 and used[target] + load[r] > limit[target]:
+                target = -1
+        used[current[r] if target < 0 else target] += load[r]
+        to[at] = target
+
 
 PRICES = np.concatenate([[0.0], 4.0 ** np.arange(-4, 9)])
-"""What an entry is taken to cost, in median states: from no matter to all that matters."""
+"""Prices of an entry of the table, in median states, from none to one above all else."""
 ROUNDS = 8
 """How often keys that found no room stay instead, and others leave for them."""
 
@@ -63,12 +114,12 @@ class _Shedding:
             taken = np.zeros(keys.size, dtype=np.int64)
             for i, order in orders.items():
                 excess = self.used[i] - self.limit[i]
-                kernels.shed(order[~stays[order]], keys.load, keys.count, excess, self.enough, few, taken)
-            misfits = None if budget.expired else self.place(taken)
-            if misfits is None:
+                shed(order[~stays[order]], keys.load, keys.count, excess, self.enough, few, taken)
+            unplaced = None if budget.expired else self.place(taken)
+            if unplaced is None:
                 break
-            stays[misfits] = kept[self.at[misfits]]
-            if not stays[misfits].any():
+            stays[unplaced] = kept[self.at[unplaced]]
+            if not stays[unplaced].any():
                 break
         return taken
 
@@ -79,7 +130,7 @@ class _Shedding:
             return None
         to, room = np.empty_like(gone), self.used - np.bincount(self.at, self.keys.load * taken, self.n)
         kept = self.problem.workload.kept
-        kernels.place(gone, self.keys.load, self.at, self.keys.home, kept, self.limit, room, to)
+        place(gone, self.keys.load, self.at, self.keys.home, kept, self.limit, room, to)
         self.plans[name] = gone, to
         return gone[to < 0]
 

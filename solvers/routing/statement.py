@@ -15,6 +15,7 @@ from keyshift.models.ranges import Threads, Whole
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.routing.compact import CompactKeys
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.routing.fewest_entries import fewest_entries
@@ -27,7 +28,7 @@ from keyshift.solvers.routing.rounding import rounded
 
 
 @dataclass(frozen=True)
-class RestrictedSettings:
+class RestrictedSettings(Settings):
     """Tuning numbers of the exact methods.
 
     Attributes
@@ -57,7 +58,7 @@ NOWHERE = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 _Solver = Callable[[Choices, Budget, IntArray | None, Effort], Answer]
-"""What runs a solver on some choices; its answer's assignment is one of all keys."""
+"""Runs a solver on some choices; its answer's assignment is one of all keys."""
 
 
 def solve_milp(
@@ -143,9 +144,9 @@ class _OpenKeys:
         seed: int,
         threads: int,
         largest: int,
-        tuned: RestrictedSettings = RestrictedSettings(),
+        tuned: RestrictedSettings | None = None,
     ) -> None:
-        self.tuned = tuned
+        self.tuned = tuned or RestrictedSettings.now()
         self.problem, self.solver, self.budget = problem, solver, budget
         self.effort = Effort(seed, threads)
         self.seed, self.largest = seed, largest

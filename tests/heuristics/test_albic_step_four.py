@@ -15,8 +15,7 @@ from keyshift.models import Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation.step_four import StepFour
 from keyshift.models.collocation.step_four_cpsat import StepFourCpSat
-from keyshift.models.collocation.step_four_pyomo import StepFourPyomo
-from keyshift.solvers import cpsat, highs
+from keyshift.solvers import cpsat
 
 
 def random_step(rng, p: int, n: int, loads: float = 1.0) -> StepFour:
@@ -61,27 +60,20 @@ def by_cpsat(step: StepFour) -> tuple[float | None, np.ndarray | None]:
 
 
 @pytest.mark.parametrize("loads", [1.0, 1e-9, 1e12])
-def test_both_languages_state_step_four(loads):
+def test_cp_sat_states_step_four(loads):
     rng, feasible = np.random.default_rng(71), 0
     for _ in range(20):
         step = random_step(rng, int(rng.integers(2, 7)), int(rng.integers(2, 4)), loads)
         best = optimum(step)
         bound, found = by_cpsat(step)
-        program, _ = highs.compile_model(StepFourPyomo(step).model)
-        relaxed, _ = highs.relaxation_bound(program, Budget())
-        statement = StepFourPyomo(step)
-        whole = highs.minimise_model(statement.model, Budget())
         if best is None:
             assert found is None
-            assert whole.termination == "infeasible"
             continue
         feasible += 1
         near = {"rel": 1e-6, "abs": 1e-6 * step.allocation.scale}
         assert bound <= best * (1 + 1e-12)
-        assert relaxed <= best + 1e-9 * step.allocation.scale
-        for assignment in (found, statement.assignment()):
-            assert step.violations(assignment) == []
-            assert step.allocation.objective(assignment) == pytest.approx(best, **near)
+        assert step.violations(found) == []
+        assert step.allocation.objective(found) == pytest.approx(best, **near)
     assert feasible > 8
 
 

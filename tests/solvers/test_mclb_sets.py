@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 
 import numpy as np
 import pytest
@@ -64,3 +65,13 @@ def test_thirty_two_key_groups_have_a_bound():
     load = np.random.default_rng(2).random((3, 32))
     w = ks.Workload(load=load, state=np.ones(32), current=np.arange(32) % 5, nodes=5)
     assert ks.solve(ks.MCLB(w), time_limit=8).bound > 0
+
+
+def test_sets_of_many_windows_heed_the_limit():
+    """A tree over twenty windows prunes nothing: looking through all pairs of subsets took minutes."""
+    rng = np.random.default_rng(4)
+    load = 10 * (rng.pareto(1.3, 30) + 1) * rng.uniform(0.5, 1.5, (20, 30))
+    w = ks.Workload(load=load, state=np.ones(30), current=rng.integers(0, 2, 30), nodes=2)
+    core, began = ks.MCLB(w, max_state_moved=9.0).core, time.process_time()
+    assert not SetPartitioning(core, np.maximum(core.current, 0), 0.0).run(Budget(0.5))
+    assert time.process_time() - began < 5

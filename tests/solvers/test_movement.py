@@ -10,8 +10,8 @@ from instances.movement import random_problem
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.movement.bounds import forced_movement
 from keyshift.solvers.movement.local_search import local_search
+from keyshift.solvers.movement.statement import forced_movement
 
 
 def feasible_placements(problem) -> list[np.ndarray]:

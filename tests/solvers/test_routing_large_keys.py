@@ -10,7 +10,7 @@ from instances.routing import random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.routing.choices import records_of
-from keyshift.solvers.routing import large_keys, rounding_kernels
+from keyshift.solvers.routing import large_keys, rounding
 from keyshift.solvers.routing.lagrangian import Relaxation, maximise
 from keyshift.solvers.routing.large_keys import LargeKeys, singled_out
 from keyshift.solvers.routing.rounding import rounded
@@ -112,7 +112,7 @@ def test_a_table_too_small_for_whole_entries():
 
 def test_loads_too_far_apart_for_a_quotient_in_64_bits():
     load, count, taken = np.array([1e-9, 1e12]), np.array([3, 2]), np.zeros(2, dtype=np.int64)
-    rounding_kernels.shed(np.arange(2), load, count, 1.5e12, 1.0, False, taken)
+    rounding.shed(np.arange(2), load, count, 1.5e12, 1.0, False, taken)
     assert taken.tolist() == [0, 2]  # the heavy ones cover all, so the light ones stay
 
 

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import over_windows
 import pyomo.environ as pyo
-from interval_oracle import cuts_of
 
 import keyshift as ks
 from keyshift.models.intervals.labels import open_nodes
 from keyshift.models.intervals.policy.chain import PolicyChain, name_of
 from keyshift.models.routing.choices import records_of
-from keyshift.models.routing.pooled import PooledKeys
 from keyshift.models.splitting.items import Items
 
 KINDS = ("forbid", "force", "value", "at most", "load", "pair", "row")
-SPEAK = ("x", "z", "b", "v", "a", "e", "y")
+SPEAK = ("x", "z", "b", "v")
 """Families of variables that are what their names say."""
 MOST = 3000
 """Assignments that are tried, at most."""
@@ -53,8 +51,8 @@ class Spoken:
     objective : ndarray
     names : list of str
     matrix : ndarray, shape (assignments, names)
-    groups : list of (names, node or None, load)
-        What a rule speaks of: mostly one variable; where it stands, and what load one unit of it is.
+    groups : list of (name, node or None, load)
+        What a rule speaks of: where it stands, and what load one unit of it is.
     """
 
     def __init__(self, problem: ks.Problem, kind: str) -> None:
@@ -82,8 +80,6 @@ class Spoken:
             yield {
                 f"x[g{g},n{items.options[g, at]}]": share[g, at] for g, at in np.argwhere(items.options >= 0).tolist()
             }
-        elif kind.endswith("-path"):
-            yield dict.fromkeys(self._path(assignment), 1.0)
         elif isinstance(problem, ks.IntervalMigration | ks.MigrationSequence):
             yield interval_values(problem, np.atleast_2d(assignment), contiguous=kind != "cp-sat-free")
         elif isinstance(problem, ks.MixedRouting):
@@ -104,29 +100,9 @@ class Spoken:
             for idle in itertools.combinations(spare, more):
                 yield made | {f"z[n{i}]": 1.0 for i in (*used, *idle)}
 
-    def _path(self, assignment: np.ndarray):
-        """The names of all arcs that an assignment may use: an interval's whatever is free, a step's from cuts to cuts."""
-        if isinstance(self.problem, ks.IntervalMigration):
-            for j, (a, b) in enumerate(itertools.pairwise(cuts_of(assignment))):
-                yield from (n for n in self.model_names if interval_of(n) == (j, a, b))
-            return
-        states = [
-            f"{t}_{'_'.join(map(str, cuts_of(row)))}"
-            for t, row in enumerate([self.problem.workload.current, *assignment])
-        ]
-        yield from (f"y[{a}_{b}]" for a, b in itertools.pairwise([*states, "end"]))
-
     def _routed(self, assignment: np.ndarray) -> Values:
         w = self.problem.workload
         made: Values = {}
-        if self.kind.endswith("-pooled"):
-            pooled, keys = PooledKeys(self.problem), classes(self.problem)
-            for t, members in enumerate(keys):
-                to, home = assignment[members], pooled.home[t]
-                gone = to != pooled.current[t]
-                goes_home = gone & (to == home)
-                made[f"a[c{t}]"], made[f"e[c{t}]"] = goes_home.sum(), (gone & ~goes_home).sum()
-            return made
         for r, members in enumerate(np.split(*_members(records_of(self.problem)))):
             for k in members.tolist():
                 name = f"x[r{r},n{assignment[k]}]"
@@ -134,15 +110,14 @@ class Spoken:
         assert w.key_groups == sum(made.values())
         return made
 
-    def _groups(self) -> list[tuple[list[str], int | None, float]]:
-        made: dict[object, tuple[list[str], int | None, float]] = {}
+    def _groups(self) -> list[tuple[str, int | None, float]]:
+        made = []
         for name in self.names:
             family, _, inside = name.partition("[")
             parts = inside.rstrip("]").split(",")
             node = next((int(q[1:]) for q in parts if q[0] == "n" and q[1:].isdigit()), None) if family == "x" else None
-            said = interval_of(name) or name
-            made.setdefault(said, ([], node, self._load(family, parts)))[0].append(name)
-        return list(made.values())
+            made.append((name, node, self._load(family, parts)))
+        return made
 
     def _load(self, family: str, parts: list[str]) -> float:
         problem = self.problem
@@ -158,24 +133,19 @@ class Spoken:
     def draw(self, rng: np.random.Generator) -> Rule | None:
         """A rule at random; None where the one drawn would say nothing."""
         kind = str(rng.choice(KINDS))
-        names, _, _ = self.groups[rng.integers(len(self.groups))]
-        seen = self.matrix[:, self.place[names[0]]] if len(self.matrix) else np.array([0.0, 1.0])
-        once = len(names) == 1
-        if kind in ("forbid", "force") or (kind == "value" and not once):
-            # a flow's arcs that say the same thing are added up; otherwise the largest value there is
-            if kind == "forbid":
-                return Rule(kind, [(dict.fromkeys(names, 1.0), 0.0, 0.0)])
-            most = 1.0 if not once else float(seen.max(initial=1.0))
-            return Rule(kind, [(dict.fromkeys(names, 1.0), most, most)])
-        if kind == "value":
-            value = float(rng.choice(np.unique(seen)))
-            return Rule(kind, [({names[0]: 1.0}, value, value)])
+        name, _, _ = self.groups[rng.integers(len(self.groups))]
+        seen = self.matrix[:, self.place[name]] if len(self.matrix) else np.array([0.0, 1.0])
+        if kind == "forbid":
+            return Rule(kind, [({name: 1.0}, 0.0, 0.0)])
+        if kind in ("force", "value"):
+            value = float(seen.max(initial=1.0)) if kind == "force" else float(rng.choice(np.unique(seen)))
+            return Rule(kind, [({name: 1.0}, value, value)])
         if kind in ("at most", "load"):
             return self._on_node(rng, kind)
         if kind == "pair":
             return self._pair(rng)
         chosen = rng.choice(len(self.groups), min(len(self.groups), int(rng.integers(2, 6))), replace=False).tolist()
-        terms = {n: f for g in chosen if (f := float(rng.integers(-3, 4))) for n in self.groups[g][0]}
+        terms = {self.groups[g][0]: f for g in chosen if (f := float(rng.integers(-3, 4)))}
         return self._limited(rng, kind, terms)
 
     def _on_node(self, rng: np.random.Generator, kind: str) -> Rule | None:
@@ -183,16 +153,14 @@ class Spoken:
         if not nodes:
             return None
         node = nodes[rng.integers(len(nodes))]
-        terms = {names[0]: load if kind == "load" else 1.0 for names, at, load in self.groups if at == node}
+        terms = {name: load if kind == "load" else 1.0 for name, at, load in self.groups if at == node}
         return self._limited(rng, kind, {name: c for name, c in terms.items() if c > 0})
 
     def _limited(self, rng: np.random.Generator, kind: str, terms: dict[str, float]) -> Rule | None:
         """At most what some assignment has, or just less than some has."""
         if not terms or not len(self.matrix):
             return None
-        # of the arcs that say the same thing a path takes one
-        once = {g[0][0]: terms[g[0][0]] for g in self.groups if g[0][0] in terms}
-        value = np.unique(sum(c * self.matrix[:, self.place[name]] for name, c in once.items()))
+        value = np.unique(sum(c * self.matrix[:, self.place[name]] for name, c in terms.items()))
         at = int(rng.integers(len(value)))
         gap = np.diff(value, append=value[-1] + max(1.0, abs(value[-1]))) > 1e-5 * max(1.0, abs(value).max())
         if not gap[at]:
@@ -203,10 +171,10 @@ class Spoken:
     def _pair(self, rng: np.random.Generator) -> Rule | None:
         """Two things together or apart, on every node that both may be on."""
         by_thing: dict[str, dict[int, str]] = {}
-        for names, node, _ in self.groups:
+        for name, node, _ in self.groups:
             if node is not None:
-                parts = names[0][2:-1].split(",")
-                by_thing.setdefault(",".join(q for q in parts if q != f"n{node}"), {})[node] = names[0]
+                parts = name[2:-1].split(",")
+                by_thing.setdefault(",".join(q for q in parts if q != f"n{node}"), {})[node] = name
         if len(by_thing) < 2:
             return None
         one, other = (by_thing[t] for t in rng.choice(sorted(by_thing), 2, replace=False).tolist())
@@ -222,29 +190,13 @@ class Spoken:
 
     def best(self, rule: Rule) -> float | None:
         """The least objective of assignments that keep a rule; None where none does."""
-        kept = rule.keeps(self._once(), self.place)
+        kept = rule.keeps(self.matrix.astype(float), self.place)
         return float(self.objective[kept].min()) if kept.any() else None
 
     def keeps(self, assignment: np.ndarray, rule: Rule) -> bool:
         """Whether an assignment keeps a rule, by some values."""
         rows = [[v.get(name, 0.0) for name in self.names] for v in self.values(assignment)]
-        return bool(rule.keeps(self._once(np.array(rows)), self.place).any())
-
-    def _once(self, matrix: np.ndarray | None = None) -> np.ndarray:
-        """Of names that say the same thing, the first alone: a path takes one of these arcs."""
-        made = (self.matrix if matrix is None else matrix).astype(float)
-        for names, _, _ in self.groups:
-            for name in names[1:]:
-                made[:, self.place[name]] = 0.0
-        return made
-
-
-def interval_of(name: str) -> tuple[int, int, int] | None:
-    """The interval that an arc of a step's network is about: y[i0,k0,free,k4,taken] is the first, of tasks 0 to 3."""
-    parts = name[2:-1].split(",")
-    if not name.startswith("y[i") or len(parts) != 5:
-        return None
-    return int(parts[0][1:]), int(parts[1][1:]), int(parts[3][1:])
+        return bool(rule.keeps(np.array(rows, dtype=float), self.place).any())
 
 
 def interval_values(problem: ks.Problem, rows: np.ndarray, contiguous: bool = True) -> Values:
@@ -271,13 +223,6 @@ def problem_items(problem: ks.KeySplitting) -> Items:
 
 def _members(keys) -> tuple[np.ndarray, np.ndarray]:
     return keys.members, np.cumsum(keys.count)[:-1]
-
-
-def classes(problem: ks.MixedRouting) -> list[np.ndarray]:
-    """The keys of each class of the pooled relaxation."""
-    from keyshift.models.routing.compact import compact
-
-    return np.split(*_members(compact(problem.averaged().workload)))
 
 
 def feasible(problem: ks.Problem):

@@ -12,8 +12,9 @@ import pytest
 
 import keyshift as ks
 from keyshift.models import Answer, Budget
+from keyshift.models.tuning import in_force
 from keyshift.solvers import checked
-from keyshift.solvers.allocation.annealing import search as annealing
+from keyshift.solvers.allocation.annealing.search import AnnealingSettings
 from keyshift.solvers.allocation.portfolio import Portfolio
 from keyshift.solvers.allocation.pricing.tree import price_bound
 from keyshift.solvers.allocation.settings import PortfolioSettings
@@ -32,10 +33,8 @@ class Tiny(NamedTuple):
 
 
 def strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every broken promise raise, and every annealing be short."""
+    """Let every broken promise raise."""
     monkeypatch.setattr(checked, "STRICT", True)
-    short = partial(annealing.AnnealingSettings, steps=4_000)
-    monkeypatch.setattr(annealing, "AnnealingSettings", short)
 
 
 def workload(rng: np.random.Generator, windows: int = 1, **more: Any) -> ks.Workload:
@@ -131,7 +130,8 @@ def wrong(kind: str, seed: int) -> list[str]:
     values = [problem.objective(a) for a in feasible]
     found = [f"{kind} {seed}: {problem.conflicts()}, but {feasible[0]} is feasible"] if forbidden and values else []
     for name, search in () if forbidden else tiny.searches.items():
-        answer = search()
+        with in_force([AnnealingSettings(steps=4_000)]):
+            answer = search()
         value = None if answer.assignment is None else problem.objective(answer.assignment)
         if not values:
             found += [f"{kind} {seed} {name}: {value}, nothing is feasible"] if value is not None else []

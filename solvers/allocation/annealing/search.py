@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.kernels import Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
@@ -28,7 +29,7 @@ STILL = 4e-4
 
 
 @dataclass(frozen=True)
-class AnnealingSettings:
+class AnnealingSettings(Settings):
     """Tuning numbers of the annealed search.
 
     Attributes
@@ -102,7 +103,7 @@ def data_of(instance: Instance, order: IntArray) -> SearchData:
 
 
 class Round(NamedTuple):
-    """What a round of annealing is to do; `fresh` ones start from the current assignment, the others from the best assignment."""
+    """Settings of a round of annealing; `fresh` ones start from the current assignment, the others from the best assignment."""
 
     steps: int
     hot: float
@@ -130,7 +131,7 @@ class Search:
         settings: AnnealingSettings | None = None,
         expired: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.instance, self.seed, self.settings = instance, seed, settings or AnnealingSettings()
+        self.instance, self.seed, self.settings = instance, seed, settings or AnnealingSettings.now()
         self.expired = expired
         it = instance
         self.data = data_of(it, order=it.by_load)

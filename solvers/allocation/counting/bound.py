@@ -19,12 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keyshift.models.tuning import Settings
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound_kernels as kernels
 
 
 @dataclass(frozen=True)
-class CountingSettings:
+class CountingSettings(Settings):
     """Tuning numbers of the bound by counting.
 
     Attributes
@@ -37,7 +38,7 @@ class CountingSettings:
         Pairs of arrivals are looked at for this many key groups at most.
     most_subsets : int
         Sets of departures of one size that a node lists at most.
-    leans : tuple of float
+    shares : tuple of float
         The multipliers tried, between counting departures alone (0) and arrivals alone (1).
     """
 
@@ -45,11 +46,7 @@ class CountingSettings:
     most_entries: int = 4_000_000
     most_paired: int = 2_000
     most_subsets: int = 20_000
-    leans: tuple[float, ...] = tuple(i / 16 for i in range(17))
-
-
-DEFAULTS = CountingSettings()
-"""The settings of every bound that is not handed others."""
+    shares: tuple[float, ...] = tuple(i / 16 for i in range(17))
 
 
 class CountBound:
@@ -60,7 +57,6 @@ class CountBound:
     instance : Instance
     expired : callable, optional
         Once it is true, the bound uses what is known by then: nodes not looked at allow everything.
-    settings : CountingSettings
 
     Attributes
     ----------
@@ -72,11 +68,10 @@ class CountBound:
         self,
         instance: Instance,
         expired: Callable[[], bool] = lambda: False,
-        settings: CountingSettings = DEFAULTS,
     ) -> None:
-        self.instance, self.expired, self.settings = instance, expired, settings
-        self.exact = instance.max_moves <= settings.most_exact
-        size = int(math.sqrt(settings.most_entries / instance.nodes))
+        self.instance, self.expired, self.settings = instance, expired, CountingSettings.now()
+        self.exact = instance.max_moves <= self.settings.most_exact
+        size = int(math.sqrt(self.settings.most_entries / instance.nodes))
         if self.exact and instance.max_moves + 1 > size:
             self.exact = False
         reach = instance.max_moves if self.exact else min(instance.max_moves, max(2, size - 1), 127)
@@ -131,7 +126,7 @@ class CountBound:
         if self.exact:
             return bool(kernels.fewest_moves(self.table, distance, most) <= most)
         return all(
-            kernels.least_weighted(self.table, distance, lean) <= most * (1 + 1e-9) for lean in self.settings.leans
+            kernels.least_weighted(self.table, distance, share) <= most * (1 + 1e-9) for share in self.settings.shares
         )
 
     def bound(self) -> float:

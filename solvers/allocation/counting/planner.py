@@ -9,10 +9,11 @@ the key groups; a dynamic program finds it. An annealing that never changes the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.search import data_of, generator
 from keyshift.solvers.allocation.arrays import TINY, Instance
@@ -21,7 +22,7 @@ from keyshift.solvers.allocation.counting.bound import CountBound
 
 
 @dataclass(frozen=True)
-class PlannerSettings:
+class PlannerSettings(Settings):
     """Tuning numbers of the planner.
 
     Attributes
@@ -62,7 +63,7 @@ class CountPlanner:
     instance: Instance
     counts: CountBound
     seed: int
-    settings: PlannerSettings = PlannerSettings()
+    settings: PlannerSettings = field(default_factory=PlannerSettings.now)
 
     def __post_init__(self) -> None:
         it = self.instance
@@ -133,7 +134,7 @@ class CountPlanner:
         return pairs
 
     def _shares(self, distance: float) -> FloatArray:
-        """P: a share of the samples; where moves abound and few of them come so near, that of the nearest, thinned out."""
+        """P: a share of the samples; where moves are many and few come so near, that of the nearest, thinned out."""
         settings = self.settings
         share = (self.samples <= distance).mean(axis=3)
         if self.instance.max_moves < self.instance.nodes:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from keyshift.models.tuning import Settings
+
 
 @dataclass(frozen=True)
-class PriceSettings:
-    """What the bound by prices may cost, and how finely it looks.
+class PriceSettings(Settings):
+    """Effort and resolution of the bound by prices.
 
     Attributes
     ----------

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
 
@@ -20,7 +21,7 @@ INSIDE = 1 - 1e-12
 
 
 @dataclass(frozen=True)
-class AscentSettings:
+class AscentSettings(Settings):
     """Tuning numbers of the ascent.
 
     Attributes
@@ -63,7 +64,7 @@ def ascend(
     expired : function
         Whether the time is up.
     """
-    tuned, here = settings or AscentSettings(), allowed(weights, instance)
+    tuned, here = settings or AscentSettings.now(), allowed(weights, instance)
     best, at = priced(here)
     best_weights, direction = here, at
     away = tuned.share * max(best, float(np.abs(at).max()), 1e-9)

@@ -32,7 +32,7 @@ class WindowRounds:
     """
 
     def __init__(self, found: Incumbent, seed: int, most: int | None = None) -> None:
-        self.found, self.seed, self.most, self.settings = found, seed, most, RoundSettings()
+        self.found, self.seed, self.most, self.settings = found, seed, most, RoundSettings.now()
         self.instance = WindowInstance(found.problem)
         self.search = WindowSearch(self.instance, seed)
         self.bound: MoveBound | None = None

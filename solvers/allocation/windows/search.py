@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.annealing import search as one_window
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
@@ -14,7 +15,7 @@ from keyshift.solvers.allocation.windows.kernels import TouchedWindows, WindowDa
 
 
 @dataclass(frozen=True)
-class WindowSettings:
+class WindowSettings(Settings):
     """Tuning numbers of the search over windows.
 
     Attributes
@@ -45,7 +46,7 @@ class WindowSettings:
 
 
 class Turn(NamedTuple):
-    """What a round is to do."""
+    """Settings of a round."""
 
     steps: int
     doublings: int
@@ -68,7 +69,7 @@ class WindowSearch(one_window.Search):
 
     def __init__(self, instance: WindowInstance, seed: int, settings: WindowSettings | None = None) -> None:
         super().__init__(instance, seed)
-        it, self.tuning = instance, settings or WindowSettings()
+        it, self.tuning = instance, settings or WindowSettings.now()
         k, planned = it.windows, it.problem.planned
         self.wide = WindowData(it.loads, it.means, np.ascontiguousarray(planned.most), planned.over == "max")
         resources = it.use.shape[0]

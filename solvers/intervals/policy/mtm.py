@@ -10,7 +10,14 @@ from keyshift.models.answer import LimitReached
 from keyshift.models.files.writing import only_writer
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.ranges import Positive, Threads, Whole
-from keyshift.solvers.intervals.policy.policy_iteration import DEFAULTS, PolicyIteration, answer_of, census, proven
+from keyshift.solvers.intervals.policy.policy_iteration import (
+    MOST_STATES,
+    TOLERANCE,
+    PolicyIteration,
+    answer_of,
+    census,
+    proven,
+)
 from keyshift.solvers.intervals.policy.potentials import better, potentials_policy
 from keyshift.solvers.threads import until_limit
 
@@ -25,10 +32,10 @@ def solve_mtm(
     *,
     budget: Budget,
     seed: int = 0,
-    tolerance: Positive = DEFAULTS.tolerance,
+    tolerance: Positive = TOLERANCE,
     threads: Threads = 1,
-    most_partitions: Whole = DEFAULTS.most_partitions,
-    most_states: Whole = DEFAULTS.most_states,
+    most_partitions: Whole = 12_000_000,
+    most_states: Whole = MOST_STATES,
     checkpoint: str | None = None,
 ) -> Answer:
     """Policy iteration over all partitions of all classes: exact, to a certified interval.

@@ -21,7 +21,7 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, enumerate_class
 from keyshift.solvers.intervals.policy.mtm import answer_of_iteration
-from keyshift.solvers.intervals.policy.policy_iteration import DEFAULTS, PolicyIteration
+from keyshift.solvers.intervals.policy.policy_iteration import MOST_STATES, TOLERANCE, PolicyIteration
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,8 +86,8 @@ def solve_mtm_on_spark(
     spark: SparkSession,
     *,
     budget: Budget | None = None,
-    tolerance: float = DEFAULTS.tolerance,
-    most_states: int = DEFAULTS.most_states,
+    tolerance: float = TOLERANCE,
+    most_states: int = MOST_STATES,
 ) -> Answer:
     """As `keyshift.solvers.intervals.policy.mtm.solve_mtm`, with the sweeps on a cluster.
 

@@ -24,31 +24,12 @@ from keyshift.solvers.intervals.policy.closed_table import close
 from keyshift.solvers.intervals.policy.saved_policy import Policy
 from keyshift.solvers.threads import until_limit
 
-
-@dataclass(frozen=True)
-class PolicyIterationSettings:
-    """Where policy iteration stops.
-
-    Attributes
-    ----------
-    most_partitions : int
-        Partitions of all classes at most.
-    most_states : int
-        Partitions that a policy may visit for it to be written out as an assignment.
-    tolerance : float
-        How certain the values have to be, as a share of all the state.
-    stalled : int
-        Rounds without progress, when rounding keeps a very high discount from being certain.
-    """
-
-    most_partitions: int = 12_000_000
-    most_states: int = 100_000
-    tolerance: float = 1e-7
-    stalled: int = 5
-
-
-DEFAULTS = PolicyIterationSettings()
-"""The settings of every run that is not handed others."""
+TOLERANCE = 1e-7
+"""How certain the values have to be, as a share of all the state, unless a caller says otherwise."""
+MOST_STATES = 100_000
+"""Partitions that a policy may visit for it to be written out as an assignment, unless a caller says otherwise."""
+STALLED = 5
+"""Rounds without progress, when rounding keeps a very high discount from being certain."""
 
 
 def census(problem: MigrationPolicy) -> dict[int, int]:
@@ -76,7 +57,6 @@ class PolicyIteration:
     low: float = -math.inf
     high: float = math.inf
     rounds: int = 0
-    settings: PolicyIterationSettings = DEFAULTS
 
     def __post_init__(self) -> None:
         p = self.problem
@@ -97,23 +77,23 @@ class PolicyIteration:
         gamma, unit = self.problem.discount, self.ruler.unit
         base = min(float(v.min()) for v in self.value.values())  # what all share needs no room in whole numbers
         target = {n: self.ruler.whole(gamma * (v - base)) for n, v in self.value.items()}
-        swept = {n: np.zeros(c.size) for n, c in self.classes.items()}
+        updated = {n: np.zeros(c.size) for n, c in self.classes.items()}
         expected = {n: np.zeros(c.size) for n, c in self.classes.items()}
         choice: dict[tuple[int, int], np.ndarray] = {}
 
         for (n, after), best in self.sweeps(target, budget):
             chance = self.problem.transitions[n][after]
-            swept[n] += chance * (best.total * unit + gamma * base)
+            updated[n] += chance * (best.total * unit + gamma * base)
             expected[n] += chance * (best.cost * unit)
             choice[n, after] = best.partner
         for n, row in self.problem.reachable.items():
-            swept[n] += row.get(n, 0.0) * gamma * self.value[n]
+            updated[n] += row.get(n, 0.0) * gamma * self.value[n]
         if len(choice) < len(self.pairs):
             return False
-        least, most = macqueen.interval((swept[n] - v for n, v in self.value.items()), gamma)
+        least, most = macqueen.interval((updated[n] - v for n, v in self.value.items()), gamma)
         rounding = (unit + self.ruler.error + 1e-15 * self.problem.scale) / (1 - gamma)
         self.low, self.high = least - rounding, most + rounding
-        self.value, self.choice, self.expected = swept, choice, expected
+        self.value, self.choice, self.expected = updated, choice, expected
         self.rounds += 1
         return True
 
@@ -183,7 +163,7 @@ class PolicyIteration:
             certain = self.value
             budget.report(note=f"round {self.rounds}: values certain within {self.gap:.3g}")
             least, stalled = min(least, self.gap), 0 if self.gap < 0.99 * least else stalled + 1
-            if self.gap <= goal or stalled == self.settings.stalled or budget.expired:
+            if self.gap <= goal or stalled == STALLED or budget.expired:
                 return
             self.evaluate(0.1 * goal, budget)
             if checkpoint is not None and not budget.expired:

@@ -17,7 +17,13 @@ from keyshift.models.ranges import Count, Threads, Whole
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.metric_bounds import policy_bound
 from keyshift.solvers.intervals.partitions.enumeration import some_of_class
-from keyshift.solvers.intervals.policy.policy_iteration import DEFAULTS, PolicyIteration, answer_of, proven
+from keyshift.solvers.intervals.policy.policy_iteration import (
+    MOST_STATES,
+    TOLERANCE,
+    PolicyIteration,
+    answer_of,
+    proven,
+)
 from keyshift.solvers.intervals.policy.restricted import candidates, myopic_policy, restricted_policy
 from keyshift.solvers.intervals.potentials.dual import MOST_TASKS, Certified, PotentialsDual
 from keyshift.solvers.intervals.potentials.one_step_kernels import best_next
@@ -38,7 +44,7 @@ def potentials_policy(
     seed: int = 0,
     threads: Threads = 1,
     partitions: Count = 20_000,
-    most_states: Whole = DEFAULTS.most_states,
+    most_states: Whole = MOST_STATES,
 ) -> Answer:
     """Values that are sums over intervals: a proven bound at any number of partitions, and a policy that looks ahead.
 
@@ -149,7 +155,7 @@ def best_within(
     tasks = problem.workload.key_groups
     below = {n: certified.below(n, c.rows, tasks) for n, c in classes.items()}
     iteration.value = {n: v.copy() for n, v in below.items()}
-    iteration.run(budget.part(0.8), DEFAULTS.tolerance)
+    iteration.run(budget.part(0.8), TOLERANCE)
     if not np.isfinite(iteration.high):
         return None
     iteration.low = min(float((below[n] - v).min()) for n, v in iteration.value.items()) - 1e-12 * problem.scale

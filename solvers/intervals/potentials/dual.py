@@ -45,6 +45,7 @@ from keyshift.models import Budget
 from keyshift.models.answer import LimitReached
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray
 from keyshift.solvers.intervals.potentials.two_partitions_kernels import FAR, NEVER, Cells, Couple, least, shares, soft
 from keyshift.solvers.intervals.units import weights
@@ -65,7 +66,7 @@ Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
-class PotentialsSettings:
+class PotentialsSettings(Settings):
     """How (8) is maximised.
 
     Attributes
@@ -127,7 +128,7 @@ class PotentialsDual:
 
     def __init__(self, problem: MigrationPolicy, threads: int = 1, settings: PotentialsSettings | None = None) -> None:
         w = problem.workload
-        self.problem, self.threads, self.settings = problem, threads, settings or PotentialsSettings()
+        self.problem, self.threads, self.settings = problem, threads, settings or PotentialsSettings.now()
         self.tasks, self.gamma, self.total = w.key_groups, problem.discount, float(w.state.sum()) or 1.0
         self.starts = {n: problem.starts(n) for n in problem.reachable}
         ends = np.arange(self.tasks + 1)

@@ -23,30 +23,13 @@ from keyshift.solvers.intervals.statement import refusal, solve_milp
 from keyshift.solvers.intervals.units import in_fine_units
 from keyshift.solvers.threads import until_limit
 
-
-@dataclass(frozen=True)
-class SequenceSettings:
-    """The largest instances that "oms" accepts.
-
-    Attributes
-    ----------
-    most_partitions : int
-        Partitions of one class at most.
-    most_choices : int
-        Remembered decisions, 4 bytes each: partitions after a step, summed over the steps that change the count.
-    """
-
-    most_partitions: int = 12_000_000
-    most_choices: int = 500_000_000
-
-
-DEFAULTS = SequenceSettings()
-"""The settings of every run that is not handed others."""
+MOST_CHOICES = 500_000_000
+"""Remembered decisions, 4 bytes each: partitions after a step, summed over the steps that change the count."""
 LONG = 1_000_000_000
 """Above this many steps of the sweeps, most of which are skipped, a good start is looked for first."""
 NEVER_ENOUGH = 1 << 40
 """Rounds: the search goes on until the time is over."""
-SWEPT = 0.5
+SWEEPS_SHARE = 0.5
 """The share of a time limit that the sweeps may take where the mixed-integer program can have the rest."""
 
 
@@ -56,7 +39,7 @@ def solve_oms(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    most_partitions: Whole = DEFAULTS.most_partitions,
+    most_partitions: Whole = 12_000_000,
 ) -> Answer:
     """Forward dynamic program over all partitions: exact for any number of steps.
 
@@ -77,10 +60,10 @@ def solve_oms(
     counted = {n: count_partitions(problem.starts(n), n) for n in set(problem.counts)}
     sizes = {n: partitions for n, (partitions, _) in counted.items()}
     changing = sum(sizes[n] for n in problem.counts)
-    too_many = max(sizes.values()) > most_partitions or changing > DEFAULTS.most_choices
+    too_many = max(sizes.values()) > most_partitions or changing > MOST_CHOICES
     steps = sum(n * sizes[n] * sizes[before] for before, n in pairwise(problem.counts) if n != before)
     if not too_many and steps <= LONG:
-        return _swept(problem, counted, start, budget)
+        return _by_sweeps(problem, counted, start, budget)
     ahead = restricted_sequence(problem, budget=budget.part(0.2), seed=seed)
     start = better(problem, start, ahead.assignment)
     if start is None or problem.objective(start) <= (ahead.bound or 0.0):
@@ -92,7 +75,7 @@ def solve_oms(
     said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
     answer = Answer(start, ahead.bound, budget.why, said)
     if not too_many:
-        answer = _swept(problem, counted, start, budget.part(SWEPT if stated else 1))
+        answer = _by_sweeps(problem, counted, start, budget.part(SWEEPS_SHARE if stated else 1))
     if answer.termination == "optimal" or not stated:
         return answer
     other = solve_milp(problem, budget=budget, seed=seed, start=answer.assignment)
@@ -107,7 +90,7 @@ def better(problem: MigrationSequence, one: np.ndarray | None, other: np.ndarray
     return min(found, key=problem.objective) if found else None
 
 
-def _swept(
+def _by_sweeps(
     problem: MigrationSequence, counted: dict[int, tuple[int, int]], start: np.ndarray | None, budget: Budget
 ) -> Answer:
     """The sweeps over all partitions, in finer and finer units; the start where the budget ends."""

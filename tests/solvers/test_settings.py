@@ -1,0 +1,55 @@
+"""Tuning numbers: every search and bound takes those that `solve` was handed, and nobody else does."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import keyshift as ks
+from keyshift import solvers
+from keyshift.models.tuning import Settings, in_force
+from keyshift.solvers.allocation.settings import PortfolioSettings, RoundSettings
+from keyshift.solvers.checked import within
+from keyshift.solvers.mclb.branch_and_bound import TreeSettings
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def every_kind() -> list[type]:
+    for module in pkgutil.walk_packages(solvers.__path__, "keyshift.solvers."):
+        importlib.import_module(module.name)
+    return sorted(Settings.__subclasses__(), key=lambda kind: kind.__name__)
+
+
+def test_settings_reach_a_search_and_go_with_the_run():
+    load = np.random.default_rng(3).uniform(1, 10, (3, 12))
+    problem = ks.MCLB(ks.Workload(load=load, state=np.ones(12), current=np.zeros(12), nodes=3))
+    by_tree = ks.solve(problem, settings=[TreeSettings(few=0)])
+    by_sets = ks.solve(problem)
+    assert by_tree.objective == pytest.approx(by_sets.objective)
+    assert by_tree.details["tree_nodes"] > 10 * by_sets.details["tree_nodes"]
+
+
+def test_settings_reach_what_others_are_made_of_and_threads():
+    with in_force([RoundSettings(tight=0.7)]):
+        assert PortfolioSettings.now().rounds.tight == 0.7
+        assert within(ks.models.Budget(60), RoundSettings.now).tight == 0.7
+    assert RoundSettings.now() == RoundSettings()
+
+
+def test_what_is_no_settings_is_refused():
+    with pytest.raises(ks.InputError, match="settings holds 3"):
+        ks.solve(ks.MCLB(ks.Workload(load=[1], state=[1], current=[0], nodes=1)), settings=[3])
+
+
+@pytest.mark.parametrize("kind", every_kind(), ids=lambda kind: kind.__name__)
+def test_every_setting_is_documented(kind):
+    assert is_dataclass(kind)
+    for field in fields(kind):
+        assert field.name in kind.__doc__.split("Attributes")[1], field.name
+    assert kind.__name__ in (DOCS / "settings.md").read_text()
