@@ -47,7 +47,7 @@ pygments_dark_style = "github-dark"
 
 
 def sources_digest() -> str:
-    """What the lessons run on: the code of the package and the pinned versions."""
+    """A digest of what the lessons run on: the code of the package and the pinned versions."""
     digest = hashlib.sha256((HERE.parent / "constraints.txt").read_bytes())
     digest.update((HERE / "_ext" / "drawings.py").read_bytes())
     for folder in ("models", "solvers", "heuristics", "spark_stats", "interface"):

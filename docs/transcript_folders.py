@@ -1,4 +1,4 @@
-"""What lies in the folder where a page's transcript begins, and the tables that are written into pages."""
+"""Files of the folder where a page's transcript begins, and the tables that are written into pages."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Shell:
         self.code = 0
 
     def says(self, line: str) -> str:
-        """What a line prints, its one sentence of error included."""
+        """The output of a line, its one sentence of error included."""
         plain = line.replace("\\\n", " ")
         if plain == "echo $?":
             code, self.code = self.code, 0

@@ -122,9 +122,7 @@ def _with_why(solution: Solution, method: Method, budget: Budget) -> Solution:
         return replace(solution, termination="gap", message=" - ".join(filter(None, (said, solution.message))))
     if solution.message or method.kind != "exact":
         return solution
-    return replace(
-        solution, message=f"{method.name} came to its end before the limit, and its bound does not meet the objective"
-    )
+    return replace(solution, message=f"{method.name} ended before the limit, and its bound does not meet the objective")
 
 
 def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> None:

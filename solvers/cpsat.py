@@ -22,7 +22,7 @@ _ENDED: dict[int, Termination] = {int(cp_model.OPTIMAL): "optimal", int(cp_model
 
 
 class Solver(Protocol):
-    """What of a `cp_model.CpSolver` may be asked afterwards, whether it ended or was left behind."""
+    """The part of a `cp_model.CpSolver` that may be asked afterwards, whether it ended or was left behind."""
 
     @property
     def best_objective_bound(self) -> float: ...
@@ -44,7 +44,7 @@ class CpSatResult:
 
 
 class CpSatStatement(Protocol):
-    """What a problem's CP-SAT statement offers: a model, and the way from an assignment to its variables and back."""
+    """A problem's CP-SAT statement: a model, and the way from an assignment to its variables and back."""
 
     model: cp_model.CpModel
 
@@ -72,7 +72,7 @@ class _Reporter(cp_model.CpSolverSolutionCallback):
 
 
 class _Left:
-    """What was known of a run when it was left."""
+    """The incumbent and bound of a run when it was left."""
 
     num_branches = 0
 

@@ -99,7 +99,7 @@ class LinearSolver(Protocol):
 
 
 class PyomoStatement(Protocol):
-    """What a problem's Pyomo statement offers: a model, and the way from an assignment to its variables and back."""
+    """A problem's Pyomo statement: a model, and the way from an assignment to its variables and back."""
 
     model: Any
 
@@ -381,7 +381,7 @@ class _Run:
         return not self.abandoned
 
     def result(self, is_mip: bool) -> LinearResult:
-        """What HiGHS found and proved, in scaled units."""
+        """The incumbent and the bound of a run that ended, in scaled units."""
         info, solution = self.highs.getInfo(), self.highs.getSolution()
         found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         timed = self.highs.getModelStatus() == highspy.HighsModelStatus.kTimeLimit
@@ -394,7 +394,7 @@ class _Run:
         )
 
     def left_behind(self) -> LinearResult:
-        """What it had found when it was left, from the callbacks alone."""
+        """The incumbent and the bound of a run that was left, from the callbacks alone."""
         proven = self.proven if self.proven < 1e30 else -np.inf
         return LinearResult(self.values, proven, self.budget.why)
 

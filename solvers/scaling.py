@@ -21,7 +21,7 @@ COMFORT = 7
 
 @dataclass(frozen=True)
 class Units:
-    """What one scaled unit is worth: powers of two, all 1 where nothing was scaled.
+    """The worth of one scaled unit: powers of two, all 1 where nothing was scaled.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ def in_units(program: LinearProgram) -> tuple[LinearProgram, Units]:
 def _row_and_column_units(
     program: LinearProgram, matrix: sp.csr_array, row: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What rows are multiplied by, and what a unit of each scaled column is worth."""
+    """The factors of the rows, and the worth of a unit of each scaled column."""
     (n_rows, n_columns), column, size = matrix.shape, matrix.indices, np.abs(matrix.data)
     whole = program.integer.astype(bool)
     if whole.all():

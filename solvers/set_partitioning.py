@@ -24,7 +24,7 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.safe_bounds import EPSILON
 
 SLACK_COST = 10.0
-"""What leaving a key group out costs the linear program, in units of the incumbent."""
+"""The linear program's cost of leaving a key group out, in units of the incumbent."""
 RIGHT_SIDE = 1 + 1e-9
 """Of (3): what the check allows beyond a limit is a part of it."""
 
@@ -37,7 +37,7 @@ class SetColumns(NamedTuple):
     cost: FloatArray
     kind: IntArray
     moved: FloatArray
-    """What (3) counts, shape (columns, rows)."""
+    """Each column's share of the budgets (3), shape (columns, rows)."""
 
     def take(self, kept: np.ndarray) -> SetColumns:
         """Some of them."""
@@ -87,7 +87,7 @@ class Cover:
 
     @property
     def goal(self) -> float:
-        """What a better cover costs at most."""
+        """The largest cost of a better cover."""
         raise NotImplementedError
 
     def offer(self, sets: np.ndarray, kinds: IntArray) -> None:
@@ -95,7 +95,7 @@ class Cover:
         raise NotImplementedError
 
     def cover(self, columns: SetColumns, budget: Budget, most: float = math.inf) -> bool:
-        """Branch and bound over columns that hold every better placement, depth first; whether it came to its end.
+        """Branch and bound over columns that hold every better placement, depth first; whether it was completed.
 
         With `most` tree nodes it may be any columns, and proves nothing.
         """
@@ -155,7 +155,7 @@ class Cover:
         return prices._replace(kinds=prices.kinds + np.where(np.isfinite(least), least, 0.0))
 
     def _bound(self, columns: SetColumns, prices: CoverPrices) -> float:
-        """What any multipliers prove."""
+        """A lower bound from any multipliers."""
         least = np.minimum(
             self.least(columns, prices), SLACK_COST * self.scale - prices.kinds
         )  # of nodes without any set
@@ -163,7 +163,7 @@ class Cover:
         return float(total) - self.rounding(prices)
 
     def rounding(self, prices: CoverPrices) -> float:
-        """What rounding can have added to a bound or a reduced cost."""
+        """The most that rounding can have added to a bound or a reduced cost."""
         sizes = (
             np.abs(prices.key_groups).sum() + self.sizes @ np.abs(prices.kinds) + 2 * prices.budget.sum() + self.scale
         )
@@ -174,7 +174,7 @@ class Cover:
         self.lowest = max(self.lowest, min(bound, self.goal))
 
     def _branch(self, columns: SetColumns, master: CoverProgram) -> list[SetColumns]:
-        """What the linear program has half of, left out and taken; nothing where it is a placement."""
+        """Branches on what the linear program splits most evenly: without it and with it; none for a placement."""
         shares, members, kind = master.solution()
         if master.left_out() < 1e-6 and (np.abs(shares - np.rint(shares)) < 1e-6).all():
             taken = np.rint(shares).astype(int)

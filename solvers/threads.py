@@ -26,9 +26,9 @@ SHORT = 5_000_000
 GRACE_SECONDS = 0.3
 """A run may come back this many seconds after the budget's end; then it is left behind."""
 LAST_SECONDS = 10.0
-"""What was left behind is waited for so long at the interpreter's end."""
+"""Runs that were left behind are waited for so long at the interpreter's end."""
 exit_code: int | None = None
-"""What the process ends with, where that is known before the interpreter's end."""
+"""The process's exit code, where that is known before the interpreter's end."""
 _PATIENT: ContextVar[bool] = ContextVar("patient", default=False)
 _LEFT: list[threading.Thread] = []
 Result = TypeVar("Result")

@@ -1,4 +1,4 @@
-"""The house rules of docs/design.md that a machine can hold: floors, circles, doors, sizes, a light front door."""
+"""The house rules of docs/design.md that a machine can hold: floors, circles, packages' sentences, sizes, a light import."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def value(folder: Path, asked: str) -> str:
 
 
 class Measured(SphinxRole):
-    """What a page writes where a measured figure stands."""
+    """A role: a measured figure in a page's text."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """The figure as text; a warning, which ends the build, where there is none."""

@@ -49,7 +49,7 @@ def cola(problem: CollocatedAllocation, *, budget: Budget, seed: int = 0, relabe
     parts.add(np.arange(w.key_groups))
     cuts, best, least = 0, None, np.inf
     while not budget.expired:
-        plan = deal(parts.all, load, w.capacity, np.flatnonzero(w.kept), w.nodes)
+        plan = deal(parts.all, load, w.capacity, np.flatnonzero(w.kept))
         distance = problem.metrics(plan)["load_distance"]
         if distance < least:
             best, least = plan, distance
@@ -85,7 +85,7 @@ class _Parts:
         return heapq.heappop(self.heap)[2]
 
 
-def deal(parts: list[IntArray], load: FloatArray, capacity: FloatArray, kept: IntArray, nodes: int) -> IntArray:
+def deal(parts: list[IntArray], load: FloatArray, capacity: FloatArray, kept: IntArray) -> IntArray:
     """Deal parts out, heaviest first, each to the kept node that is least loaded for its capacity, shape (p,)."""
     weight = [float(load[part].sum()) for part in parts]
     waiting = [(0.0, int(i)) for i in kept]

@@ -303,7 +303,7 @@ _ALL = (
     Family(
         name="hard-policy",
         problem="migration-policy",
-        summary="The hard tasks under a chain that never rests.",
+        summary="The hard tasks under a chain that changes in every step.",
         source="keyshift",
         code=hard_policy,
         grid=_KINDS_OF_TASKS,

@@ -41,7 +41,7 @@ def prove_intervals(
         values = _exact(case, partitions, value / case.unit, left) if case.chain else _optimal(case, partitions, left)
     except (verify.Refused, LimitReached):
         return found
-    bound = case.swept(partitions, values, value / case.unit) * case.unit
+    bound = case.after_a_sweep(partitions, values, value / case.unit) * case.unit
     if case.chain and bound < value:  # less is proven only of paths within reach
         return found
     return Proven(min(value, bound), {"kind": "values", "values": values}) if bound > (found.bound or 0) else found

@@ -747,7 +747,7 @@ class IntervalsCase(PlacedCase):
             # In a chain, whatever happens on the way, no detour costs less than the direct step; else there is the first step.
             bound = max(least.values()) if self.chain else sum(chance * least[m] for m, chance in self.modes[0][1])
         else:
-            bound = self.swept(self.reached(target / self.unit), proof["values"], target / self.unit)
+            bound = self.after_a_sweep(self.reached(target / self.unit), proof["values"], target / self.unit)
         need(bound * self.unit >= target, "the proof is of less")
 
     def fits(self, nodes):
@@ -791,7 +791,7 @@ class IntervalsCase(PlacedCase):
         arcs = {(m, to) for m, (_, after) in enumerate(self.modes) for to, _ in after}
         return {(m, to) for m, to in arcs if not (m and self.chain and self.modes[m][0] == self.modes[to][0])}
 
-    def swept(self, partitions, given, most):
+    def after_a_sweep(self, partitions, given, most):
         """One sweep over all pairs: values that no step improves on are below those of every policy."""
         rows = [
             listed(row, "values", len(found))

@@ -198,7 +198,7 @@ def has_answer(solution: Solution) -> bool:
 
 
 class _Line:
-    """What a run does just now; Rich asks for it as long as the spinner turns."""
+    """The spinner's words, by what a run does just now; Rich asks for it as long as the spinner turns."""
 
     def __init__(self, title: str) -> None:
         self.title, self.words = title, [""]

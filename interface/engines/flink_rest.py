@@ -248,19 +248,19 @@ class _OneOrigin(urllib.request.HTTPRedirectHandler):
 
 def _fetched(address: str, until: float) -> Any:
     """An answer, whole before that time: a server that drips holds a thread of ours, and not the caller."""
-    came: Queue[Any] = Queue()
+    answers: Queue[Any] = Queue()
 
     def fetch() -> None:
         try:
             request = urllib.request.Request(address, headers={"Accept": "application/json"})
             with urllib.request.build_opener(_OneOrigin).open(request, timeout=SECONDS) as answer:
-                came.put(answer.read(MOST + 1))
+                answers.put(answer.read(MOST + 1))
         except Exception as error:  # told by the caller's thread
-            came.put(error)
+            answers.put(error)
 
     threading.Thread(target=fetch, daemon=True).start()
     try:
-        content = came.get(timeout=max(0.0, until - time.monotonic()))
+        content = answers.get(timeout=max(0.0, until - time.monotonic()))
     except Empty:
         raise InputError(f"{address} has not answered within {WHOLE} s") from None
     if isinstance(content, urllib.error.HTTPError):

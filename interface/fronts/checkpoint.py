@@ -148,7 +148,7 @@ class FrontCheckpoint:
 
 
 def _todays(content: dict[str, Any]) -> dict[str, Any]:
-    """Versions 1 and 2 knew the front of MCLB alone, and called its limit by its name."""
+    """Versions 1 and 2 are about the front of MCLB alone, and called its limit by its name."""
     if (
         content["version"] >= 3
         or not isinstance(content.get("about"), dict)

@@ -200,7 +200,7 @@ def hard_sequence(
 
 
 def hard_policy(*, seed: int = 0, kind: Kind = "ties", tasks: int = 12, discount: float = 0.9) -> MigrationPolicy:
-    """A chain over two, three and four nodes that never rests; tolerances as in `hard_step`."""
+    """A chain over two, three and four nodes that changes in every step; tolerances as in `hard_step`."""
     w = _tasks(kind, tasks, 3, seed)
     matrix = {2: {3: 1.0}, 3: {2: 0.5, 4: 0.5}, 4: {3: 1.0}}
     tau = _least_tau(w, [2, 3, 4], 0.0 if kind == "boundary" else 0.1)

@@ -1,1 +1,1 @@
-"""What lies on disk: workloads, statistics, and streams of either, read with care and written whole."""
+"""Files on disk: workloads, statistics, and streams of either, read with care and written whole."""

@@ -30,7 +30,7 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class WorkloadRecord(FileModel):
-    """What a plan remembers of its workload."""
+    """The part of its workload that a plan's file holds."""
 
     fingerprint: str
     rest: str

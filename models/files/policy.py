@@ -81,7 +81,7 @@ def read_policy(path: str | Path) -> tuple[PolicyHeader, dict[str, np.ndarray]]:
         content, held = _opened(path)
     except InputError as error:
         raise InputError(f"{path} holds no migration policy ({str(error).removeprefix(f'{path} ')})") from None
-    if type(content.get("format")) is int and content["format"] == 1:  # version 0.1 knew a number only
+    if type(content.get("format")) is int and content["format"] == 1:  # version 0.1 had a number only
         content = {**content, **PolicyHeader.stamp()}
     header = enveloped(PolicyHeader, content, str(path))
     try:

@@ -82,7 +82,7 @@ def problem_record(problem: Problem) -> dict[str, Any]:
 
 
 def problem_of(record: Any) -> Problem:
-    """What `problem_record` wrote."""
+    """The problem of a record that `problem_record` wrote."""
     if not isinstance(record, dict) or set(record) != {"name", "data", "parameters"}:
         raise InputError("a problem has name, data and parameters")
     if not isinstance(record["parameters"], dict):
@@ -120,7 +120,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """What `encode` wrote.
+    """The value of JSON that `encode` wrote.
 
     Raises
     ------

@@ -98,7 +98,7 @@ def read_file(file: str | Path, schema: type[Format], most: int = MOST_JSON) -> 
 
 
 def enveloped(schema: type[Format], content: Any, of: str) -> Format:
-    """What every file of ours holds, wherever its JSON was: one object, its format, a version that is known, its fields."""
+    """Check JSON against a schema: one object, its format, a version that is known, its fields."""
     return validated(schema, schema.unstamped(object_of(content, of), of), of)
 
 
@@ -175,7 +175,7 @@ def _place(location: Sequence[int | str]) -> tuple[int | str, ...]:
 
 
 def expectation(error: Mapping[str, Any]) -> str:
-    """What one of pydantic's errors asks for."""
+    """The value that one of pydantic's errors asks for, in words."""
     kind, limits = error["type"], error.get("ctx", {})
     if kind in _EXPECTED:
         return f"must be {_EXPECTED[kind]}"

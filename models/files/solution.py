@@ -23,7 +23,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class StageRecord(BaseModel):
-    """What is proven of one stage: a bound that holds where earlier measures are at most what is given."""
+    """The proof of one stage: a bound that holds where earlier measures are at most what is given."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

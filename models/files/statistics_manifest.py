@@ -39,7 +39,7 @@ class Part(FileModel):
 
 
 class OperatorPart(Part):
-    """What the reader needs to know of an operator; the topology knows more."""
+    """An operator, as far as the reader needs it; the topology says more."""
 
     name: str
     windows: Count = 1
@@ -62,7 +62,7 @@ class RunPart(Part):
 
 
 class NodesPart(Part):
-    """What is known of the nodes: their capacities, those to be removed, and where each key group runs now."""
+    """The nodes: their capacities, those to be removed, and where each key group runs now."""
 
     capacities: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] | None = None
     draining: list[Annotated[int, Field(ge=0, lt=MOST_NODES)]] | None = None
@@ -117,7 +117,7 @@ def windows_of(manifest: Mapping[str, Any]) -> dict[int, str]:
 
 
 def unit_of(block: int) -> str:
-    """What the name of a folder begins with, by how many windows lie in it."""
+    """The first word of a folder's name, by how many windows lie in it."""
     return "window" if block == 1 else "block"
 
 

@@ -49,7 +49,7 @@ class Columns:
     prefix: tuple[str, Kind] | None = None
 
     def kind(self, name: str) -> Kind | None:
-        """What a column must hold; None for one that is not ours."""
+        """The kind of values that a column must hold; None for one that is not ours."""
         known = {**self.required, **self.optional}
         if name not in known and self.prefix is not None and name.startswith(self.prefix[0]):
             return self.prefix[1]
@@ -221,7 +221,7 @@ _BOOLEANS, _DOUBLE, _TEXT, _LISTS, _MAP, _STRUCT = (1, 2), 7, 8, (9, 10), 11, 12
 
 
 def unpacked_bytes(file: Path) -> list[int]:
-    """What each page declares to unpack to.
+    """The unpacked size that each page declares.
 
     Raises
     ------

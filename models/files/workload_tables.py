@@ -40,7 +40,7 @@ TABLES = {
 
 
 class TableAccount(FileModel):
-    """What a manifest says of a table."""
+    """A table, as a manifest describes it."""
 
     file: FileName
     rows: Whole | None = None
@@ -102,7 +102,7 @@ def traffic_columns(w: Workload) -> dict[str, np.ndarray]:
 
 
 def traffic_of_columns(columns: dict[str, np.ndarray], windows: int, key_groups: int) -> Any:
-    """What `traffic_columns` wrote: a matrix, or a list of one for each window."""
+    """Traffic from the columns that `traffic_columns` wrote: a matrix, or a list of one for each window."""
     if "window" not in columns:
         return sparse(columns["src"], columns["dst"], columns["tuples"], key_groups)
     number = columns["window"]

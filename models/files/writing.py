@@ -107,7 +107,7 @@ def write_text(file: str | Path, text: str) -> Path:
 
 
 def reason(error: BaseException) -> str:
-    """What the operating system, or a library, says in one line."""
+    """The words of the operating system, or of a library, in one line."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     said = str(error).strip().splitlines()

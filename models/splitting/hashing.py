@@ -87,12 +87,6 @@ def _hash_bytes(data, start, stop, seed):
 
 
 @njit(cache=True)
-def _hash_words(words, seed, out):
-    for i in range(words.size):
-        out[i, 0], out[i, 1] = hash_word(words[i], seed)
-
-
-@njit(cache=True)
 def _hash_texts(data, offsets, seed, out):
     for i in range(offsets.size - 1):
         out[i, 0], out[i, 1] = _hash_bytes(data, offsets[i], offsets[i + 1], seed)
@@ -108,22 +102,21 @@ def _candidates(words, seed, workers, out):
                 out[i, j + 1] = worker_of(second, workers)
 
 
-def murmur(keys: IntArray, seed: int = 0) -> np.ndarray:
-    """Both 64-bit halves of MurmurHash3_x64_128 of integer keys (eight little-endian bytes), shape (keys, 2)."""
-    out = np.empty((keys.size, 2), dtype=np.uint64)
-    _hash_words(keys.view(np.uint64), np.uint64(seed), out)
-    return out
-
-
 def murmur_texts(data: np.ndarray, offsets: np.ndarray, seed: int = 0) -> np.ndarray:
-    """The same of byte strings, laid end to end in `data`; string i is ``data[offsets[i]:offsets[i + 1]]``."""
+    """Both 64-bit halves of MurmurHash3_x64_128 of byte strings, shape (strings, 2).
+
+    They are laid end to end in `data`; string i is ``data[offsets[i]:offsets[i + 1]]``.
+    """
     out = np.empty((offsets.size - 1, 2), dtype=np.uint64)
     _hash_texts(data, offsets, np.uint64(seed), out)
     return out
 
 
 def candidates(keys: IntArray, workers: int, choices: int, seed: int = 0) -> np.ndarray:
-    """The `choices` workers to which each key hashes, in order, repeats possible; shape (keys, choices)."""
+    """The `choices` workers to which each key hashes, in order, repeats possible; shape (keys, choices).
+
+    A key is hashed as eight little-endian bytes, by MurmurHash3_x64_128.
+    """
     out = np.empty((keys.size, choices), dtype=np.int32)
     _candidates(keys.view(np.uint64), np.uint64(seed), np.uint64(workers), out)
     return out

@@ -89,6 +89,12 @@ class Groups:
         return np.asarray((workers[self.options] | (self.options < 0)).all(axis=1))
 
     @property
+    def interchangeable_workers(self) -> bool:
+        """Whether every item may go to any worker, and all are as fast."""
+        anywhere = self.options.shape[1] == self.speeds.size and bool((self.options >= 0).all())
+        return anywhere and bool((self.speeds == self.speeds[0]).all())
+
+    @property
     def heaviest_load(self) -> float:
         """The least load that some single item brings to the fastest of its candidates, at its largest over all items."""
         fastest = np.where(self.options >= 0, self.speeds[self.options], 0.0).max(axis=1)

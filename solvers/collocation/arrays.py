@@ -45,7 +45,7 @@ class Arrays:
     capacity: FloatArray  # (resources, n)
     traffic_unit: float
     load_unit: FloatArray  # (k,)
-    lean: FloatArray  # the weight of each row of traffic in the mean, (t,)
+    row_share: FloatArray  # the weight of each row of traffic in the mean, (t,)
 
     @property
     def key_groups(self) -> int:
@@ -66,26 +66,26 @@ class Arrays:
 
     @cached_property
     def upper(self) -> FloatArray:
-        """What (8) allows each node at the most were all traffic remote, (k, n)."""
+        """The upper limits (8) on node loads were all traffic remote, (k, n)."""
         return self.upper_share * self.total_remote[:, None] + self.upper_extra
 
     @cached_property
     def lower(self) -> FloatArray:
-        """What (9) asks of each node at the most, (k, n)."""
+        """The lower limits (9) on node loads were all traffic remote, (k, n)."""
         return self.lower_share * self.total_remote[:, None] + self.lower_extra
 
     @cached_property
     def mean_traffic(self) -> FloatArray:
         """Of each pair over the windows, (pairs,)."""
-        return self.traffic[0] if self.lean.size == 1 else self.lean @ self.traffic
+        return self.traffic[0] if self.row_share.size == 1 else self.row_share @ self.traffic
 
     def together(self, assignment: IntArray) -> FloatArray:
-        """What stays on its node, of each row of traffic, (t,)."""
+        """Collocated traffic, of each row of traffic, (t,)."""
         return np.array([row[assignment[self.first] == assignment[self.second]].sum() for row in self.traffic])
 
     def collocated(self, assignment: IntArray) -> float:
         """Share of the traffic between key groups that stays on its node, in the mean."""
-        return float(self.lean @ self.together(assignment))
+        return float(self.row_share @ self.together(assignment))
 
 
 def arrays_of(problem: CollocatedAllocation) -> Arrays:
@@ -125,7 +125,7 @@ def arrays_of(problem: CollocatedAllocation) -> Arrays:
         max_moves=_most_moves(problem), move_cost=move_cost,
         use=np.array([problem.allocation.usage(name) for name in names]).reshape(len(names), w.key_groups),
         capacity=np.array([(problem.resource_capacity or {})[name] for name in names]).reshape(len(names), w.nodes),
-        traffic_unit=traffic_unit, load_unit=load_unit, lean=problem.planned.share if problem.separate else np.ones(1),
+        traffic_unit=traffic_unit, load_unit=load_unit, row_share=problem.planned.share if problem.separate else np.ones(1),
     )  # fmt: skip
 
 

@@ -126,7 +126,7 @@ class LagrangianBound:
     O(p n); pairs outside the heaviest spanning forest are bounded by key group: at most m key groups move, so a mover
     can meet at most m - 1 others on the move, each shared half and half between the two.
 
-    Over several windows (8) and (9) have prices for each, and a pair's traffic is weighed by `lean` where it differs.
+    Over several windows (8) and (9) have prices for each, and a pair's traffic is weighed by `row_share` where it differs.
 
     Min-marginals of the same dynamic program bound every assignment that puts k on i: a (k, i) whose bound does not
     exceed an incumbent is closed for good. `open_to` keeps what is left.
@@ -144,7 +144,7 @@ class LagrangianBound:
         self.forest = forest_of(data)
         self.open_to = data.allowed.copy()
         p, n = data.key_groups, data.nodes
-        self.weak, self.lean = self._weak(self.forest.weak), data.lean
+        self.weak, self.row_share = self._weak(self.forest.weak), data.row_share
         self.up, self.theta, self.marginal = np.empty((p, n)), np.empty((p, n)), np.empty((p, n))
         self.labels = np.zeros(p, dtype=np.int64)
         self.prices = self.first_prices()  # the best so far: where the next `tighten` begins
@@ -175,7 +175,7 @@ class LagrangianBound:
         return np.where(gain != 0, gain * (1 + 1e-9 * np.sign(gain)) + 1e-15, 0.0)
 
     def _weak(self, weak: Sequence[sp.csr_array]) -> WeakPairs:
-        """What rows of traffic make of weak pairs."""
+        """The weak pairs of rows of traffic, by key group and node."""
         p, n = self.data.key_groups, self.data.nodes
         place = sp.csr_array((np.ones(p), (np.arange(p), self.data.current)), shape=(p, n))
         on = np.array([(row @ place).toarray() for row in weak])
@@ -194,7 +194,7 @@ class LagrangianBound:
         kappa = prices.upper @ data.upper_share - prices.lower @ data.lower_share
         price = prices.upper - prices.lower
         saved = data.cost[:, None] * (price - kappa[:, None])  # what a unit of collocated traffic saves of the rows
-        omega = self.lean[:, None] + (saved if self.lean.size > 1 else saved.sum(axis=0))
+        omega = self.row_share[:, None] + (saved if self.row_share.size > 1 else saved.sum(axis=0))
         factor = np.abs(omega).max(axis=1) * np.where(omega.min(axis=1) >= 0, 1.0, 2.0)
         move_price = prices.moves + prices.cost * data.move_cost
         weak = self.weak
@@ -215,7 +215,7 @@ class LagrangianBound:
         return self.tree_value + constant + self.doubt, self._row_slack()
 
     def _constant(self, prices: Multipliers, omega: FloatArray) -> float:
-        """What the prices pay for the rows' right-hand sides, and the weak pairs that are together today."""
+        """The constant of the relaxation: prices times right-hand sides, and the weak pairs that are together today."""
         data = self.data
         rows = (
             prices.moves * data.max_moves + prices.cost * (1 + 1e-8) + float((prices.upper * data.upper).sum())

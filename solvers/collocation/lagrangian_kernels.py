@@ -11,17 +11,17 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 
 class WeakPairs(NamedTuple):
-    """What a key group has to do with others outside the forest, for each of t rows of traffic."""
+    """Traffic of each key group with others outside the forest, for each of t rows of traffic."""
 
     on: FloatArray
     """Traffic with each node today, shape (t, p, n), and with the own one, (t, p)."""
     here: FloatArray
     slack: FloatArray
-    """What others that move may add to a mover, (t, p)."""
+    """The most that others which move may add to a mover, (t, p)."""
 
 
 class RowPrices(NamedTuple):
-    """What the relaxed rows charge."""
+    """Multipliers of the relaxed rows."""
 
     move: FloatArray
     """For moving each key group."""
@@ -30,13 +30,13 @@ class RowPrices(NamedTuple):
     use: FloatArray
     """For a unit of each resource on each node, shape (r, n)."""
     weak: FloatArray
-    """What the weak pairs of each key group with each node are worth, shape (p, n)."""
+    """The worth of the weak pairs of each key group with each node, shape (p, n)."""
     left: FloatArray
-    """What its weak pairs with its current node are, less the most that others which move may make up for, shape (p,)."""
+    """The worth of its weak pairs with its current node, less the most that others which move may make up for, shape (p,)."""
 
 
 class LoadTerms(NamedTuple):
-    """What each key group brings along, and where it is."""
+    """Use of resources by each key group, where it is and where it may go."""
 
     use: FloatArray
     current: IntArray

@@ -195,7 +195,7 @@ def _heats(data: Arrays, state: ShiftState, settings: LocalSearchSettings) -> tu
     Where traffic has a heavy tail, these are apart by orders of magnitude: few moves are about its head.
     """
     pair = float(np.median(data.mean_traffic)) if data.traffic.size else 1.0
-    on_node = np.einsum("t,tpn->pn", data.lean, state.on_node)
+    on_node = np.einsum("t,tpn->pn", data.row_share, state.on_node)
     node = max(pair, float(np.median(on_node.max(axis=1) - on_node.mean(axis=1))))
     stay = on_node[np.arange(data.key_groups), state.a]
     gains = np.sort(np.where(data.allowed, on_node, 0.0).max(axis=1) - stay)
@@ -204,7 +204,7 @@ def _heats(data: Arrays, state: ShiftState, settings: LocalSearchSettings) -> tu
 
 
 def goal_of(problem: CollocatedAllocation, data: Arrays, settings: LocalSearchSettings) -> Goal:
-    """What the search maximises."""
+    """The objective of the search, to be maximised."""
     over, planned = problem.over if problem.combines else "mean", problem.planned
     apart = problem.apart / (problem.saved * data.traffic_unit or 1.0) if problem.combines else data.traffic.sum(axis=1)
     most = planned.most if over == "cvar" else planned.share

@@ -70,12 +70,12 @@ def weigh(count, wanted, data, state):
             wanted.lost[t, s], wanted.won[t, s] = state.on_node[t, k, source], state.on_node[t, k, target]
         for e in range(s):  # neighbours that have moved just before
             other = wanted.who[e]
-            left, came = state.a[other], wanted.where[e]
-            if left in (source, target) or came in (source, target):
+            before, after = state.a[other], wanted.where[e]
+            if before in (source, target) or after in (source, target):
                 j = between(k, other, data)
                 for t in range(state.together.size if j >= 0 else 0):
-                    wanted.lost[t, s] += data.weight[t, j] * (int(came == source) - int(left == source))
-                    wanted.won[t, s] += data.weight[t, j] * (int(came == target) - int(left == target))
+                    wanted.lost[t, s] += data.weight[t, j] * (int(after == source) - int(before == source))
+                    wanted.won[t, s] += data.weight[t, j] * (int(after == target) - int(before == target))
         add(s, 1.0, wanted, data, state)
 
 
@@ -164,10 +164,10 @@ def violation(count, wanted, before, data, state):
 
 @njit(**LEAF)
 def restore(count, wanted, before, data, state):
-    """What was broken before a proposal that `violation` has seen."""
+    """Restore the excess that was there before a proposal that `violation` has seen."""
     state.sums[2], state.sums[3] = before.sums[2], before.sums[3]
     if data.fixed:
-        for s in range(count - 1, -1, -1):  # a node that came twice was first as it was
+        for s in range(count - 1, -1, -1):  # of a node that stands twice, the first is as it was
             state.excess[wanted.where[s]] = before.excess[2 * s + 1]
             state.excess[state.a[wanted.who[s]]] = before.excess[2 * s]
     else:
@@ -177,7 +177,7 @@ def restore(count, wanted, before, data, state):
 
 @njit(**LEAF)
 def worth(level, blend, goal, together):
-    """What the collocated traffic is worth: itself where one row stands for all windows, else less (15) with t = level."""
+    """The worth of the collocated traffic: itself where one row stands for all windows, else less (15) with t = level."""
     if together.size == 1:
         return together[0]
     value, worst, mean = 0.0, -np.inf, 0.0

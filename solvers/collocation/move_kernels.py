@@ -16,7 +16,7 @@ MOST = 4
 
 
 class Goal(NamedTuple):
-    """What the t rows of collocated traffic are worth together: less (15) of `CollocatedAllocation`, in shares of traffic."""
+    """The worth of the t rows of collocated traffic together: less (15) of `CollocatedAllocation`, in shares of traffic."""
 
     apart: FloatArray
     """(14) were all traffic remote, shape (t,)."""
@@ -29,7 +29,7 @@ class Goal(NamedTuple):
 
 
 class ShiftData(NamedTuple):
-    """What a search never changes: the instance, as in `keyshift.solvers.collocation.arrays.Arrays`."""
+    """The data that a search never changes: the instance, as in `keyshift.solvers.collocation.arrays.Arrays`."""
 
     current: IntArray
     allowed: BoolArray
@@ -83,7 +83,7 @@ class ShiftState(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """What a move wants: key group ``who[s]`` on node ``where[s]``, up to `MOST` of them."""
+    """A proposed move: key group ``who[s]`` on node ``where[s]``, up to `MOST` of them."""
 
     who: IntArray
     where: IntArray
@@ -93,7 +93,7 @@ class Proposal(NamedTuple):
 
 
 class Before(NamedTuple):
-    """What a rejected proposal restores."""
+    """The state that a rejected proposal restores."""
 
     together: FloatArray
     sums: FloatArray

@@ -16,26 +16,28 @@ def mean_bound(problem: CollocatedAllocation, most_collocated: float) -> float:
 
 
 def objective_bound(problem: CollocatedAllocation, bound: LagrangianBound, most: float) -> float:
-    """The least objective when at most so large a share of the traffic, weighted by `bound.lean`, is collocated."""
+    """The least objective when at most so large a share of the traffic, weighted by `bound.row_share`, is collocated."""
     if not problem.combines:
         return mean_bound(problem, most)
     saved = problem.saved * bound.data.traffic_unit * (most + 1e-12)
     weighted = (
-        bound.lean @ problem.apart - saved if bound.lean.size > 1 else problem.planned.combined(problem.apart - saved)
+        bound.row_share @ problem.apart - saved
+        if bound.row_share.size > 1
+        else problem.planned.combined(problem.apart - saved)
     )
     return float(max(0.0, weighted - 1e-12 * float(problem.apart.max())))
 
 
 def share_of(problem: CollocatedAllocation, bound: LagrangianBound, assignment: IntArray) -> float:
-    """The share of the traffic, weighted by `bound.lean`, that is collocated by all that is better than an assignment."""
-    if not problem.combines or bound.lean.size == 1:
-        return float(bound.lean @ bound.data.together(assignment))
+    """The share of the traffic, weighted by `bound.row_share`, that is collocated by all that is better than an assignment."""
+    if not problem.combines or bound.row_share.size == 1:
+        return float(bound.row_share @ bound.data.together(assignment))
     unit = problem.saved * bound.data.traffic_unit
-    return float((bound.lean @ problem.apart - problem.objective(assignment)) / unit) if unit > 0 else -np.inf
+    return float((bound.row_share @ problem.apart - problem.objective(assignment)) / unit) if unit > 0 else -np.inf
 
 
-def lean_on(problem: CollocatedAllocation, bound: LagrangianBound, turn: int) -> None:
+def reweigh(problem: CollocatedAllocation, bound: LagrangianBound, turn: int) -> None:
     """Weigh the windows that are worst where the bound is attained a little more."""
-    if problem.combines and bound.lean.size > 1:
+    if problem.combines and bound.row_share.size > 1:
         values = problem.apart - problem.saved * bound.data.traffic_unit * bound.data.together(bound.labels)
-        bound.lean = bound.lean + (problem.planned.weights(values) - bound.lean) / (turn + 2)
+        bound.row_share = bound.row_share + (problem.planned.weights(values) - bound.row_share) / (turn + 2)

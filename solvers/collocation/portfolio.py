@@ -16,7 +16,7 @@ from keyshift.solvers.checked import better_of
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
 from keyshift.solvers.collocation.local_search import Annealing
-from keyshift.solvers.collocation.over_windows import lean_on, mean_bound, objective_bound, share_of
+from keyshift.solvers.collocation.over_windows import mean_bound, objective_bound, reweigh, share_of
 from keyshift.solvers.collocation.sets import CollocationSets
 from keyshift.solvers.collocation.statement import run_highs, second_opinion
 from keyshift.solvers.collocation.structural_bounds import most_by_structure
@@ -62,7 +62,7 @@ class CollocationSettings(Settings):
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a caller asks of "milp", by the names that `solve_milp` has for it."""
+    """The options of "milp", by the names that `solve_milp` has for it."""
 
     seed: int
     start: np.ndarray | None
@@ -148,7 +148,7 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
         share = None if best is None else share_of(problem, lagrangian, best)
         most = tighten(lagrangian, budget.part(tuned.bounding), share, bound_steps, _tuple_share(problem))
         answer = _answer(problem, best, max(bound, objective_bound(problem, lagrangian, most)), "gap")
-        lean_on(problem, lagrangian, turn)
+        reweigh(problem, lagrangian, turn)
         bound = max(bound, answer.bound or 0.0)
         budget.report(None if best is None else problem.objective(best), bound)
         if answer.termination == "optimal" or budget.expired or not finish:
@@ -224,7 +224,7 @@ def _finish(
     left_out = int((~explicit).sum())
     details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
     # Where z weighs on loads, or on several windows' traffic, no pair can be left out.
-    if (room < 0 and np.isfinite(budget.remaining)) or (left_out and (data.cost.max() > 0 or data.lean.size > 1)):
+    if (room < 0 and np.isfinite(budget.remaining)) or (left_out and (data.cost.max() > 0 or data.row_share.size > 1)):
         return Answer(
             best, answer.bound, "gap", "what the bound leaves open is too large to be solved exactly", details
         )

@@ -99,7 +99,7 @@ class NodeSets:
             with_it, without = taken.copy(), left + (self.moved[:, g] if self.going[g] else 0.0)
             with_it[:, g] = 1.0
             step = np.concatenate([d.load[:, g], d.remote_load[:, g], d.use[:, g], self.moved[:, g] * self.coming[g]])
-            fits = (sums + step <= self._most(k, r)).all(axis=1) & self.allowed[g]
+            fits = (sums + step <= self._most(k)).all(axis=1) & self.allowed[g]
             stays = (without <= self.room).all(axis=1)
             taken = np.concatenate([taken[stays], with_it[fits]])
             sums = np.concatenate([sums[stays], sums[fits] + step])
@@ -111,7 +111,7 @@ class NodeSets:
         order = np.argsort(sums[:, 0], kind="stable")
         return Half(taken[order], np.column_stack([sums, left])[order], cost[order])
 
-    def _most(self, windows: int, resources: int) -> FloatArray:
+    def _most(self, windows: int) -> FloatArray:
         """Limits of what a set sums up to."""
         return np.concatenate([self.upper, np.full(windows, np.inf), self.capacity, np.full(2, self.room)])
 
@@ -173,7 +173,7 @@ class NodeSets:
         a, b = self.halves
         d, k = self.data, self.data.windows
         sums = a.sums[i] + b.sums[j]
-        fits = (sums[:, : 2 * k + len(d.use) + 2] <= self._most(k, len(d.use))).all(axis=1)
+        fits = (sums[:, : 2 * k + len(d.use) + 2] <= self._most(k)).all(axis=1)
         fits &= (sums[:, -2:] <= self.room).all(axis=1) & (sums[:, k : 2 * k] >= self.lower).all(axis=1)
         if d.cost.any() and fits.any():
             at = np.flatnonzero(fits)
@@ -241,8 +241,8 @@ class CollocationSets(Cover):
         apart = (
             np.ones(self.data.first.size) if self.best is None else np.not_equal(*(self.best[e] for e in self._ends))
         )
-        dear = sum(np.bincount(e, apart * self.data.mean_traffic / 2, self.key_groups) for e in self._ends)
-        prices = CoverPrices(np.asarray(dear, dtype=np.float64), np.zeros(self.sizes.size), np.zeros(2))
+        share_apart = sum(np.bincount(e, apart * self.data.mean_traffic / 2, self.key_groups) for e in self._ends)
+        prices = CoverPrices(np.asarray(share_apart, dtype=np.float64), np.zeros(self.sizes.size), np.zeros(2))
         columns: SetColumns | None = None
         open_, bound = np.inf, -np.inf
         while not budget.expired:
@@ -273,7 +273,7 @@ class CollocationSets(Cover):
         return self.data.first, self.data.second
 
     def _sets(self, budget: Budget) -> list[NodeSets]:
-        """What nodes of each kind can carry; nothing where that is too much."""
+        """The sets that nodes of each kind can carry; an empty list where there are too many."""
         sets, cells = [], 0
         order = self._order()
         for group in self.groups:

@@ -17,7 +17,7 @@ from keyshift.models.ranges import Whole
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 
-LEANINGS = 8
+REWEIGHINGS = 8
 """Weights of the windows that a bound over several tries, one after another."""
 LARGEST_CUT, LARGEST_SPECTRUM = 150, 1500
 """Components with more key groups get no minimum cut; workloads with more key groups no spectrum."""
@@ -109,13 +109,13 @@ def lagrangian_bound(
     """The bound by Lagrangian relaxation over trees, which knows the migration limits; see `LagrangianBound`."""
     with off_clock():
         from keyshift.solvers.collocation.lagrangian import LagrangianBound, tighten
-        from keyshift.solvers.collocation.over_windows import lean_on, objective_bound, share_of
+        from keyshift.solvers.collocation.over_windows import objective_bound, reweigh, share_of
 
     lagrangian, best = LagrangianBound(arrays_of(problem)), 0.0
-    turns = LEANINGS if lagrangian.lean.size > 1 and problem.combines else 1
+    turns = REWEIGHINGS if lagrangian.row_share.size > 1 and problem.combines else 1
     for turn in range(turns):
         share = None if start is None else share_of(problem, lagrangian, start)
         most = tighten(lagrangian, budget, share, max(1, steps // turns))
         best = max(best, objective_bound(problem, lagrangian, most) - 1e-9 * problem.scale)
-        lean_on(problem, lagrangian, turn)
+        reweigh(problem, lagrangian, turn)
     return Answer(start, best, "completed")

@@ -31,7 +31,7 @@ def match(old: np.ndarray, new: np.ndarray, prefix: np.ndarray) -> tuple[int, np
         The old interval that each new one is matched with, -1 for none. Pairs without weight are left unmatched.
     """
     pieces = old.size + new.size - 3 if old.size + new.size > 3 else 1
-    came_from = np.empty((pieces, 4), np.int8)  # state = 2 * old taken + new taken
+    previous = np.empty((pieces, 4), np.int8)  # state = 2 * old taken + new taken
     owners = np.empty((pieces, 2), np.int64)
     value = np.array([0, NEVER, NEVER, NEVER])
     after = np.empty(4, np.int64)
@@ -54,14 +54,14 @@ def match(old: np.ndarray, new: np.ndarray, prefix: np.ndarray) -> tuple[int, np
                 held &= 2
             if gained > after[held]:
                 after[held] = gained
-                came_from[t, held] = state
+                previous[t, held] = state
         value[:] = after
         i, j, start, t = i + next_old, j + next_new, end, t + 1
     partner = np.full(new.size - 1, -1, np.int64)
     state = int(np.argmax(value))
     best = value[state]
     for piece in range(t - 1, -1, -1):
-        state = came_from[piece, state]
+        state = previous[piece, state]
         if state == 4:
             partner[owners[piece, 1]] = owners[piece, 0]
             state = 0

@@ -60,7 +60,7 @@ def schedule(
     degree = max(int(np.bincount(side).max()) for side in ends)
     least = max(math.ceil(degree / link), math.ceil(tasks.size / (most or tasks.size)))
     if limit is None:
-        classes = even_colouring(ends, least, link)
+        classes = even_colouring(ends, least)
     else:
         state = workload.state[tasks]
         if state.max() > limit:
@@ -71,13 +71,13 @@ def schedule(
     return MigrationSchedule(workload, target, tuple(tasks[c] for c in classes), least, link, most, limit)
 
 
-def even_colouring(ends: IntArray, colours: int, per_link: int = 1) -> list[IntArray]:
-    """Edges by colour: at most `per_link` of one colour at a node, class sizes that differ by at most 1.
+def even_colouring(ends: IntArray, colours: int) -> list[IntArray]:
+    """Edges by colour: as few of one colour at a node as there can be, class sizes that differ by at most 1.
 
     Parameters
     ----------
     ends : ndarray of int, shape (2, edges)
-        Left and right end of every edge of a bipartite multigraph of degree at most colours * per_link.
+        Left and right end of every edge of a bipartite multigraph. A node of degree d has at most ceil(d / colours) of a colour.
     """
     split = np.stack([_split(side, colours) for side in ends])
     colour = _koenig(split, colours)

@@ -11,7 +11,7 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 
 class TreeData(NamedTuple):
-    """What the search never changes; key groups in the order of placing."""
+    """The data that the search never changes; key groups in the order of placing."""
 
     load: FloatArray
     """Shape (p, m)."""

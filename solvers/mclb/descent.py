@@ -53,20 +53,20 @@ def _steepest(core: Core, placed: IntArray) -> IntArray:
     """The best move or swap within the budget, until none lowers the sum of squares."""
     load, a, p = core.load, placed.copy(), placed.size
     each = np.arange(p)
-    dear = np.where(core.current[:, None] == np.arange(core.nodes), 0.0, core.state[:, None])
+    cost = np.where(core.current[:, None] == np.arange(core.nodes), 0.0, core.state[:, None])
     own, inner = np.square(load).sum(axis=1), load @ load.T
     apart = own[:, None] + own - 2 * inner
     while True:
         loads = np.zeros((core.nodes, load.shape[1]))
         np.add.at(loads, a, load)
         meets, left = load @ loads.T, core.budget - core.moved(a)
-        here, spent = meets[each, a], dear[each, a]
+        here, paid = meets[each, a], cost[each, a]
         move = 2 * (meets - here[:, None] + own[:, None])
-        move[(dear - spent[:, None] > left)] = np.inf
+        move[(cost - paid[:, None] > left)] = np.inf
         move[each, a] = np.inf
-        other, there = meets[:, a], dear[:, a]
+        other, there = meets[:, a], cost[:, a]
         swap = 2 * (other + other.T - here[:, None] - here + apart)
-        swap[(there + there.T - spent[:, None] - spent > left) | (a[:, None] == a)] = np.inf
+        swap[(there + there.T - paid[:, None] - paid > left) | (a[:, None] == a)] = np.inf
         gain = -1e-9 * float(own.sum())
         if move.min() <= swap.min() and move.min() < gain:
             k, i = np.unravel_index(int(move.argmin()), move.shape)

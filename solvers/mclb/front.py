@@ -125,7 +125,7 @@ def front(
 
 @dataclass
 class _EpsilonConstraint:
-    """What all points of one run share."""
+    """The problem, budget and settings that all points of one run share."""
 
     problem: MCLB
     budget: Budget

@@ -130,11 +130,11 @@ class PlacementSearch:
         if self.annealing is not None:
             self.best = self.annealing.go_on(budget, effort, enough)
         elif self.among is None:
-            self.best = _swept(core, self.load, self.best, budget, self.rng, effort, enough)
+            self.best = _by_sweeps(core, self.load, self.best, budget, self.rng, effort, enough)
         else:
             chosen = np.where(core.current < 0, self.best, core.current)
             chosen[self.large] = self.among.go_on(budget.part(0.9), effort, enough)
-            chosen = _swept(core, self.load, chosen, budget, self.rng)
+            chosen = _by_sweeps(core, self.load, chosen, budget, self.rng)
             self.best = min((self.best, chosen), key=core.squares)
         return self.best
 
@@ -306,7 +306,7 @@ class _Annealing:
             return self.moment - (vectors * (self.values[over] - cap)) @ vectors.T
 
 
-def _swept(
+def _by_sweeps(
     core: Core,
     load: FloatArray,
     chosen: IntArray,

@@ -121,7 +121,7 @@ def shift(s: Standing, k: int, target: int) -> float:
 
 @njit(**LEAF)
 def look_around(s: Standing, k: int) -> None:
-    """What the two searches for a step of k begin with: what it finds on each node, and what it would move."""
+    """Set up the two searches for a step of k: its product with each node's load, and the state that it would move."""
     for i in range(s.there.size):
         s.there[i] = s.rows[i, k]
         s.cost[i] = (s.state[k] if i != s.current[k] else 0.0) - s.away[k]

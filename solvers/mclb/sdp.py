@@ -199,7 +199,7 @@ class Cut(NamedTuple):
 
     @property
     def key(self) -> tuple[bytes, bytes]:
-        """What tells two cuts apart: b and -b are the same cut."""
+        """A key that tells two cuts apart: b and -b are the same cut."""
         return self.members.tobytes(), (self.counts * np.sign(self.counts[0])).tobytes()
 
 
@@ -298,16 +298,18 @@ class SemidefiniteDual:
             values, vectors = np.linalg.eigh(self.X - self.step * self.matrix())
             root = vectors * np.sqrt(np.maximum(values, 0.0))
             positive = root @ root.T
-            swept = positive.copy()
-            kernels.sweep(swept, self.rows, self.v, self.step, sweeps)
+            projected = positive.copy()
+            kernels.sweep(projected, self.rows, self.v, self.step, sweeps)
             if number % settings.rescale == 0:
                 broken = (
-                    settings.worth * float(np.linalg.norm(swept - positive)) / (float(np.linalg.norm(swept)) or 1.0)
+                    settings.worth
+                    * float(np.linalg.norm(projected - positive))
+                    / (float(np.linalg.norm(projected)) or 1.0)
                 )
-                changed = float(np.linalg.norm(swept - self.X)) / self.step
+                changed = float(np.linalg.norm(projected - self.X)) / self.step
                 if max(broken, changed) > 2 * min(broken, changed):
                     self.step *= settings.factor if changed > broken else 1 / settings.factor
-            self.X = self.X + settings.beyond * (swept - self.X)
+            self.X = self.X + settings.beyond * (projected - self.X)
 
     def add_cuts(self, rng: np.random.Generator) -> None:
         """Take up the most broken of (6), let go of those that have come to weigh nothing."""

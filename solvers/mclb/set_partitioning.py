@@ -204,7 +204,7 @@ class SetPartitioning(Cover):
 
     @property
     def goal(self) -> float:
-        """What a better placement's sum of squares is at most, in squared units."""
+        """The largest sum of squares of a better placement, in squared units."""
         return (self.value - self.margin) / self.unit**2
 
     def run(self, budget: Budget) -> bool:
@@ -239,7 +239,7 @@ class SetPartitioning(Cover):
         return False
 
     def _sets(self, budget: Budget) -> list[Sets]:
-        """What nodes of each kind can hold; nothing where there are too many key groups."""
+        """The sets that nodes of each kind can hold; an empty list where there are too many."""
         sets: list[Sets] = []
         for kind in self.kinds if self.core.load.shape[0] <= MOST_KEY_GROUPS else ():
             sets.append(Sets(self.core, kind, self.unit))

@@ -27,10 +27,10 @@ class MovementSearchSettings(Settings):
         Steps of the first cooling for each key group, which double; at most so many; loads that one cooling touches at most.
     hot, cold : (float, float)
         Between which a cooling's first and last heat are drawn, in units of the mean state.
-    cheap : (float, float)
+    first_price : (float, float)
         Between which the first price is drawn, in units of what the median key group's load costs to move.
-    dear : float
-        The last price, in units of the dearest key group's.
+    last_price : float
+        The last price, in units of the most expensive key group's.
     """
 
     rounds: int = 12
@@ -39,8 +39,8 @@ class MovementSearchSettings(Settings):
     longest: int = 1_500_000
     hot: tuple[float, float] = (0.3, 5.0)
     cold: tuple[float, float] = (5e-4, 1e-2)
-    cheap: tuple[float, float] = (0.01, 1.0)
-    dear: float = 10.0
+    first_price: tuple[float, float] = (0.01, 1.0)
+    last_price: float = 10.0
 
 
 def local_search(
@@ -76,7 +76,7 @@ def local_search(
     while idle < max(1.0, settings.rounds * effort) and least > 0.0 and not budget.expired:
         tried = _other(problem, used, rng) if turn % 2 else used
         data = _data(problem, tried)
-        prices = _prices(data, _drawn(rng, settings.cheap), settings.dear)
+        prices = _prices(data, _drawn(rng, settings.first_price), settings.last_price)
         heats = np.array([_drawn(rng, settings.hot), _drawn(rng, settings.cold)])
         most = max(1, min(settings.most * place.size, settings.longest // data.load.shape[1]))
         begun = _settled(problem, place, tried)
@@ -126,16 +126,16 @@ def _drawn(rng: np.random.Generator, between: tuple[float, float]) -> float:
     return float(np.exp(rng.uniform(*np.log(between))))
 
 
-def _prices(data: MoveData, cheap: float, dear: float) -> FloatArray:
+def _prices(data: MoveData, first_price: float, last_price: float) -> FloatArray:
     """Of loads outside the limits, first and last: in units of what it costs to move a load."""
     load = data.load.max(axis=1)
     costly = (load > 0) & (data.state > 0)
     each = data.state[costly] / load[costly]
-    return np.array([cheap * np.median(each), dear * each.max()]) if each.size else np.ones(2)
+    return np.array([first_price * np.median(each), last_price * each.max()]) if each.size else np.ones(2)
 
 
 def _settled(problem: MovementWithinLimits, place: IntArray, used: BoolArray) -> IntArray:
-    """What is on nodes that are not used goes, the largest first, where least is loaded."""
+    """Bring key groups from unused nodes, the largest first, to the least loaded used node."""
     made, load = place.copy(), problem.load.T
     nodes = np.flatnonzero(used)
     loads = problem.node_loads(place).T[nodes]

@@ -11,7 +11,7 @@ from keyshift.solvers.random_kernels import uniform
 
 
 class MoveData(NamedTuple):
-    """What the loop reads."""
+    """The data of the loop."""
 
     load: np.ndarray  # (p, windows)
     state: np.ndarray  # (p,)

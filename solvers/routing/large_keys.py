@@ -30,7 +30,7 @@ ENOUGH = 1e-3
 """The program is left at this relative gap: small keys are rounded by more."""
 
 ROUNDING = 1e-12
-"""What rounding may have added to the costs of a row, relative to their sum."""
+"""The most that rounding may have added to the costs of a row, relative to their sum."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class WindowRelaxation(Relaxation):
         self.lower = np.array([np.maximum(window.lower - 2 * window.slack, 0.0) for window in each]) / means
 
     def costs(self, prices: Prices) -> FloatArray:
-        """What each record's keys cost on each node, shape (r, n)."""
+        """The cost of each record's keys on each node, shape (r, n)."""
         price, entry, _ = self.node_prices(prices)
         nodes = np.arange(self.kept.size)
         cost = self.loads.T @ price + self.state[:, None] * (nodes != self.keys.current[:, None])

@@ -64,7 +64,7 @@ def place(gone, load, current, home, kept, limit, used, to):
 
 
 PRICES = np.concatenate([[0.0], 4.0 ** np.arange(-4, 9)])
-"""What an entry is taken to cost, in median states: from no matter to all that matters."""
+"""Prices of an entry of the table, in median states, from none to one above all else."""
 ROUNDS = 8
 """How often keys that found no room stay instead, and others leave for them."""
 
@@ -115,11 +115,11 @@ class _Shedding:
             for i, order in orders.items():
                 excess = self.used[i] - self.limit[i]
                 shed(order[~stays[order]], keys.load, keys.count, excess, self.enough, few, taken)
-            misfits = None if budget.expired else self.place(taken)
-            if misfits is None:
+            unplaced = None if budget.expired else self.place(taken)
+            if unplaced is None:
                 break
-            stays[misfits] = kept[self.at[misfits]]
-            if not stays[misfits].any():
+            stays[unplaced] = kept[self.at[unplaced]]
+            if not stays[unplaced].any():
                 break
         return taken
 

@@ -1,4 +1,4 @@
-"""What it costs a node that its small keys, each in any part, shed load: convex, piecewise linear, and lines under it."""
+"""The cost of shedding a node's small keys, each in any part: convex, piecewise linear, and lines under it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class SmallKeys:
         return at
 
     def at_least(self, a: float, b: float, shed: FloatArray) -> FloatArray:
-        """What it costs to shed so much or more; beyond all there is, what all costs."""
+        """The cost of shedding so much or more; beyond all there is, the cost of all."""
         _, points, paid = self._falling(a, b)
         return np.interp(np.maximum(shed, points[paid.argmin()]), points, paid)
 

@@ -55,7 +55,7 @@ NOWHERE = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 _Solver = Callable[[Choices, Budget, IntArray | None, Effort], Answer]
-"""What runs a solver on some choices; its answer's assignment is one of all keys."""
+"""Runs a solver on some choices; its answer's assignment is one of all keys."""
 
 
 def solve_milp(

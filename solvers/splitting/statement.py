@@ -17,6 +17,7 @@ from keyshift.solvers import highs
 from keyshift.solvers.checked import within
 from keyshift.solvers.safe_bounds import LinearProgram
 from keyshift.solvers.splitting.flow import DOUBT, fractional_flow, whole_flow
+from keyshift.solvers.splitting.makespan import by_makespan
 from keyshift.solvers.splitting.rounding import even, rounded
 
 FINE = {"small_matrix_value": 1e-12}
@@ -32,7 +33,8 @@ def solve_milp(
     """The integer program over groups of like items, by HiGHS, from a warm start.
 
     With whole keys it is makespan scheduling with restricted assignment, and the bound of the maximum flow - what
-    splitting could reach - is its lower limit from the outset.
+    splitting could reach - is its lower limit from the outset. Where keys may go to any of like workers, it is
+    makespan on identical machines, which `makespan` answers without a solver.
 
     Parameters
     ----------
@@ -55,7 +57,7 @@ def solve_milp(
 def search(
     items: Items, start: np.ndarray | None, least: float, budget: Budget, seed: int = 0, threads: int = 1
 ) -> Answer:
-    """Run HiGHS on the model of some items, knowing a feasible assignment and a lower bound."""
+    """Run HiGHS on the model of some items, or what is made for like workers, knowing an assignment and a lower bound."""
     problem = items.problem
     if start is None:
         start = greedy(items)
@@ -63,6 +65,8 @@ def search(
     least = max(least, items.heaviest_load * (1 - DOUBT))
     if value - least <= problem.tolerance_of(value):
         return Answer(start, least, "optimal")
+    if items.interchangeable_workers and not budget.expired:
+        return by_makespan(items, start, least, budget, seed)
     if budget.expired or items.pairs[0].size > PAIRS_PER_SECOND * budget.remaining:
         said = "" if budget.expired else "the model would take longer to write down than the limit allows"
         return Answer(start, least, budget.why, said)

@@ -26,7 +26,7 @@ NO_ASSIGNMENT = "no assignment meets all limits"
 
 
 class Stated(Protocol):
-    """What a stage asks of its formulation: the catalogue's entry says it."""
+    """A formulation as a stage asks it: the catalogue's entry has the answers."""
 
     @property
     def measure_bounds(self) -> Mapping[str, Callable[[Any, Budget, int], float]]:

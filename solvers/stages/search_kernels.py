@@ -92,7 +92,7 @@ def search(data, state, best, limits, goal, heats, rng, steps):
 
 @njit(cache=True)
 def energy(state, goal):
-    """What is annealed: the measure, and for a largest deviation a little of all others."""
+    """The energy that is annealed: the measure, and for a largest deviation a little of all others."""
     return state.values[goal] + (state.sums[2] if goal in (DISTANCE, SPREAD) else 0.0)
 
 

@@ -229,7 +229,7 @@ def test_answers_pass_the_check_or_say_why_not(method):
 
 def test_parts_are_dealt_heaviest_first():
     parts = [np.array([0]), np.array([1, 2]), np.array([3])]
-    plan = deal(parts, np.array([3.0, 2, 2, 1]), np.array([1.0, 1, 1]), np.array([0, 2]), 3)
+    plan = deal(parts, np.array([3.0, 2, 2, 1]), np.array([1.0, 1, 1]), np.array([0, 2]))
     np.testing.assert_array_equal(plan, [2, 0, 0, 2])
 
 

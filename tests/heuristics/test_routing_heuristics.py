@@ -142,14 +142,14 @@ def test_mixed_frees_the_table_it_needs():
         current = routing.min_mig_plan(problem, beta=1.0).assignment
         stream.advance()
     problem = ks.MixedRouting(stream.workload(current))
-    roomy, lean = routing.min_mig_plan(problem), routing.min_table_plan(problem)
-    assert lean.table_size < roomy.table_size
-    between = ks.MixedRouting(problem.workload, max_table_size=(lean.table_size + roomy.table_size) // 2)
+    roomy, smallest = routing.min_mig_plan(problem), routing.min_table_plan(problem)
+    assert smallest.table_size < roomy.table_size
+    between = ks.MixedRouting(problem.workload, max_table_size=(smallest.table_size + roomy.table_size) // 2)
     plan = routing.mixed_plan(between)
     assert plan.feasible
     assert plan.trials > 1
     assert plan.moved_back > 0
-    assert roomy.state_moved < plan.state_moved < lean.state_moved
+    assert roomy.state_moved < plan.state_moved < smallest.state_moved
 
 
 def test_mixed_bf_is_no_worse_than_mixed():

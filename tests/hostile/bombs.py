@@ -67,8 +67,11 @@ def bombs() -> Iterator[tuple[str, str]]:
         "collocation of many",
         certificate("collocated-allocation", allocated(30_000, 30_000, **talk), forest, bound=1),
     )
-    dear = {**forest, "scale": int(DIGITS), "tree": [{"per_move": 0, "prices": [int(DIGITS)] * 700}]}
-    yield "dear collocation", certificate("collocated-allocation", allocated(1_400, 700, **talk), dear, bound=1)
+    expensive = {**forest, "scale": int(DIGITS), "tree": [{"per_move": 0, "prices": [int(DIGITS)] * 700}]}
+    yield (
+        "expensive collocation",
+        certificate("collocated-allocation", allocated(1_400, 700, **talk), expensive, bound=1),
+    )
     factor = {"kind": "semidefinite", "unit": "1/" + DIGITS, "anchors": [], "triangles": [], "price": 0}
     empty = {**factor, "factor": [[]] * 60_000}
     yield "a matrix of nothing", certificate("mclb", placed(60_000, 2), empty, bound=1)

@@ -75,15 +75,17 @@ def test_moves_that_are_not_worth_their_state_are_dropped_at_a_proven_cost():
     free = ks.explain(problem, answer, min_gain=0.0, marginals=False).thinned
     assert free.cost <= 0
     for min_gain in (0.1, 0.5, 100.0):
-        lean = ks.explain(problem, answer, min_gain=min_gain, marginals=False).thinned
-        assert problem.check(lean.solution.assignment).feasible
-        assert lean.cost == pytest.approx(problem.objective(lean.solution.assignment) - answer.objective)
-        assert lean.above_best >= lean.cost - problem.tolerance
-        for k in np.flatnonzero(lean.solution.assignment != w.current):  # none that is left is worth less
-            undone = lean.solution.assignment.copy()
+        thinned_plan = ks.explain(problem, answer, min_gain=min_gain, marginals=False).thinned
+        assert problem.check(thinned_plan.solution.assignment).feasible
+        assert thinned_plan.cost == pytest.approx(
+            problem.objective(thinned_plan.solution.assignment) - answer.objective
+        )
+        assert thinned_plan.above_best >= thinned_plan.cost - problem.tolerance
+        for k in np.flatnonzero(thinned_plan.solution.assignment != w.current):  # none that is left is worth less
+            undone = thinned_plan.solution.assignment.copy()
             undone[k] = w.current[k]
-            assert problem.objective(undone) - lean.solution.objective >= min_gain * w.state[k] - 1e-9
-    assert len(lean.dropped) == int((answer.assignment != w.current).sum())
+            assert problem.objective(undone) - thinned_plan.solution.objective >= min_gain * w.state[k] - 1e-9
+    assert len(thinned_plan.dropped) == int((answer.assignment != w.current).sum())
     planned = ks.plan(problem, answer, min_gain=100.0)
     assert len(planned) == 0
     assert "moves dropped" in planned.notes[-1]

@@ -1,4 +1,4 @@
-"""A forger changes honest certificates of every problem and kind of proof: nothing false is accepted, nothing small is dear."""
+"""A forger changes honest certificates of every problem and kind of proof: nothing false is accepted, nothing small is expensive."""
 
 from __future__ import annotations
 

@@ -114,3 +114,10 @@ def test_seconds_and_the_width_of_tables_are_not_compared():
     other = "solved in 10.05 s\nseconds   12.01\n━━━━━━━━━━━ ━━━━\n│ a     │ 10.05"
     assert transcripts.masked(one) == transcripts.masked(other)
     assert transcripts.masked("objective 1.05 reached") != transcripts.masked("objective 2.05 reached")
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/design.md"])
+def test_the_files_that_a_guide_names_are_there(page):
+    named = re.findall(r"`([\w.]+/[\w./]+)`", (ROOT / page).read_text())
+    assert len(named) > 20
+    assert not [path for path in named if not (ROOT / path).exists() and not list(ROOT.glob(f"*/{path}"))]

@@ -1,4 +1,4 @@
-"""Plan on the forecast, apply, value on the window that came: against NumPy, pandas and a step-by-step recomputation."""
+"""Plan on the forecast, apply, value on the window that realised: against NumPy, pandas and a step-by-step recomputation."""
 
 from __future__ import annotations
 
@@ -94,19 +94,19 @@ def planned_and_valued(rule, stream, method="flux", limit=3):
     place, left, rows = stream[0].current, {}, []
     for t in range(len(stream) - 1):
         expected = told(rule, stream[: t + 1]).replace(current=place)
-        came = stream[t + 1].replace(current=place, state=stream[t].state)
+        realised = stream[t + 1].replace(current=place, state=stream[t].state)
         solve = lambda w: ks.solve(ks.KeyGroupAllocation(w, max_migrations=limit), method, seed=t).assignment  # noqa: B023, E731
-        chosen, knew = solve(expected), solve(came)
+        chosen, in_hindsight = solve(expected), solve(realised)
         moved = np.flatnonzero(chosen != place)
         back = sum(k in left and left[k] == (chosen[k], left[k][1]) and t - left[k][1] <= 5 for k in moved)
         left |= {k: (place[k], t) for k in moved}
-        loads = np.bincount(chosen, came.last_load, 3)
+        loads = np.bincount(chosen, realised.last_load, 3)
         rows.append(
             {
-                "load_distance": metrics.load_distance(came, chosen), "planned_load_distance": metrics.load_distance(expected, chosen),
-                "knew_load_distance": metrics.load_distance(came, knew), "theta": loads.max() / loads.mean() - 1,
-                "regret": metrics.load_distance(came, chosen) - metrics.load_distance(came, knew),
-                "remote_traffic": metrics.remote_traffic(came, chosen), "state_moved": stream[t].state[moved].sum(),
+                "load_distance": metrics.load_distance(realised, chosen), "planned_load_distance": metrics.load_distance(expected, chosen),
+                "knew_load_distance": metrics.load_distance(realised, in_hindsight), "theta": loads.max() / loads.mean() - 1,
+                "regret": metrics.load_distance(realised, chosen) - metrics.load_distance(realised, in_hindsight),
+                "remote_traffic": metrics.remote_traffic(realised, chosen), "state_moved": stream[t].state[moved].sum(),
                 "migrations": moved.size, "oscillations": back,
             }
         )  # fmt: skip

@@ -68,21 +68,21 @@ def test_routing_against_a_step_by_step_recomputation(method):
     rows = ks.replay(stream, [method], forecast="last", **ROUTING).rows
     assert len(rows) == 4
     for t, row in enumerate(rows):
-        w, came = stream[t].replace(current=place), stream[t + 1]
+        w, realised = stream[t].replace(current=place), stream[t + 1]
         found = ks.solve(ks.MixedRouting(w, theta_max=0.1, max_table_size=40), method, seed=t)
         chosen = found.offered if found.assignment is None else found.assignment
-        loads = np.bincount(chosen, came.last_load, 4)
+        loads = np.bincount(chosen, realised.last_load, 4)
         assert row["theta"] == pytest.approx(loads.max() / loads.mean() - 1, rel=1e-9)
         assert row["state_moved"] == w.state[chosen != place].sum()
         assert row["table_size"] == (chosen != w.home).sum()
-        knew = ks.solve(
-            ks.MixedRouting(came.replace(current=place, state=w.state), theta_max=0.1, max_table_size=40),
+        in_hindsight = ks.solve(
+            ks.MixedRouting(realised.replace(current=place, state=w.state), theta_max=0.1, max_table_size=40),
             method,
             seed=t,
         )
-        best = knew.offered if knew.assignment is None else knew.assignment
+        best = in_hindsight.offered if in_hindsight.assignment is None else in_hindsight.assignment
         assert row["knew_theta"] == pytest.approx(
-            np.bincount(best, came.last_load, 4).max() / loads.mean() - 1, abs=1e-9
+            np.bincount(best, realised.last_load, 4).max() / loads.mean() - 1, abs=1e-9
         )
         place = chosen
     assert sum(row["state_moved"] for row in rows) > 0

@@ -145,7 +145,7 @@ def some_of_class(starts: IntArray, nodes: int, chosen: Iterable[IntArray]) -> P
     return PartitionClass(nodes, starts, first, parents, _rows(starts, first, parents, nodes))
 
 
-def table_of(cuts: list[IntArray], tasks: int) -> np.ndarray:
+def table_of(cuts: list[IntArray]) -> np.ndarray:
     """A table like `PartitionClass.rows` of any partitions, sorted."""
     width = max(c.size for c in cuts) - 1
     rows = np.zeros((len(cuts), width), dtype=np.int16)

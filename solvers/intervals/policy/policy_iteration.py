@@ -77,23 +77,23 @@ class PolicyIteration:
         gamma, unit = self.problem.discount, self.ruler.unit
         base = min(float(v.min()) for v in self.value.values())  # what all share needs no room in whole numbers
         target = {n: self.ruler.whole(gamma * (v - base)) for n, v in self.value.items()}
-        swept = {n: np.zeros(c.size) for n, c in self.classes.items()}
+        updated = {n: np.zeros(c.size) for n, c in self.classes.items()}
         expected = {n: np.zeros(c.size) for n, c in self.classes.items()}
         choice: dict[tuple[int, int], np.ndarray] = {}
 
         for (n, after), best in self.sweeps(target, budget):
             chance = self.problem.transitions[n][after]
-            swept[n] += chance * (best.total * unit + gamma * base)
+            updated[n] += chance * (best.total * unit + gamma * base)
             expected[n] += chance * (best.cost * unit)
             choice[n, after] = best.partner
         for n, row in self.problem.reachable.items():
-            swept[n] += row.get(n, 0.0) * gamma * self.value[n]
+            updated[n] += row.get(n, 0.0) * gamma * self.value[n]
         if len(choice) < len(self.pairs):
             return False
-        least, most = macqueen.interval((swept[n] - v for n, v in self.value.items()), gamma)
+        least, most = macqueen.interval((updated[n] - v for n, v in self.value.items()), gamma)
         rounding = (unit + self.ruler.error + 1e-15 * self.problem.scale) / (1 - gamma)
         self.low, self.high = least - rounding, most + rounding
-        self.value, self.choice, self.expected = swept, choice, expected
+        self.value, self.choice, self.expected = updated, choice, expected
         self.rounds += 1
         return True
 

@@ -79,7 +79,7 @@ def restricted_policy(
     """
     rng = np.random.default_rng(seed)
     chosen = candidates(problem, rng, partitions, noise, budget)
-    tables = {n: table_of(list(c.values()), problem.workload.key_groups) for n, c in chosen.items()}
+    tables = {n: table_of(list(c.values())) for n, c in chosen.items()}
     cuts = {n: [_cuts_of_row(row, problem.workload.key_groups) for row in table] for n, table in tables.items()}
     exact = weights(problem.workload.state)
     cost = {

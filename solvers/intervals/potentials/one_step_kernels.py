@@ -66,12 +66,12 @@ def best_next(
                     continue
                 if left[x] != left[x - 1] and left[x - 1] >= right[y + 1]:
                     whole = max(whole, kept[left[x]] - kept[left[x - 1]])
-                c, came = either + v - whole, 2 * y + cheaper
+                c, previous = either + v - whole, 2 * y + cheaper
                 begun = cost[k, y, 0] + v - (kept[right[y + 1]] - kept[y])
                 if begun < c:
-                    c, came = begun, 2 * y
+                    c, previous = begun, 2 * y
                 if c < cost[k + 1, x, 0]:
-                    cost[k + 1, x, 0], back[k + 1, x, 0] = c, came
+                    cost[k + 1, x, 0], back[k + 1, x, 0] = c, previous
                 c, s = either + v - (kept[x] - kept[left[x]]), 0 if over else 1
                 if c < cost[k + 1, x, s]:
                     cost[k + 1, x, s], back[k + 1, x, s] = c, 2 * y + cheaper
@@ -81,6 +81,6 @@ def best_next(
     x, s = tasks, 0
     for layer in range(k, -1, -1):
         found[layer] = x
-        came = back[layer, x, s]
-        x, s = came // 2, came % 2
+        previous = back[layer, x, s]
+        x, s = previous // 2, previous % 2
     return best, found

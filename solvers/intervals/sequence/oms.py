@@ -29,7 +29,7 @@ LONG = 1_000_000_000
 """Above this many steps of the sweeps, most of which are skipped, a good start is looked for first."""
 NEVER_ENOUGH = 1 << 40
 """Rounds: the search goes on until the time is over."""
-SWEPT = 0.5
+SWEEPS_SHARE = 0.5
 """The share of a time limit that the sweeps may take where the mixed-integer program can have the rest."""
 
 
@@ -63,7 +63,7 @@ def solve_oms(
     too_many = max(sizes.values()) > most_partitions or changing > MOST_CHOICES
     steps = sum(n * sizes[n] * sizes[before] for before, n in pairwise(problem.counts) if n != before)
     if not too_many and steps <= LONG:
-        return _swept(problem, counted, start, budget)
+        return _by_sweeps(problem, counted, start, budget)
     ahead = restricted_sequence(problem, budget=budget.part(0.2), seed=seed)
     start = better(problem, start, ahead.assignment)
     if start is None or problem.objective(start) <= (ahead.bound or 0.0):
@@ -75,7 +75,7 @@ def solve_oms(
     said = f"up to {max(sizes.values())} partitions, {changing} over all steps, are too many to enumerate"
     answer = Answer(start, ahead.bound, budget.why, said)
     if not too_many:
-        answer = _swept(problem, counted, start, budget.part(SWEPT if stated else 1))
+        answer = _by_sweeps(problem, counted, start, budget.part(SWEEPS_SHARE if stated else 1))
     if answer.termination == "optimal" or not stated:
         return answer
     other = solve_milp(problem, budget=budget, seed=seed, start=answer.assignment)
@@ -90,7 +90,7 @@ def better(problem: MigrationSequence, one: np.ndarray | None, other: np.ndarray
     return min(found, key=problem.objective) if found else None
 
 
-def _swept(
+def _by_sweeps(
     problem: MigrationSequence, counted: dict[int, tuple[int, int]], start: np.ndarray | None, budget: Budget
 ) -> Answer:
     """The sweeps over all partitions, in finer and finer units; the start where the budget ends."""
