@@ -266,8 +266,7 @@ ALLOCATION = [
 ]  # fmt: skip
 WINDOWS = [
     Part("annealing over windows", ("allocation.windows.kernels", "allocation.windows.search"), instead("allocation.windows.rounds.WindowRounds._anneal", lambda self, start, todo, stream: todo.steps)),
-    Part("joint relaxation", ("allocation.windows.bound", "allocation.windows.master", "allocation.windows.ascent"), instead("allocation.windows.rounds.WindowRounds._bound", lambda self: None)),
-    Part("its ascent", ("allocation.windows.ascent",), instead("allocation.windows.bound.ascend", lambda instance, priced, weights, expired, settings=None: (priced(found("allocation.windows.ascent.allowed")(weights, instance))[0], weights))),
+    Part("joint relaxation", ("allocation.windows.bound", "allocation.windows.master"), instead("allocation.windows.rounds.WindowRounds._bound", lambda self: None)),
     Part("its linear program", ("allocation.windows.master",), instead("allocation.windows.bound.MoveBound.improve", lambda self, expired, rounds=60: (setattr(self, "ended", True), self.best)[1])),
     Part("rounds that begin at its roundings", ("allocation.windows.master.MoveMaster.rounded",), instead("allocation.windows.rounds.WindowRounds._fresh", lambda self, turn: self.instance.current)),
 ]  # fmt: skip
