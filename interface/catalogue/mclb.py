@@ -67,7 +67,8 @@ FORMULATION = Formulation(
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=branch_and_bound,
             warm_up=compile_kernels,
-            rivals=("local-search", "elb", "clb", "clb-moment"),
+            warm_start=("elb", "clb", "clb-moment"),
+            rivals=("local-search",),
         ),
         Method(
             name="scip",

@@ -45,6 +45,7 @@ FORMULATION = Formulation(
             guarantee="the optimum, proven; by flows alone where messages weigh the same",
             code=solve_flow,
             warm_up=compile_splitting,
+            rivals=("greedy-d", "d-choices", "w-choices", "pkg", "off-greedy", "on-greedy", "potc", "hash"),
         ),
         Method(
             name="milp",

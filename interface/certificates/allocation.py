@@ -118,7 +118,7 @@ class MovePrices:
                 return False
             path, counts, curve = waiting.pop()
             priced = self.bound.price(self.distance, counts, curve, self._expired)
-            prices = [int(q) for q in np.rint(self.bound.hats @ priced.curve * ONE_MOVE)]
+            prices = [int(q) for q in np.rint(self.bound.basis @ priced.curve * ONE_MOVE)]
             if self.bound.enough(priced.value) and self._refuted(prices, verify.limits_of(path)):
                 self.tree.append({"prices": prices})
                 continue

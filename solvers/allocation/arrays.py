@@ -111,7 +111,7 @@ class Instance:
         return min(moves, movers.size)
 
     def effort(self, share: float) -> FloatArray:
-        """What a move takes of the limits of (2), in units of which there are `max_moves`, shape (p,).
+        """The effort of each move: how much of the limits of (2) it takes, in units of which there are `max_moves`, shape (p,).
 
         The limit on cost stands for a `share` of the units, the limit on their number for the rest.
         """

@@ -78,7 +78,7 @@ def solve_highs(
 
 
 def ask_highs(problem: KeyGroupAllocation, budget: Budget, start: np.ndarray | None, seed: int, nodes: int) -> Answer:
-    """What HiGHS knows after this many nodes of its tree; "optimal" only where its bound meets its answer."""
+    """The incumbent and bound of HiGHS after this many nodes of its tree; "optimal" only where its bound meets its answer."""
     answer = _by_highs(problem, budget, start, "distance", seed=seed, threads=1, options={"mip_max_nodes": nodes})
     if answer.termination == "optimal" and not _met(problem, answer):
         answer.termination = "gap"
@@ -129,7 +129,7 @@ def _met(problem: KeyGroupAllocation, answer: Answer) -> bool:
 
 
 def _second_opinion(problem: KeyGroupAllocation, budget: Budget, seed: int, threads: int, said: Answer) -> Answer:
-    """What HiGHS says within tolerances and cannot be relied on, held against whole numbers."""
+    """The answer of HiGHS, true within tolerances only, held against whole numbers."""
     other = solve_cpsat(problem, budget=budget, seed=seed, start=said.assignment, threads=threads)
     if other.termination == "infeasible" and said.termination == "infeasible":
         return said

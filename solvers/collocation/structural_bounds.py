@@ -16,6 +16,7 @@ from keyshift.models.compiling import off_clock
 from keyshift.models.ranges import Whole
 from keyshift.solvers.checked import within
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
+from keyshift.solvers.threads import one_blas_thread
 
 REWEIGHINGS = 8
 """Weights of the windows that a bound over several tries, one after another."""
@@ -80,7 +81,8 @@ def spectral_cut(data: Arrays) -> float:
     graph = sp.csr_array((data.weight[0], data.neighbour, data.indptr), shape=(p, p)).toarray()
     root = 1.0 / np.sqrt(data.load[0] + 1e-6)
     laplacian = root[:, None] * (np.diag(graph.sum(axis=1)) - graph) * root
-    values = scipy.linalg.eigh(laplacian, eigvals_only=True, subset_by_index=[0, floors.size - 1])
+    with one_blas_thread():  # two that wait for each other on a busy machine take ten times as long
+        values = scipy.linalg.eigh(laplacian, eigvals_only=True, subset_by_index=[0, floors.size - 1])
     doubt = 1e-10 * float(np.abs(laplacian).sum(axis=1).max())
     return float(max(0.0, (floors * np.maximum(values - doubt, 0.0)).sum() / 2))
 

@@ -33,8 +33,9 @@ class TreeSettings(Settings):
         With no more key groups than these, sets are tried first.
     slice : int
         Loads touched by the search between two looks at the clock.
-    first_search : float
-        The share of the time that local search has at most before everything else.
+    first_search, first_alone : float
+        The share of the time that local search has at most before everything else; with more key groups than `hopeless` the
+        second figure: a limit too short for its first runs goes to them, and no bound is worth a placement that is worse.
     small, first_look : int
         With no more key groups than the first figure, the search gets this many slices before the semidefinite bound is
         computed: such instances end within them. Larger ones spend three quarters of the time left on more local search.
@@ -49,6 +50,7 @@ class TreeSettings(Settings):
     few: int = 40
     slice: int = 2_000_000
     first_search: float = 0.25
+    first_alone: float = 0.95
     small: int = 30
     first_look: int = 20
     hopeless: int = 60
@@ -100,7 +102,9 @@ def branch_and_bound(
             best = core.lift(core.relabelled(known))
             return Answer(best, root, "optimal" if done else budget.why, details={"tree_nodes": sets.visited})
     search = DepthFirst(problem, core, known, settings)
-    search.improve(budget.part(settings.first_search), seed, root + problem.tolerance, effort=1.0)
+    hopeless = core.load.shape[0] > settings.hopeless
+    share = settings.first_alone if hopeless else settings.first_search
+    search.improve(budget.part(share), seed, root + problem.tolerance, effort=1.0)
     small = core.load.shape[0] <= settings.small
     done = small and search.run(budget, min(settings.first_look * search.slice, max_tree or sys.maxsize))
     proven = not done and search.value - root <= problem.tolerance
@@ -110,13 +114,12 @@ def branch_and_bound(
     if not (done or proven or budget.expired) and core.load.shape[0] + core.nodes <= SemidefiniteSettings.now().largest:
         reference = core.nodes * search.value if search.best is not None else None
         enough = core.nodes * (search.value - problem.tolerance)
-        part = budget.part(0.5 if core.load.shape[0] <= settings.hopeless else settings.bounding)
+        part = budget.part(settings.bounding if hopeless else 0.5)
         squares = semidefinite_squares(core, part, reference=reference, enough=enough, seed=seed)
         root = max(root, squares / core.nodes)
         budget.report(bound=root)
         proven = search.value - root <= problem.tolerance
     if not (done or proven or small or math.isinf(budget.remaining)):
-        hopeless = core.load.shape[0] > settings.hopeless
         share = 1.0 if hopeless else 0.75 if max_tree is None else 0.2
         search.improve(budget.part(share), seed, root + problem.tolerance)
         proven = search.value - root <= problem.tolerance

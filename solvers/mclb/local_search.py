@@ -153,7 +153,8 @@ def compressed(load: FloatArray) -> FloatArray:
     p, m = load.shape
     if m <= p:
         return load
-    triangle: FloatArray = np.linalg.qr(load.T, mode="r")  # type: ignore[assignment]  # mode "r" gives R alone
+    with one_blas_thread():
+        triangle: FloatArray = np.linalg.qr(load.T, mode="r")  # type: ignore[assignment]  # mode "r" gives R alone
     return np.ascontiguousarray(triangle.T)
 
 

@@ -52,6 +52,11 @@ def lexicographic(
     told = Answer(start)
     for place, name in enumerate(names):
         stage = Stage(plain, name, dict(kept))
+        if place and found is not None and budget.expired:  # nothing is begun any more
+            proven.append(StageBound(name, None, dict(kept)))
+            ends.append(False)
+            kept[name] = stage.objective(found)
+            continue
         share = budget.part(1.0 if place == len(names) - 1 else SHARE, scale=stage.scale)
         posed = plain.limited(kept) if name == plain.own_measure and (later is not None or place == 0) else None
         if posed is not None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import keyshift as ks
+from keyshift import solving
 from keyshift.catalogue import FORMULATIONS, find_method
 from keyshift.models import Answer, Budget
 from keyshift.solving import answered
@@ -71,8 +72,13 @@ def test_no_heuristic_beats_the_default_on_many(seed):
     assert [said for problem in drawn(30, 100 + seed) if (said := beaten(problem, 1.0))] == []
 
 
+def lazy(problem, *, budget, seed=0, start=None):
+    """A method that hands its start back."""
+    return Answer(start, 0.0)
+
+
 def answer_of(problem: ks.Problem, termination: str, rivals: tuple[str, ...]) -> ks.Solution:
-    """What comes of a method that hands its start back."""
+    """What comes of a method that knows no better than to leave everything where it is."""
 
     def lazy(problem, *, budget, seed=0, start=None):
         return Answer(problem.workload.current, 0.0, termination)
@@ -93,6 +99,43 @@ def test_an_answer_without_a_proof_gives_way_to_a_better_rival():
     solution = answer_of(problem, "completed", ("flux",))
     assert solution.objective == flux
     assert solution.bound == 0.0
+
+
+SMALL = {
+    "key-group-allocation": ("hard-allocation", {"kind": "boundary", "key_groups": 40}),
+    "collocated-allocation": ("hard-collocation", {"kind": "boundary", "key_groups": 20}),
+    "mclb": ("hard-mclb", {"kind": "giant", "key_groups": 40}),
+    "movement-within-limits": ("hard-movement", {"kind": "boundary", "key_groups": 20}),
+    "key-splitting": ("hard-splitting", {"kind": "two-scales"}),
+    "key-placement": ("hard-placement", {"kind": "two-scales"}),
+    "mixed-routing": ("hard-routing", {"kind": "boundary", "keys": 60}),
+    "migration-sequence": ("hard-sequence", {"kind": "ties"}),
+}
+
+
+OWN = {("mclb", "local-search"), ("collocated-allocation", "local-search")}
+"""What the default itself begins with."""
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_default_that_does_nothing_itself_is_as_good_as_every_heuristic(name, monkeypatch):
+    """Every fast heuristic of its problem is tried, before it or after."""
+    monkeypatch.setattr(solving, "STARTS_SECONDS", 1000.0)
+    monkeypatch.setattr(solving, "RIVALS_SECONDS", 1000.0)
+    family, parameters = SMALL[name]
+    for problem in (next(iter(ks.family(family, seed=seed, **parameters)))[1] for seed in range(1)):
+        default, *others = FORMULATIONS[name].methods
+        with pytest.MonkeyPatch.context() as patch:
+            assert default.takes_start
+            patch.setattr(
+                type(default), "function", property(lambda self, d=default: lazy if self is d else FUNCTION(self))
+            )
+            found = answered(problem, default, Budget(1000.0), 0, None, {})
+        for method in others:
+            if method.kind == "heuristic" and method.may_help(problem) and (name, method.name) not in OWN:
+                other = ks.solve(problem, method.name)
+                if other.objective is not None and other.problem is problem:
+                    assert found.objective <= other.objective + problem.tolerance_of(other.objective), method.name
 
 
 def test_draining_first_is_a_start_only_where_something_drains():

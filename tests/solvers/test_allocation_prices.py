@@ -86,8 +86,8 @@ def test_every_node_pays_the_least_of_all_its_columns():
     it = Instance(problem)
     bound = PriceBound(it)
     for distance in (0.05, 0.15):
-        curve = rng.uniform(0, 1, bound.hats.shape[1])
-        price = bound.hats @ curve
+        curve = rng.uniform(0, 1, bound.basis.shape[1])
+        price = bound.basis @ curve
         value, columns = bound._answer(curve, distance, bound.counts)
         total = 0.0
         for i in range(it.nodes):

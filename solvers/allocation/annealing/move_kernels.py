@@ -20,7 +20,7 @@ looked through now and then, so often that it takes about so many looks a draw."
 
 
 class Edit(NamedTuple):
-    """What a move wants: ``slots[s]`` is to migrate ``keys[s]`` to ``targets[s]``, or is emptied where the key is -1."""
+    """A proposed move: ``slots[s]`` is to migrate ``keys[s]`` to ``targets[s]``, or is emptied where the key is -1."""
 
     slots: IntArray
     keys: IntArray
@@ -31,7 +31,7 @@ class Edit(NamedTuple):
 
 @njit(**LEAF)
 def surplus(i, data, state):
-    """What node i can give: its deviation, or all that it carries where nothing may come to it."""
+    """The load that node i can give: its deviation, or all that it carries where nothing may come to it."""
     return state.dev[i] if data.open[i] else state.dev[i] + data.mean
 
 

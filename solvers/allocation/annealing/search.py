@@ -103,7 +103,7 @@ def data_of(instance: Instance, order: IntArray) -> SearchData:
 
 
 class Round(NamedTuple):
-    """What a round of annealing is to do; `fresh` ones start from the current assignment, the others from the best assignment."""
+    """Settings of a round of annealing; `fresh` ones start from the current assignment, the others from the best assignment."""
 
     steps: int
     hot: float

@@ -1,4 +1,4 @@
-"""What the annealed search works on, and the kernels that keep it in step.
+"""The state of the annealed search, and the kernels that keep it in step.
 
 An assignment is a list of migrations, one a slot, so that a step of the search costs no more than the nodes it touches.
 Loads are in units of the mean: a node's deviation is a fraction of it.
@@ -13,7 +13,7 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 
 class SearchData(NamedTuple):
-    """What a search never changes: the instance as arrays (see `keyshift.solvers.allocation.arrays.Instance`)."""
+    """The data that a search never changes: the instance as arrays (see `keyshift.solvers.allocation.arrays.Instance`)."""
 
     load: FloatArray
     weight: FloatArray
@@ -28,7 +28,7 @@ class SearchData(NamedTuple):
     use: FloatArray
     room: FloatArray
     bump: float
-    """What a node over a capacity counts for: more than any deviation."""
+    """The penalty of a node over a capacity: more than any deviation."""
     cost: FloatArray
     max_cost: float
     max_moves: int
@@ -65,7 +65,7 @@ def goes_nowhere(k, target, data):
 
 @njit(**LEAF)
 def excess(i, used, data):
-    """What the capacities that node i breaks add to its value."""
+    """The penalty of node i for capacities that it breaks."""
     v = 0.0
     for r in range(used.shape[0]):
         room = data.room[r, i]
@@ -76,7 +76,7 @@ def excess(i, used, data):
 
 @njit(**LEAF)
 def unchanged(i, deviation, data):
-    """What node i counts for at least because nothing has come or gone, 0 where something has."""
+    """The least value of node i where nothing has come or gone, 0 where something has."""
     return data.still[1, i] if abs(deviation - data.still[0, i]) < 1e-11 else 0.0
 
 

@@ -1,4 +1,4 @@
-r"""Share out three nodes' key groups anew, exactly: the last step where moves abound.
+r"""Share out three nodes' key groups anew, exactly: the last step where many moves are allowed.
 
 Near an even assignment hardly any single step of the annealing is small enough to help. Between three nodes there are
 millions of ways at once: those of their key groups that have moved, up to eight, may each go to any of the three
@@ -99,7 +99,7 @@ class Trios:
         return keys if keys.size <= most else np.sort(self.rng.choice(keys, most, replace=False))
 
     def _options(self, keys: IntArray, nodes: IntArray) -> FloatArray:
-        """What each key group changes on each of the three nodes: two loads, moves and cost, shape (4, keys, 3)."""
+        """Changes by each key group on each of the three nodes: two loads, moves and cost, shape (4, keys, 3)."""
         it = self.instance
         here = self.place[keys][:, None] == nodes
         gone = it.current[keys][:, None] != nodes

@@ -38,7 +38,7 @@ class CountingSettings(Settings):
         Pairs of arrivals are looked at for this many key groups at most.
     most_subsets : int
         Sets of departures of one size that a node lists at most.
-    leans : tuple of float
+    shares : tuple of float
         The multipliers tried, between counting departures alone (0) and arrivals alone (1).
     """
 
@@ -46,7 +46,7 @@ class CountingSettings(Settings):
     most_entries: int = 4_000_000
     most_paired: int = 2_000
     most_subsets: int = 20_000
-    leans: tuple[float, ...] = tuple(i / 16 for i in range(17))
+    shares: tuple[float, ...] = tuple(i / 16 for i in range(17))
 
 
 class CountBound:
@@ -126,7 +126,7 @@ class CountBound:
         if self.exact:
             return bool(kernels.fewest_moves(self.table, distance, most) <= most)
         return all(
-            kernels.least_weighted(self.table, distance, lean) <= most * (1 + 1e-9) for lean in self.settings.leans
+            kernels.least_weighted(self.table, distance, share) <= most * (1 + 1e-9) for share in self.settings.shares
         )
 
     def bound(self) -> float:

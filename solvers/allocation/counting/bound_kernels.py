@@ -145,21 +145,21 @@ def fewest_moves(table, distance, most):
 
 
 @njit(cache=True)
-def least_weighted(table, distance, lean):
-    """Sum over the nodes of the least lean * departures + (1 - lean) * arrivals.
+def least_weighted(table, distance, share):
+    """Sum over the nodes of the least share * departures + (1 - share) * arrivals.
 
     Departures beyond the table cost at least their number, arrivals likewise: both edges are left open.
     """
     total = 0.0
     last_a, last_b = table.shape[1] - 1, table.shape[2] - 1
     for i in range(table.shape[0]):
-        best = min(lean * (last_a + 1), (1 - lean) * (last_b + 1))
+        best = min(share * (last_a + 1), (1 - share) * (last_b + 1))
         for a in range(last_a + 1):
-            if lean * a >= best:
+            if share * a >= best:
                 break
             for b in range(last_b + 1):
                 if table[i, a, b] <= distance:
-                    best = min(best, lean * a + (1 - lean) * b)
+                    best = min(best, share * a + (1 - share) * b)
                     break
         total += best
     return total

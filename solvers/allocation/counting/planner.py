@@ -134,7 +134,7 @@ class CountPlanner:
         return pairs
 
     def _shares(self, distance: float) -> FloatArray:
-        """P: a share of the samples; where moves abound and few of them come so near, that of the nearest, thinned out."""
+        """P: a share of the samples; where moves are many and few come so near, that of the nearest, thinned out."""
         settings = self.settings
         share = (self.samples <= distance).mean(axis=3)
         if self.instance.max_moves < self.instance.nodes:

@@ -15,7 +15,7 @@ multiplier :math:`q_k`: of a move's price 1 the taker pays :math:`q_k` and the s
 .. math:: (P4) \quad L(q) = \sum_i \min_{(D, A)} \Bigl( \sum_{k \in D} (1 - q_k) + \sum_{k \in A} q_k \Bigr)
 
 is a lower bound on (P1); where it exceeds ``maxMigrations``, the distance d is impossible. Taking what everybody
-wants to take becomes dear, and so does sending what everybody wants to send.
+wants to take becomes expensive, and so does sending what everybody wants to send.
 
 Where migrations have a cost limit, a move's price is not 1 but its :math:`effort_k`: what it takes of the limits, in units
 of which there are ``maxMigrations`` (`keyshift.solvers.allocation.arrays.Instance.effort`).
@@ -89,8 +89,8 @@ class PriceBound:
         )
 
     @cached_property
-    def hats(self) -> FloatArray:
-        """What a price at each knot is for each key group, shape (p, knots)."""
+    def basis(self) -> FloatArray:
+        """The hat function of each knot at each key group, times its effort, shape (p, knots)."""
         shares = [np.interp(self.instance.load, self.knots, row) for row in np.eye(self.knots.size)]
         return np.array(shares).T * self.effort[:, None]
 
@@ -102,7 +102,7 @@ class PriceBound:
     @property
     def prices(self) -> FloatArray:
         """Arrival prices, shape (p,)."""
-        return self.hats @ self.curve
+        return self.basis @ self.curve
 
     @property
     def work(self) -> float:
@@ -230,7 +230,7 @@ class PriceBound:
         it = self.instance
         change = it.load[arrivals].sum() - it.load[departures].sum()
         distance = abs(self.excess[i] + change) * it.weight[i]
-        balance = self.hats[arrivals].sum(axis=0) - self.hats[departures].sum(axis=0)
+        balance = self.basis[arrivals].sum(axis=0) - self.basis[departures].sum(axis=0)
         key = (i, *sorted(departures), -1, *sorted(arrivals))
         out, into = departures.size, arrivals.size
         return Column(i, out, into, float(self.effort[departures].sum()), balance, float(distance), key)
@@ -245,7 +245,7 @@ class PriceBound:
         ends = (reach - excess,) if it.draining[i] else (-reach - excess, reach - excess)
         window = min(slope * end for end in ends)
         cost = self.effort[departures].sum() + slope * (it.load[departures].sum() - b * it.load[arrival]) + window
-        balance = b * self.hats[arrival] - self.hats[departures].sum(axis=0)
+        balance = b * self.basis[arrival] - self.basis[departures].sum(axis=0)
         key = (i, *sorted(departures), -1, b, arrival, slope, reach)
         return Column(i, a, b, float(cost), balance, float(reach * it.weight[i]), key)
 
@@ -270,7 +270,7 @@ class _Tariff:
 
     def __init__(self, bound: PriceBound, curve: FloatArray, reach: float) -> None:
         settings = bound.settings
-        self.price = bound.hats @ curve
+        self.price = bound.basis @ curve
         self.load, self.ascending = bound.load, self.price[bound.ascending]
         self.most_in = min(settings.most_in, bound.instance.max_moves)
         self.step = max(2 * reach / settings.steps, bound.spread / settings.most_steps) or 1.0

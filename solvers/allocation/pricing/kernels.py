@@ -18,12 +18,12 @@ GAIN = 1e-12
 
 
 class NodeTerms(NamedTuple):
-    """What one node asks of its columns."""
+    """One node's terms in the pricing of its columns."""
 
     own: FloatArray
     """Loads of its key groups."""
     leaving: FloatArray
-    """What the departure of each costs."""
+    """The cost of each one's departure."""
     foreign: BoolArray
     """Which key groups, by ascending load, other nodes have."""
     excess: float
@@ -35,7 +35,7 @@ class NodeTerms(NamedTuple):
 
 
 class ArrivalPrices(NamedTuple):
-    """What arrivals cost."""
+    """Costs of arrivals."""
 
     load: FloatArray
     """Loads of all key groups, ascending, and the price of each."""
@@ -46,10 +46,10 @@ class ArrivalPrices(NamedTuple):
     step: float
     """The width of a step of `sums`."""
     sums: FloatArray
-    """What `arrival_costs` returns, and the cheapest key group of each step."""
+    """The result of `arrival_costs`, and the cheapest key group of each step."""
     who: IntArray
     minima: FloatArray
-    """What `window_minima` returns, for these widths."""
+    """The result of `window_minima`, for these widths."""
     widths: IntArray
 
 

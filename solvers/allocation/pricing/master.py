@@ -15,7 +15,7 @@ LEAST_PRICE, LARGEST_PRICE = -2.0, 3.0
 
 
 class Column(NamedTuple):
-    """What one node sends and takes."""
+    """Departures and arrivals of one node."""
 
     node: int
     departures: int
@@ -41,16 +41,16 @@ class Use(NamedTuple):
 
 
 class Master:
-    """(P1) to (P3) over the columns met so far, (P3) summed up by the hats of the price curve.
+    """(P1) to (P3) over the columns met so far, (P3) summed up by the hat functions of the price curve.
 
     Parameters
     ----------
     nodes, knots : int
-    dear : float
+    artificial : float
         Price of leaving a node without a column, in moves.
     """
 
-    def __init__(self, nodes: int, knots: int, dear: float) -> None:
+    def __init__(self, nodes: int, knots: int, artificial: float) -> None:
         self.nodes, self.knots = nodes, knots
         self.value = np.inf
         self.columns: list[Column] = []
@@ -65,7 +65,7 @@ class Master:
         balance = np.arange(nodes, nodes + knots)
         rows = np.concatenate([np.arange(nodes), balance, balance])
         signs = np.concatenate([np.ones(nodes), -np.ones(knots), np.ones(knots)])
-        costs = np.repeat([dear, LARGEST_PRICE, -LEAST_PRICE], [nodes, knots, knots])
+        costs = np.repeat([artificial, LARGEST_PRICE, -LEAST_PRICE], [nodes, knots, knots])
         self._add(costs, [np.array([row]) for row in rows], [np.array([sign]) for sign in signs])
 
     def _add(self, costs: FloatArray, rows: list[IntArray], values: list[FloatArray]) -> None:
@@ -100,7 +100,7 @@ class Master:
         return [self.columns[at] for at in np.flatnonzero(shares > 1e-7)]
 
     def use(self) -> Use:
-        """What each node sends and takes in the solution."""
+        """Departures and arrivals of each node in the solution."""
         shares = np.array(self.highs.getSolution().col_value)
         spare = self.nodes + 2 * self.knots
         mean, most = np.zeros((self.nodes, 2)), np.zeros((self.nodes, 2), np.int64)

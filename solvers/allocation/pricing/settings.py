@@ -9,7 +9,7 @@ from keyshift.models.tuning import Settings
 
 @dataclass(frozen=True)
 class PriceSettings(Settings):
-    """What the bound by prices may cost, and how finely it looks.
+    """Effort and resolution of the bound by prices.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class PricedMoves(NamedTuple):
     value: float
     """L, in units of the mean."""
     cost: FloatArray
-    """What each move would cost, shape (p, n); infinite where it is not allowed."""
+    """The cost of each move, shape (p, n); infinite where it is not allowed."""
 
 
 class MoveBound:
@@ -135,7 +135,7 @@ def window_bound(problem: KeyGroupAllocation, budget: Budget) -> Answer:
 
 
 def counted_bound(problem: KeyGroupAllocation, expired: Callable[[], bool]) -> float:
-    """What (8) makes of each window's own bound by counts of moves: higher than the joint one where few may move."""
+    """The bound (8) of each window's own bound by counts of moves: higher than the joint one where few may move."""
     lows = np.zeros(problem.planned.count)
     for s, window in enumerate(problem.by_window):
         if expired():
@@ -146,5 +146,5 @@ def counted_bound(problem: KeyGroupAllocation, expired: Callable[[], bool]) -> f
 
 
 def stay_value(instance: WindowInstance) -> float:
-    """What the current assignment is worth, which is all there is where nothing may move."""
+    """The objective of the current assignment, the only one where nothing may move."""
     return max(0.0, instance.distance(instance.current) - 4 * instance.doubt)

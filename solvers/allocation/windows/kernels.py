@@ -23,7 +23,7 @@ from keyshift.solvers.random_kernels import uniform as draw
 
 
 class WindowData(NamedTuple):
-    """What a search never changes."""
+    """The data that a search never changes."""
 
     loads: FloatArray
     """Shape (p, k)."""
@@ -44,7 +44,7 @@ class WindowState(NamedTuple):
     total: FloatArray
     """Sums of the powers over the nodes, shape (k,)."""
     over: FloatArray
-    """What broken capacities count for, shape (n,)."""
+    """Penalties of broken capacities, shape (n,)."""
 
 
 class TouchedWindows(NamedTuple):

@@ -45,7 +45,7 @@ class WindowSettings(Settings):
 
 
 class Turn(NamedTuple):
-    """What a round is to do."""
+    """Settings of a round."""
 
     steps: int
     doublings: int
