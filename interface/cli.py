@@ -6,8 +6,12 @@ import os
 import sys
 
 try:
+    import atexit
+    import contextlib
+    import gc
     import importlib
     import inspect
+    import threading
     from collections.abc import Sequence
     from types import MappingProxyType
     from typing import Any, NamedTuple
@@ -322,6 +326,7 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 def script() -> None:
     """Entry point of the `keyshift` command."""
+    gc.set_threshold(100_000, 20, 20)  # loading makes objects and no garbage: looking for it took a sixth of a call
     for number in range(3):  # a stream that is closed would be the next file that anything opens
         try:
             os.fstat(number)
@@ -335,4 +340,15 @@ def script() -> None:
         from keyshift.solvers import threads
 
         threads.exit_code = code
+    _leave(code)
+
+
+def _leave(code: int) -> None:
+    """End the process once all has been done that asked for it; Python would take what it loaded apart, piece by piece."""
+    if threading.active_count() == 1:
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):  # closed, or None: `_run` has told of what was not written
+                stream.flush()
+        os._exit(code)
     sys.exit(code)

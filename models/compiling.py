@@ -329,17 +329,33 @@ def _listen() -> None:
 
 def _keep(dispatcher: Any, codes: list[bytes]) -> None:
     """Keep what is compiled where Numba finds a place for it, else among the user's temporary files, else not at all."""
-    layered = _layered()
-    try:
-        dispatcher._cache = layered(dispatcher.py_func, codes)
-    except RuntimeError:  # Numba's "no locator available": neither the package's folder nor a home can be written
-        if (folder := _temporary()) is None:
-            return
-        from numba import config
+    with contextlib.suppress(RuntimeError):  # what stands in no file has no place either
+        dispatcher._cache = _layered()(dispatcher.py_func, codes)
 
-        config.CACHE_DIR = folder
-        with contextlib.suppress(RuntimeError):
-            dispatcher._cache = layered(dispatcher.py_func, codes)
+
+@functools.cache
+def _placed() -> Any:
+    """Numba's search for a place to keep what is compiled, with one more at its end."""
+    from numba.core.caching import CompileResultCacheImpl
+
+    known = CompileResultCacheImpl._locator_classes
+    in_tree: Any = known[1]
+
+    class Temporary(in_tree):  # type: ignore[misc]
+        """The user's temporary files; where there are none either, only what is beside the package is read."""
+
+        elsewhere = True
+
+        def __init__(self, function: FunctionType, file: str) -> None:
+            super().__init__(function, file)
+            if (folder := _temporary()) is not None:
+                self._cache_path = str(Path(folder) / self.get_suitable_cache_subpath(file))
+
+        def ensure_cache_path(self) -> None:
+            if _temporary() is not None:
+                super().ensure_cache_path()
+
+    return type("Placed", (CompileResultCacheImpl,), {"_locator_classes": [*known, Temporary]})
 
 
 @functools.cache
@@ -349,6 +365,7 @@ def _layered() -> Any:
     from numba.core.caching import FunctionCache, IndexDataCacheFile
 
     class Layered(FunctionCache):  # type: ignore[misc]
+        _impl_class = _placed()
         _cache_file: Any
 
         def __init__(self, function: FunctionType, codes: list[bytes]) -> None:
@@ -366,14 +383,26 @@ def _layered() -> Any:
             ]
 
         def _load_overload(self, sig: Any, target_context: Any) -> Any:
-            found = super()._load_overload(sig, target_context)
             own: Any = self._cache_file
-            for other in self._others if found is None else ():
-                self._cache_file = other
-                with contextlib.suppress(OSError):
-                    found = found or super()._load_overload(sig, target_context)
-            self._cache_file = own
-            return found
+            try:
+                for file in (own, *self._others):
+                    self._cache_file = file
+                    with contextlib.suppress(OSError):
+                        if (found := super()._load_overload(sig, target_context)) is not None:
+                            return found
+            finally:
+                self._cache_file = own
+            return None
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            if getattr(self._impl.locator, "elsewhere", False):
+                _say_where(_temporary())
+                if _temporary() is None:
+                    return
+            try:
+                super().save_overload(sig, data)
+            except OSError as error:  # such as a full disk
+                _LOG.warning("what is compiled is not kept: %s", error)
 
         def _index_key(self, sig: Any, codegen: Any) -> Any:
             return (*super()._index_key(sig, codegen), self._codes)
@@ -386,16 +415,20 @@ def _temporary() -> str | None:
     """A folder that only this user can write, so that nobody else's code is ever loaded from it."""
     if not hasattr(os, "getuid"):
         return None
-    folder = Path(tempfile.gettempdir()) / f"keyshift-{os.getuid()}"
     try:
+        folder = Path(tempfile.gettempdir()) / f"keyshift-{os.getuid()}"  # an OSError where nothing can be written
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
-        safe = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
     except OSError:
-        safe = False
-    where = f"kept in {folder}" if safe else "not kept"
+        return None
+    safe = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return str(folder) if safe else None
+
+
+@functools.cache
+def _say_where(folder: str | None) -> None:
+    """Say once where what is compiled goes."""
     _LOG.warning(
         "neither keyshift's folder nor a home can be written: what is compiled is %s; NUMBA_CACHE_DIR names a better place",
-        where,
+        "not kept" if folder is None else f"kept in {folder}",
     )
-    return str(folder) if safe else None

@@ -205,7 +205,7 @@ class _Line:
 
     def __rich__(self) -> str:
         if COMPILING.now:
-            return escape(f"{self.title} compiling, once for this machine: {COMPILING.anew:.0f} s")
+            return escape(f"{self.title} - compiling, once for this machine: {COMPILING.anew:.0f} s")
         return escape(" ".join([self.title, *self.words]))
 
 

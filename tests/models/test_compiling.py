@@ -147,27 +147,31 @@ def nobody_may_write(monkeypatch, tmp_path):
     monkeypatch.setattr(caching._CacheLocator, "ensure_cache_path", refuse)
     monkeypatch.setattr(config, "CACHE_DIR", "")
     monkeypatch.setattr(compiling.tempfile, "gettempdir", lambda: str(tmp_path))
-    compiling._temporary.cache_clear()
+    forget()
     yield tmp_path
+    forget()
+
+
+def forget():
+    """What this process knows of temporary folders."""
     compiling._temporary.cache_clear()
+    compiling._say_where.cache_clear()
 
 
 @pytest.mark.usefixtures("allowance")
-def test_where_nothing_can_be_written_a_temporary_folder_is_used_or_none_with_one_sentence(
-    nobody_may_write, caplog, monkeypatch
-):
-    from numba import config
-
-    kernel = fresh(halve)
-    kernel.codes = [str(nobody_may_write).encode()]  # in no cache
+def test_where_nothing_can_be_written_a_temporary_folder_is_used_or_none_with_one_sentence(nobody_may_write, caplog):
+    kernel, other = fresh(halve), fresh(halve)
+    kernel.codes, other.codes = (
+        [str(nobody_may_write).encode()],
+        [b"other", str(nobody_may_write).encode()],
+    )  # in no cache
     with COMPILING.at_once():
         assert kernel(np.ones(1), 1) == 0.5
         assert [*nobody_may_write.rglob("*.nbi")]
         compiling._temporary.cache_clear()
         (folder,) = nobody_may_write.iterdir()
         folder.chmod(0o777)  # somebody else could put code there
-        monkeypatch.setattr(config, "CACHE_DIR", "")
-        assert fresh(halve)(np.ones(1), 1) == 0.5
+        assert other(np.ones(1), 1) == 0.5
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(said) == 2
     assert "kept in" in said[0]
@@ -175,10 +179,44 @@ def test_where_nothing_can_be_written_a_temporary_folder_is_used_or_none_with_on
 
 
 @pytest.mark.usefixtures("allowance")
-def test_a_cache_that_somebody_else_wrote_is_read_where_it_cannot_be_written(request):
+@pytest.mark.parametrize("temporary", [True, False])
+@pytest.mark.parametrize("given", ["", "cache"], ids=["beside the package", "NUMBA_CACHE_DIR"])
+def test_a_cache_that_somebody_else_wrote_is_read_where_it_cannot_be_written(
+    given, temporary, request, monkeypatch, tmp_path_factory, caplog
+):
+    from numba import config
+
+    folder = str(tmp_path_factory.mktemp(given)) if given else ""
+    monkeypatch.setattr(config, "CACHE_DIR", folder)
+    codes = [folder.encode(), b"found in this place alone"]
+
+    def run():
+        kernel = fresh(halve)
+        kernel.codes = codes
+        with COMPILING.at_once():
+            assert kernel(np.ones(1), 1) == 0.5
+
+    run()  # as root did, when the image was made
+    request.getfixturevalue("nobody_may_write")
+    monkeypatch.setattr(config, "CACHE_DIR", folder)
+    if not temporary:
+        monkeypatch.setattr(compiling.tempfile, "gettempdir", lambda: str(tmp_path_factory.getbasetemp() / "none"))
+    before = COMPILING.anew
+    run()
+    assert COMPILING.anew == before
+    assert not caplog.records  # nothing was compiled: there is nothing to say
+
+
+@pytest.mark.usefixtures("allowance")
+def test_a_full_disk_costs_the_cache_and_no_answer(monkeypatch, caplog):
+    from numba.core import caching
+
+    def full(self, key, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(caching.IndexDataCacheFile, "save", full)
+    kernel = fresh(halve)
+    kernel.codes = [b"in no cache"]
     with COMPILING.at_once():
-        fresh(halve)(np.ones(1), 1)  # as root did, when the image was made
-        request.getfixturevalue("nobody_may_write")
-        before = COMPILING.anew
-        assert fresh(halve)(np.ones(1), 1) == 0.5
-        assert COMPILING.anew == before
+        assert kernel(np.ones(1), 1) == 0.5
+    assert "No space left" in caplog.text
