@@ -116,7 +116,7 @@ def stream(rng: np.random.Generator) -> tuple[np.ndarray, dict[str, int]]:
     return messages, {
         "workers": int(rng.integers(3, 11)),
         "choices": int(rng.integers(2, 4)),
-        "seed": int(rng.integers(1000)),
+        "hash_seed": int(rng.integers(1000)),
     }
 
 
@@ -148,7 +148,7 @@ def sequence(rng: np.random.Generator) -> Drawn:
 
 def policy(rng: np.random.Generator) -> Drawn:
     w, kind = tasks(rng, 16)
-    w = w.replace(current=np.sort(rng.integers(0, 3, w.key_groups)), nodes=3)
+    w = ks.Workload(load=w.last_load, state=w.state, current=np.sort(rng.integers(0, 3, w.key_groups)), nodes=3)
     return ks.MigrationPolicy(w, {2: {3: 1.0}, 3: {2: 0.5, 4: 0.5}, 4: {3: 1.0}}, 1.0, 0.8), kind
 
 

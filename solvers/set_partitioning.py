@@ -60,6 +60,47 @@ def half_sums(rows: FloatArray) -> FloatArray:
     return made
 
 
+class Subsets(NamedTuple):
+    """Subsets of some key groups, one bit for each of them."""
+
+    bits: np.ndarray
+    inside: FloatArray
+    """Sums over the key groups of a subset, shape (subsets, rows)."""
+    outside: FloatArray
+    """Sums over those that it leaves out."""
+
+    def sorted(self) -> Subsets:
+        """By the first sum."""
+        order = np.argsort(self.inside[:, 0], kind="stable")
+        return Subsets(*(one[order] for one in self))
+
+
+def subsets_of(
+    part: IntArray, inside: FloatArray, limits: FloatArray, outside: FloatArray, room: FloatArray,
+    allowed: np.ndarray, most: int,
+) -> Subsets | None:  # fmt: skip
+    """All subsets of a part whose sums, inside and outside, are within their limits; None where they are more than `most`.
+
+    Sums are of what is not negative, shape (rows, key groups), so that no subset comes back once it is beyond a limit.
+    """
+    bits, held = np.zeros(1, dtype=np.uint64), np.zeros((1, len(inside)))
+    left = np.zeros((1, len(outside)))
+    for k in part.tolist():
+        step, without = held + inside[:, k], left + outside[:, k]
+        fits, stays = (step <= limits).all(axis=1) & allowed[k], (without <= room).all(axis=1)
+        bits = np.concatenate([bits[stays], bits[fits] | np.uint64(1 << k)])
+        held = np.concatenate([held[stays], step[fits]])
+        left = np.concatenate([without[stays], left[fits]])
+        if bits.size > most:
+            return None
+    return Subsets(bits, held, left)
+
+
+def members_of(bits: np.ndarray, key_groups: int) -> FloatArray:
+    """Subsets as rows of 0 and 1, shape (subsets, p)."""
+    return np.asarray((bits[:, None] >> np.arange(key_groups, dtype=np.uint64)) & np.uint64(1), dtype=np.float64)
+
+
 def joined(first: Any, second: Any) -> Any:
     """Two arrays, or sparse matrices, one below the other."""
     return sp.csr_array(sp.vstack([first, second])) if sp.issparse(first) else np.concatenate([first, second])

@@ -29,24 +29,35 @@ class WholeLoads(NamedTuple):
     units : ndarray
         For each capacity that nodes have, per unit of it.
     mean : float
-    uneven : bool
-        Whether the mean of what is placed is no multiple, with one unit: then some node is above it, and some below.
+    least : float
+        Where the mean is no multiple, some node is above it and some below; or all are below, where draining nodes keep the rest.
     """
 
     units: FloatArray
     mean: float
-    uneven: bool
+    least: float
 
     def at_least(self, bound: float) -> float:
         """The least distance that is no less than a bound, less what rounding may have added."""
         doubt = 1e-9 * self.mean
         above = np.ceil((self.mean + bound - doubt) / self.units) * self.units - self.mean
         below = self.mean - np.floor((self.mean - bound + doubt) / self.units) * self.units
-        least = float(np.minimum(above, below).min())
-        if self.uneven:
-            low = np.floor(self.mean / self.units[0]) * self.units[0]
-            least = max(least, self.mean - low, low + self.units[0] - self.mean)
+        least = max(float(np.minimum(above, below).min()), self.least)
         return max(bound, least - doubt)
+
+
+def least_distance(problem: KeyGroupAllocation, multiple: int) -> float:
+    """The distance of loads that are whole multiples, on nodes that are alike, from a mean that is none; else 0."""
+    w, load = problem.workload, problem.workload.last_load.astype(np.int64) // multiple
+    nodes = int(w.kept.sum())
+    rest = int(load.sum()) % nodes
+    if problem.mean != "exact" or not (w.capacity == 1).all() or rest == 0:
+        return 0.0
+    mask, stays = (1 << nodes) - 1, 1  # bit r: draining nodes can keep a load of r
+    for units in load[w.draining[w.current]].tolist():
+        stays |= (stays << min(units, nodes)) & mask
+    lower = bool(stays >> rest & 1) or (w.draining.any() and problem.into_draining)
+    return multiple * (rest if lower else max(rest, nodes - rest)) / nodes
 
 
 @dataclass
@@ -79,10 +90,10 @@ class Incumbent:
         whole = np.array_equal(load, np.rint(load)) and 0 < load.sum() < MOST_WHOLE
         if self.problem.several or not whole:
             return None
-        multiple, total = int(np.gcd.reduce(load.astype(np.int64))), int(load.sum())
-        uneven = self.problem.mean == "exact" and not w.draining.any() and bool((w.capacity == 1).all())
-        units = multiple / np.unique(w.capacity)
-        return WholeLoads(units, self.problem.mean_load, uneven and total // multiple % w.nodes > 0)
+        multiple = int(np.gcd.reduce(load.astype(np.int64)))
+        return WholeLoads(
+            multiple / np.unique(w.capacity), self.problem.mean_load, least_distance(self.problem, multiple)
+        )
 
     @property
     def proven(self) -> bool:

@@ -17,6 +17,7 @@ from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.counting.bound_kernels import fewest_moves
 from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.incumbent import PROVEN, Incumbent
+from keyshift.solvers.allocation.narrow_sets import NarrowSets
 from keyshift.solvers.allocation.pricing.tree import PriceTree, price_trees
 from keyshift.solvers.allocation.settings import RoundSettings
 
@@ -49,6 +50,11 @@ class Rest:
         self.left = self.turns
 
 
+def movable(instance: Instance) -> bool:
+    """Whether anything may move, and somewhere."""
+    return instance.max_moves > 0 and instance.nodes > 1
+
+
 class Rounds:
     """All that searches and bounds one instance.
 
@@ -68,6 +74,8 @@ class Rounds:
         self.found, self.seed, self.most, self.settings = found, seed, most, settings or RoundSettings.now()
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed, expired=lambda: found.done)
+        few = movable(self.instance) and self.instance.space.pairs <= self.settings.narrow_pairs and most is None
+        self.narrow = NarrowSets(found, self.instance, seed) if few else None
         self.planner: CountPlanner | None = None
         self.trees: list[PriceTree] = []
         self.planned = self.asked = 0
@@ -86,8 +94,7 @@ class Rounds:
         """Take turns until the gap is closed, the time is up, or enough is done; figures about the run."""
         found, scale = self.found, self.found.problem.scale
         found.raise_bound(self.instance.least * scale, "the heaviest")
-        movable = self.instance.max_moves > 0 and self.instance.nodes > 1
-        done = self._anneal_next(0) if movable else 0
+        done = self._anneal_next(0) if movable(self.instance) else 0
         small = self.instance.space.pairs <= self.settings.counted_pairs
         share = found.budget if small else found.budget.part(self.settings.counted_share[int(self.abound)])
         counts = CountBound(self.instance, lambda: share.expired)
@@ -98,10 +105,18 @@ class Rounds:
             found.infeasible = "the migrations allowed are too few to bring every node within its capacity"
             return {}
         found.raise_bound(low * scale, "counts")
+        self._narrow(self.settings.narrow_tries)
         turn = 1
-        if movable and not found.done and self.most != 1:
+        if movable(self.instance) and not found.done and self.most != 1:
             turn = self._take_turns(counts, done)
         return {"count_bound": low * scale, "rounds": turn}
+
+    def _narrow(self, tries: int) -> None:
+        """Covers by sets near the mean, where there are few key groups."""
+        if self.narrow is not None and not self.found.done:
+            if self.abound:
+                self.narrow.even_out(tries)
+            self.narrow.prove()
 
     def _take_turns(self, counts: CountBound, done: int) -> int:
         """Turns after the first, once there are counts; how many in all."""
@@ -198,6 +213,8 @@ class Rounds:
         trios = Trios(self.instance, [self.seed, turn], start)
         reached = trios.improve(self.settings.trios_tried, lambda: self.found.done)
         self.found.offer(trios.place, "trios")
+        if self.narrow is not None:
+            self.narrow.even_out(self.settings.narrow_again)
         self.rests[kind].after(reached <= self.settings.near * self._distance())
         return self.settings.trios_steps
 

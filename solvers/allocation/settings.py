@@ -59,6 +59,9 @@ class RoundSettings(Settings):
         Where moves abound and the counts leave more moves a node than this, prices rest after they were of no use.
     fewer_branches : float
         As many times fewer branches there.
+    narrow_pairs, narrow_tries, narrow_again : int
+        With no more pairs than the first, covers by sets near the mean are looked at; key groups of a few nodes are shared out
+        until so many tries in a row are of no use, fewer after trios.
     attempts : int
         Annealings that try to realise a plan of the prices: now and then the right key groups meet, mostly they do not.
     """
@@ -92,6 +95,9 @@ class RoundSettings(Settings):
     most_branches: int = 512
     tight: float = 0.3
     fewer_branches: float = 32.0
+    narrow_pairs: int = 1_000
+    narrow_tries: int = 24
+    narrow_again: int = 4
     attempts: int = 8
 
 

@@ -69,8 +69,7 @@ class WindowRounds:
         found.raise_bound(counted_bound(found.problem, lambda: part.expired), "counts")
         part = found.budget.part(BOUND_SHARE)
         bound = self.bound = MoveBound(self.instance)
-        half = found.budget.part(BOUND_SHARE / 2)
-        found.raise_bound(bound.ascend(lambda: half.expired) * found.problem.scale, "ascent")
+        found.raise_bound(bound.begin() * found.problem.scale, "relaxation")
         while not bound.ended and not part.expired and not found.done:
             found.raise_bound(bound.improve(lambda: part.expired, 1) * found.problem.scale, "relaxation")
 

@@ -1,0 +1,384 @@
+r"""Sets of key groups that bring a node near the mean, and covers by them: for dozens of key groups, exactly.
+
+Within a small distance d of the mean few sets of key groups are left. They are pairs of a subset of one half of the key
+groups and one of the other whose loads add up to the mean within d, which sorting finds [Horowitz1974]; of a node with
+limits, those that bring and leave no more than may move. An assignment within d is a choice of such sets, one for each
+node, that holds every key group once. All choices are looked at, key group by key group: where there is none, d is a bound.
+Where some moves are dear, multipliers of the linear program over the sets say first what each set takes beyond the least.
+
+With more key groups, those of a few nodes are shared out around what these nodes have on average: now these, now those,
+until all are near the mean.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from keyshift.models import Budget
+from keyshift.models.tuning import Settings
+from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.incumbent import PROVEN, Incumbent
+from keyshift.solvers.set_partitioning import Cover, SetColumns, Subsets, members_of, subsets_of
+
+Bits = np.ndarray
+
+
+@dataclass(frozen=True)
+class NarrowSettings(Settings):
+    """Tuning numbers of narrow sets.
+
+    Attributes
+    ----------
+    most_key_groups : int
+        The bits of a machine's word: no more key groups are shared out at once.
+    most_subsets, most_columns : int
+        Halves may have so many subsets, over all nodes that differ, and so many sets may be near the mean.
+    first : int
+        So many of the nearest sets are tried first, then twice as many each time.
+    priced : int
+        With more of them the linear program is asked what each takes of the limits.
+    most_pairs : float
+        So many pairs of sets, and of covers of a part by a further set, are looked at.
+    few_columns, few_pairs : int, float
+        The same two where key groups of a few nodes are shared out.
+    """
+
+    most_key_groups: int = 64
+    most_subsets: int = 4_000_000
+    most_columns: int = 400_000
+    first: int = 200
+    priced: int = 2_000
+    most_pairs: float = 1e9
+    few_columns: int = 10_000
+    few_pairs: float = 2e7
+
+
+BLOCK = 1_000_000
+"""So many pairs are looked at at once."""
+ROOM = 1e-9
+"""What a sum of shares may be beyond 1: the check has the last word."""
+LEAST_FREE = 24
+"""So many key groups of a few nodes are shared out at once, or a few more."""
+SHRINK = 0.5
+"""Where too many sets are near the mean, the distance is multiplied by this."""
+
+
+class Near(NamedTuple):
+    """Sets of key groups, those next to the mean first."""
+
+    bits: Bits
+    kind: IntArray
+    distance: FloatArray
+    moved: FloatArray
+    """Shares of the limits (2) that they take, shape (sets, rows)."""
+
+    def take(self, kept: np.ndarray | slice) -> Near:
+        """Some of them."""
+        return Near(*(one[kept] for one in self))
+
+
+class Portion:
+    """Some key groups on some nodes, which can be shared out anew while all else stays where it is.
+
+    Parameters
+    ----------
+    instance : Instance
+    place : ndarray, shape (p,)
+        Where the other key groups are.
+    keys, nodes : ndarray
+        Those of which the part is, not more than 64; the heaviest first.
+    """
+
+    def __init__(self, instance: Instance, place: IntArray, keys: IntArray, nodes: IntArray) -> None:
+        it, rest = instance, np.ones(instance.key_groups, dtype=bool)
+        self.instance, self.keys, self.nodes, rest[keys] = it, keys, nodes, False
+        away = rest & (place != it.current)
+        shares = []
+        if it.problem.max_migrations is not None and it.max_moves < it.key_groups:
+            shares.append(np.full(it.key_groups, 1.0 / max(it.max_moves, 1e-9)))
+        if np.isfinite(it.max_cost):
+            shares.append(np.minimum(it.cost / max(it.max_cost, 1e-300), 2.0))
+        moved = np.array(shares).reshape(len(shares), it.key_groups)
+        self.moved, self.room = moved[:, keys], 1.0 + ROOM - moved[:, away].sum(axis=1)
+        self.fixed = np.bincount(place[rest], it.load[rest], it.nodes) * it.weight - it.mean
+        self.used = np.array([np.bincount(place[rest], row[rest], it.nodes) for row in it.use]).reshape(-1, it.nodes)
+        self.allowed = it.space.allowed[keys]
+        self.kinds = self._alike()
+        self.sizes = np.array([kind.size for kind in self.kinds])
+
+    def _alike(self) -> list[IntArray]:
+        """Nodes that are the same to every set."""
+        it, marks = self.instance, dict[bytes, list[int]]()
+        for i in self.nodes.tolist():
+            here = it.current[self.keys] == i
+            own = [self.fixed[i], it.weight[i], it.draining[i], *self.used[:, i], *it.room[:, i], *self.allowed[:, i]]
+            marked = np.concatenate([own, here if len(self.moved) else []])
+            marks.setdefault(marked.tobytes(), []).append(i)
+        return [np.array(kind) for kind in marks.values()]
+
+    def halves(self, i: int, high: float, most: int) -> list[Subsets] | None:
+        """The subsets of both halves that node i can take with a deviation of `high` at most."""
+        it, k = self.instance, self.keys
+        here = it.current[k] == i
+        inside = np.vstack([it.load[k] * it.weight[i], self.moved * ~here, it.use[:, k]])
+        limits = np.concatenate([[high - self.fixed[i]], self.room, it.room[:, i] - self.used[:, i]])
+        made = []
+        for half in (np.arange(0, k.size, 2), np.arange(1, k.size, 2)):
+            found = subsets_of(half, inside, limits, self.moved * here, self.room, self.allowed[:, i], most)
+            if found is None:
+                return None
+            made.append(found)
+        return made
+
+    def near(self, distance: float, target: float, settings: NarrowSettings) -> tuple[Near, float] | None:
+        """The sets within a distance of the target, a deviation, and the distance: less than asked for where they are too many.
+
+        None where the halves have too many subsets.
+        """
+        it, pairs, subsets = self.instance, list[tuple[Subsets, Subsets]](), 0
+        for kind in self.kinds:
+            halves = self.halves(int(kind[0]), target + distance + it.doubt, settings.most_subsets - subsets)
+            if halves is None:
+                return None
+            pairs.append((halves[0].sorted(), halves[1].sorted()))
+            subsets += halves[0].bits.size + halves[1].bits.size
+        while True:
+            ranges = [self._ranges(c, *both, target, distance + it.doubt) for c, both in enumerate(pairs)]
+            if sum(int((high - low).sum()) for low, high in ranges) <= settings.most_columns:
+                break
+            distance *= SHRINK
+        found = [self._met(c, *both, *ranges[c], target) for c, both in enumerate(pairs)]
+        whole = Near(*(np.concatenate(one) for one in zip(*found, strict=True)))
+        return whole.take(np.argsort(whole.distance, kind="stable")), distance
+
+    def _ranges(
+        self, kind: int, first: Subsets, second: Subsets, target: float, reach: float
+    ) -> tuple[IntArray, IntArray]:
+        """For each subset of the first half, which of the second bring a node of a kind within reach of the target."""
+        i = int(self.kinds[kind][0])
+        least = -np.inf if self.instance.draining[i] else target - reach
+        low = np.searchsorted(second.inside[:, 0], least - self.fixed[i] - first.inside[:, 0], side="left")
+        high = np.searchsorted(second.inside[:, 0], target + reach - self.fixed[i] - first.inside[:, 0], side="right")
+        return low, np.maximum(low, high)
+
+    def _met(self, kind: int, first: Subsets, second: Subsets, low: IntArray, high: IntArray, target: float) -> Near:
+        """The sets of those pairs that keep the limits."""
+        it, i, r = self.instance, int(self.kinds[kind][0]), len(self.moved)
+        a = np.repeat(np.arange(low.size), high - low)
+        b = np.arange(a.size) + np.repeat(high - np.cumsum(high - low), high - low)
+        sums = first.inside[a] + second.inside[b]
+        fits = (first.outside[a] + second.outside[b] <= self.room).all(axis=1)
+        fits &= (sums[:, 1 : 1 + r] <= self.room).all(axis=1)
+        fits &= (sums[:, 1 + r :] <= it.room[:, i] - self.used[:, i]).all(axis=1)
+        off = sums[fits, 0] + self.fixed[i] - target
+        bits = (first.bits[a] | second.bits[b])[fits]
+        away = np.maximum(off, 0.0) if it.draining[i] else np.abs(off)
+        return Near(bits, np.full(bits.size, kind), away, sums[fits, 1 : 1 + r])
+
+    def placed(self, place: IntArray, bits: Bits, kinds: IntArray) -> IntArray:
+        """The assignment with these sets."""
+        made, free = place.copy(), [list(kind) for kind in self.kinds]
+        for members, kind in zip(members_of(bits, self.keys.size), kinds, strict=True):
+            made[self.keys[members > 0]] = free[kind].pop()
+        return made
+
+
+class MovesCover(Cover):
+    """The linear program over sets that cost what they take of the limits; what it cannot pay is no cover."""
+
+    goal = 1.0  # type: ignore[assignment]
+
+    def __init__(self, part: Portion) -> None:
+        super().__init__(part.keys.size, part.sizes.astype(np.float64), 0, 1.0, 4.0)
+
+    def beyond(self, near: Near, row: int, room: float, budget: Budget) -> FloatArray | None:
+        """What each set takes of a limit beyond the least, as a share of what is left then; None where nothing is."""
+        members = sp.csr_array(members_of(near.bits, self.key_groups))
+        cost = np.minimum(near.moved[:, row] / max(room, 1e-300), 20.0)
+        columns = SetColumns(members, cost, near.kind, np.zeros((cost.size, 0)))
+        _, own, prices, _ = self.price(columns, -np.inf, budget)
+        left = self.goal - own + 2 * self.rounding(prices)
+        if left <= 0:
+            return None
+        return np.maximum(self.reduced(columns, prices), 0.0) / left
+
+
+class Covers:
+    """The search for a choice of sets that holds every key group once."""
+
+    def __init__(self, part: Portion, most_pairs: float, budget: Budget) -> None:
+        self.part, self.most, self.budget = part, most_pairs, budget
+        self.full = np.uint64((1 << part.keys.size) - 1)
+        self.pairs, self.ended = 0, True
+
+    def search(self, near: Near, moved: FloatArray, room: FloatArray) -> tuple[Bits, IntArray] | None:
+        """Bits and kinds of a cover; None where there is none, or (`ended` is False) where it took too long."""
+        p, sizes = self.part.keys.size, self.part.sizes
+        lowest = np.where(near.bits == 0, p, lowest_bit(near.bits))
+        groups = [np.flatnonzero(lowest == k) for k in range(p)]
+        may_be_empty = np.bincount(near.kind[near.bits == 0], minlength=sizes.size) > 0
+        nothing = np.zeros((1, sizes.size), np.int8), np.zeros((1, room.size)), np.zeros((1, 0), dtype=np.int64)
+        stack: list[tuple[np.ndarray, ...]] = [(np.zeros(1, np.uint64), *nothing)]
+        while stack:
+            held = stack.pop()
+            key = lowest_bit(~held[0])
+            group = groups[key[0]]
+            now = key == key[0]
+            now[np.flatnonzero(now)[max(1, BLOCK // max(1, group.size)) :]] = False
+            if not now.all():
+                stack.append(tuple(one[~now] for one in held))
+            self.pairs += int(now.sum()) * group.size
+            if self.pairs > self.most or self.budget.expired:
+                self.ended = False
+                return None
+            bits, used, spent, trail = (one[now] for one in held)
+            i, j = np.nonzero((bits[:, None] & near.bits[group]) == 0)
+            j = group[j]
+            fits = (used[i, near.kind[j]] < sizes[near.kind[j]]) & (spent[i] + moved[j] <= room).all(axis=1)
+            i, j = i[fits], j[fits]
+            more, bits, path = used[i], bits[i] | near.bits[j], np.column_stack([trail[i], j])
+            more[np.arange(i.size), near.kind[j]] += 1
+            whole = bits == self.full
+            done = np.flatnonzero(whole & ((more == sizes) | may_be_empty).all(axis=1))
+            if done.size:
+                best = path[done[near.distance[path[done]].max(axis=1).argmin()]]
+                return near.bits[best], near.kind[best]
+            go = ~whole & (path.shape[1] < sizes.sum())
+            if go.any():
+                stack.append((bits[go], more[go], spent[i[go]] + moved[j[go]], path[go]))
+        return None
+
+
+def lowest_bit(bits: Bits) -> IntArray:
+    """The place of the lowest bit of words that are not 0."""
+    return np.log2(np.maximum(bits & (~bits + np.uint64(1)), np.uint64(1)).astype(np.float64)).astype(np.int64)
+
+
+class NarrowSets:
+    """The least distance by covers of sets near the mean, of all nodes or of a few.
+
+    Parameters
+    ----------
+    found : Incumbent
+        Is told every answer and bound, and says when to stop.
+    instance : Instance
+    seed : int
+    settings : NarrowSettings, optional
+    """
+
+    def __init__(self, found: Incumbent, instance: Instance, seed: int, settings: NarrowSettings | None = None) -> None:
+        self.found, self.instance, self.settings = found, instance, settings or NarrowSettings.now()
+        self.few = replace(self.settings, most_columns=self.settings.few_columns, most_pairs=self.settings.few_pairs)
+        self.rng = np.random.default_rng([seed, 64])
+        self.heaviest = np.argsort(-instance.load, kind="stable")
+
+    def prove(self) -> None:
+        """Look at all covers of all nodes that are nearer than the best."""
+        it, found = self.instance, self.found
+        if found.best is None or it.key_groups > self.settings.most_key_groups:
+            return
+        part = Portion(it, found.best, self.heaviest, np.arange(it.nodes))
+        while not found.done:
+            near, before = part.near(self._better, 0.0, self.settings), found.objective
+            if near is None or not self._covers(part, *near, found.best, self._offered, self._excluded, self.settings):
+                return
+            if found.objective >= before:
+                return
+
+    @property
+    def _better(self) -> float:
+        """The distance of the next better answer, in units of the mean."""
+        return self.found.objective / self.found.problem.scale - 0.9 * PROVEN
+
+    def _offered(self, place: IntArray) -> float:
+        self.found.offer(place, "narrow sets")
+        return self._better
+
+    def _excluded(self, distance: float) -> None:
+        self.found.raise_bound((distance - self.instance.doubt) * self.found.problem.scale, "narrow sets")
+
+    def _covers(
+        self, part: Portion, near: Near, distance: float, place: IntArray,
+        offered: Callable[[IntArray], float], excluded: Callable[[float], None],
+        settings: NarrowSettings,
+    ) -> bool:  # fmt: skip
+        """Covers of the nearest sets, then of more; whether all within the distance were looked at, which `offered` lowers."""
+        size, search = settings.first, Covers(part, settings.most_pairs, self.found.budget)
+        while not self.found.budget.expired:
+            some, whole = near.take(slice(size)), size >= near.bits.size
+            cover = self._cover(part, some, search)
+            if cover is not None:
+                lower = offered(part.placed(place, *cover))
+                if lower >= distance:
+                    return False  # the check thinks otherwise
+                distance = lower
+                near = near.take(near.distance <= distance)
+            elif not search.ended:
+                return False
+            else:
+                excluded(distance if whole else float(near.distance[size]))
+                if whole:
+                    return True
+                size *= 2
+        return False
+
+    def _cover(self, part: Portion, some: Near, search: Covers) -> tuple[Bits, IntArray] | None:
+        moved, room = some.moved, part.room
+        if some.bits.size > self.settings.priced:
+            for row in range(room.size):
+                beyond = MovesCover(part).beyond(some, row, float(part.room[row]), self.found.budget)
+                if beyond is None:
+                    return None
+                moved, room = np.column_stack([moved, beyond]), np.append(room, 1.0)
+            kept = (moved <= room).all(axis=1)
+            some, moved = some.take(kept), moved[kept]
+        return search.search(some, moved, room)
+
+    def even_out(self, tries: int) -> None:
+        """Share out the key groups of the worst node and of a few others around what they have on average, while it helps."""
+        it, found = self.instance, self.found
+        if found.best is None or it.nodes < 2 or it.draining.sum() > it.nodes - 2:
+            return
+        place, failed = found.best.copy(), 0
+        while failed < tries and not found.done:
+            dev = it.deviations(place)
+            nodes = self._few(dev, 3 + failed % 3)
+            target = float(dev[nodes].mean())
+            free = self._free(place, np.isin(place, nodes), LEAST_FREE + 4 * (failed % 4))
+            part, made = Portion(it, place, free, nodes), list[IntArray]()
+            farthest = float(np.abs(dev[nodes] - target).max())
+            near = part.near(0.9 * farthest, target, self.few) if farthest > PROVEN / 10 else None
+
+            def first(other: IntArray) -> float:
+                made.append(other)  # noqa: B023 - called at once
+                return -1.0
+
+            if near is not None and near[0].bits.size:
+                self._covers(part, *near, place, first, lambda distance: None, self.few)
+            failed = 0 if made else failed + 1
+            if made:
+                place = made[-1]
+                found.offer(place, "evened out")
+
+    def _free(self, place: IntArray, inside: np.ndarray, most: int) -> IntArray:
+        """Key groups of a few nodes that may go elsewhere: those that have moved, and some that have not; the heaviest first."""
+        rank = self.rng.random(place.size) + (place == self.instance.current) + 2.0 * ~inside
+        chosen = np.argsort(rank, kind="stable")[: min(most, int(inside.sum()))]
+        return self.heaviest[np.isin(self.heaviest, chosen)]
+
+    def _few(self, dev: FloatArray, count: int) -> IntArray:
+        """The worst node and a few others that have about the mean together."""
+        worst = int(np.argmax(np.where(self.instance.draining, 0.0, np.abs(dev))))
+        others = [i for i in np.flatnonzero(~self.instance.draining).tolist() if i != worst]
+        count = min(count - 1, len(others))
+        chosen = np.array(list(itertools.combinations(others, count)), dtype=np.int64).reshape(-1, count)
+        order = np.argsort(np.abs(dev[chosen].sum(axis=1) + dev[worst]), kind="stable")
+        at = min(int(self.rng.geometric(0.3)) - 1, order.size - 1)
+        return np.concatenate([[worst], chosen[order[at]]])

@@ -1,0 +1,63 @@
+"""Key-group allocation by sets near the mean: against every assignment, and dozens of key groups that end proven."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from brute_force import brute_force
+from instances.allocation import random_problem
+
+import keyshift as ks
+from keyshift.models import Budget
+from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.allocation.incumbent import Incumbent
+from keyshift.solvers.allocation.narrow_sets import NarrowSets, NarrowSettings
+
+FEW = NarrowSettings(first=3, priced=2)
+
+
+@pytest.mark.parametrize("settings", [NarrowSettings(), FEW], ids=["all sets", "priced, a few at a time"])
+def test_covers_agree_with_every_assignment(settings):
+    rng, proven = np.random.default_rng(5), 0
+    for number in range(150):
+        problem = random_problem(rng, int(rng.integers(2, 7)), int(rng.integers(2, 4)))
+        found = Incumbent(problem, Budget(60))
+        least = brute_force(problem)[0]
+        if not found.offer(problem.workload.current):
+            continue
+        sets = NarrowSets(found, Instance(problem), number, settings)
+        sets.even_out(3)
+        sets.prove()
+        assert found.bound <= least + 1e-12 * problem.scale
+        if found.proven:
+            proven += 1
+            assert found.objective == pytest.approx(least, abs=problem.tolerance)
+    assert proven > 60
+
+
+def test_distances_of_whole_loads_on_nodes_that_drain():
+    rng, closed = np.random.default_rng(8), 0
+    for _ in range(120):
+        p, n = int(rng.integers(3, 7)), int(rng.integers(2, 4))
+        w = ks.Workload(
+            load=rng.choice([2, 4, 6], p), state=np.ones(p), current=rng.integers(0, n, p), nodes=n,
+            draining=np.arange(n) == n - 1,
+        )  # fmt: skip
+        problem = ks.KeyGroupAllocation(w, into_draining=bool(rng.random() < 0.3))
+        found, least = Incumbent(problem, Budget()), brute_force(problem)[0]
+        found.raise_bound(0.0, "whole loads")
+        assert found.bound <= least + 1e-12
+        closed += least > 0 and found.bound == pytest.approx(least, rel=1e-6)
+    assert closed > 15
+
+
+@pytest.mark.parametrize(
+    ("nodes", "key_groups", "limits"),
+    [(7, 30, {"max_migrations": 9}), (3, 75, {"max_migrations": 12})],
+)  # fmt: skip
+def test_uneven_loads_of_teaching_size_are_proven(nodes, key_groups, limits):
+    rng = np.random.default_rng(nodes)
+    load, state = rng.uniform(1, 10, key_groups), rng.integers(1, 10, key_groups)
+    w = ks.Workload(load=load, state=state, current=np.arange(key_groups) % nodes, nodes=nodes)
+    found = ks.solve(ks.KeyGroupAllocation(w, **limits), gap=0, second_stage=False, time_limit=60)
+    assert found.status == "optimal", found
