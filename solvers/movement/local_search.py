@@ -12,6 +12,7 @@ from keyshift.models.movement.problem import SLACK, MovementWithinLimits
 from keyshift.models.ranges import NonNegative
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.checked import kept
 from keyshift.solvers.movement.local_search_kernels import MoveData, anneal
 
 
@@ -82,7 +83,7 @@ def local_search(
         begun = _settled(problem, place, tried)
         found, excess, _ = anneal(data, begun, prices, heats, min(steps, most), SLACK / 2, state)
         steps, turn, idle = 2 * steps, turn + 1, idle + 1
-        within = excess <= SLACK and not problem.violations(found)
+        within = excess <= SLACK and kept(problem, found)
         value = problem.objective(found) if within else math.inf
         if value < least:
             best, least, idle = found, value, 0

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from keyshift.models.workload import IntArray
-from keyshift.solvers.allocation.incumbent import Incumbent
+from keyshift.solvers.allocation.incumbent import SEARCHED, Incumbent
 from keyshift.solvers.allocation.settings import RoundSettings
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
 from keyshift.solvers.allocation.windows.bound import MoveBound, counted_bound, stay_value
@@ -79,11 +79,11 @@ class WindowRounds:
         done = 0
         while done < todo.steps and not self.found.done:
             best = self.found.best
-            level = self.search.level(start if best is None else best)
+            level = 0.0 if todo.fresh else self.search.level(start if best is None else best)
             value = math.inf if best is None else self.instance.distance(best)
             chunk = min(self.search.steps_between, todo.steps - done)
             hot, cold = (todo.hot * (todo.cold / todo.hot) ** (at / todo.steps) for at in (done, done + chunk))
             part = todo._replace(steps=chunk, hot=hot, cold=cold)
-            self.found.offer(self.search.improve(part, value, level), "annealed")
+            self.found.offer(self.search.improve(part, value, level), "annealed", SEARCHED)
             done += chunk
         return done
