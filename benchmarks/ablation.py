@@ -145,11 +145,11 @@ class Outcome:
     seconds: float
 
     @classmethod
-    def of(cls, problem: ks.Problem, seconds: float, method: str | None) -> Outcome:
+    def of(cls, problem: ks.Problem, seconds: float, **options: Any) -> Outcome:
         began = time.process_time()
         clocks = [mock.patch(f"keyshift.models.{where}.time", PROCESSOR) for where in ("answer", "compiling")]
         with clocks[0], clocks[1]:
-            answer = ks.solve(problem, method, time_limit=seconds, gap=0.0, seed=1)
+            answer = ks.solve(problem, time_limit=seconds, gap=0.0, seed=1, **options)
         took = time.process_time() - began
         nothing = problem.scale if answer.status != "infeasible" else 0.0
         objective = nothing if answer.objective is None else answer.objective
@@ -157,7 +157,7 @@ class Outcome:
         return cls(objective / problem.scale, bound / problem.scale, answer.status in ("optimal", "infeasible"), took)
 
 
-def ablate(page: Page, name: str, parts: list[Part], instances: list[Named], method: str | None = None) -> None:
+def ablate(page: Page, name: str, parts: list[Part], instances: list[Named], **options: Any) -> None:
     """A row for each part, over all instances; every run is kept, and those of parts that are not asked for now stay."""
     words, kept = page.given.part, page.csv(f"{name}_runs")
     rows = pd.read_csv(kept).to_dict("records") if words and kept.exists() else []
@@ -169,11 +169,11 @@ def ablate(page: Page, name: str, parts: list[Part], instances: list[Named], met
             continue
         rows = [row for row in rows if row["part"] != part.name]
         if not plain:
-            Outcome.of(given[0][1], page.given.seconds, method)  # compiles
-            plain = {said: Outcome.of(problem, page.given.seconds, method) for said, problem in given}
+            Outcome.of(given[0][1], page.given.seconds, **options)  # compiles
+            plain = {said: Outcome.of(problem, page.given.seconds, **options) for said, problem in given}
         for said, problem in given:
             with part.off():
-                without = Outcome.of(problem, page.given.seconds, method)
+                without = Outcome.of(problem, page.given.seconds, **options)
             rows.append(
                 {"part": part.name, "instance": said, **said_of("with", plain[said]), **said_of("without", without)}
             )
@@ -263,14 +263,17 @@ ALLOCATION = [
     Part("CP-SAT and HiGHS last", ("allocation.portfolio.Portfolio.declared", "allocation.portfolio.Portfolio._highs"), instead("allocation.portfolio.Portfolio.declared", lambda self, threads: None)),
     Part("HiGHS last", ("allocation.portfolio.Portfolio._highs",), instead("allocation.portfolio.Portfolio._highs", lambda self, threads: None)),
     Part("whole loads", ("allocation.incumbent.WholeLoads", "allocation.incumbent.Incumbent.raise_bound"), instead("allocation.incumbent.Incumbent.steps", None)),
-    *(Part(f"move: {move}", (f"{SEARCH}.move_kernels.{move}",), without_move(move)) for move in ("insert", "swap_targets", "replace", "relocate", "replace_source", "reinsert", "remove", "reroute_chain", "shorten_chain", "lengthen_chain")),
 ]  # fmt: skip
 WINDOWS = [
     Part("annealing over windows", ("allocation.windows.kernels", "allocation.windows.search"), instead("allocation.windows.rounds.WindowRounds._anneal", lambda self, start, todo, stream: todo.steps)),
-    Part("joint relaxation", ("allocation.windows.bound", "allocation.windows.master", "allocation.windows.ascent"), instead("allocation.windows.rounds.WindowRounds._bound", lambda self: None)),
-    Part("its ascent", ("allocation.windows.ascent",), instead("allocation.windows.bound.ascend", lambda instance, priced, weights, expired, settings=None: (priced(found("allocation.windows.ascent.allowed")(weights, instance))[0], weights))),
+    Part("joint relaxation", ("allocation.windows.bound", "allocation.windows.master"), instead("allocation.windows.rounds.WindowRounds._bound", lambda self: None)),
     Part("its linear program", ("allocation.windows.master",), instead("allocation.windows.bound.MoveBound.improve", lambda self, expired, rounds=60: (setattr(self, "ended", True), self.best)[1])),
     Part("rounds that begin at its roundings", ("allocation.windows.master.MoveMaster.rounded",), instead("allocation.windows.rounds.WindowRounds._fresh", lambda self, turn: self.instance.current)),
+]  # fmt: skip
+
+
+MOVES = [
+    *(Part(move, (f"{SEARCH}.move_kernels.{move}",), without_move(move)) for move in ("insert", "swap_targets", "replace", "relocate", "replace_source", "reinsert", "remove", "reroute_chain", "shorten_chain", "lengthen_chain")),
 ]  # fmt: skip
 
 
@@ -286,6 +289,19 @@ def allocation(page: Page) -> None:
         *small(teaching_sizes.allocation, 3),
     ]  # fmt: skip
     ablate(page, "allocation", ALLOCATION, instances)
+
+
+def moves(page: Page) -> None:
+    """Moves of the search for allocation.
+
+    Six rounds of search from the current assignment, without prices and solvers: no clock is asked, and the bound is that of counting.
+    """
+    instances = [
+        *drawn("madsen-allocation", 3), *drawn("madsen-allocation", nodes=40, key_groups=800, max_migrations=60),
+        *drawn("madsen-allocation", 2, nodes=10, key_groups=200, max_migrations=40), *hard("allocation"),
+        *[(f"heavy tails {p}", ks.KeyGroupAllocation(heavy(p, 10, p), max_migrations=30)) for p in (200, 201)],
+    ]  # fmt: skip
+    ablate(page, "moves", MOVES, instances, rounds=6)
 
 
 def windows(page: Page) -> None:
@@ -367,7 +383,7 @@ def collocation(page: Page) -> None:
     instances = [
         *drawn("madsen-collocation"), *drawn("madsen-collocation", nodes=10, key_groups=200, one_to_one=1.0, max_migrations=40),
         *drawn("madsen-collocation", nodes=6, key_groups=60, max_migrations=10),
-        *hard("collocation"), *small(teaching_sizes.collocation, 4),
+        *hard("collocation", "two-scales"), *small(teaching_sizes.collocation, 3),
     ]  # fmt: skip
     ablate(page, "collocation", COLLOCATION, instances)
 
@@ -402,6 +418,6 @@ def routing(page: Page) -> None:
 
 if __name__ == "__main__":
     run(
-        "ablation", "What each part is worth", __doc__ or "", [allocation, windows, mclb, collocation, routing],
+        "ablation", "What each part is worth", __doc__ or "", [allocation, moves, windows, mclb, collocation, routing],
         seconds={"type": float, "default": 4.0}, part={"nargs": "*", "default": (), "help": "only parts whose name has one of these words"},
     )  # fmt: skip

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 import logging
 import math
+import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from contextvars import copy_context
 from typing import TypeVar
@@ -17,6 +18,8 @@ import numpy as np
 
 from keyshift.models import Answer, Budget, Problem
 
+STRICT = os.environ.get("KEYSHIFT_STRICT") == "1"
+"""Whether a candidate that breaks what its search promises to keep is an error: tests set it. Else it is passed over."""
 POLL_SECONDS = 0.05
 FEW_VARIABLES = 400
 """Fewer are written down in some ten milliseconds."""
@@ -38,6 +41,37 @@ class _OfThoseThatGoOn(logging.Filter):
 
 _STOPPED: set[int] = set()
 logging.getLogger("pyomo.core").addFilter(_OfThoseThatGoOn())
+
+
+class BrokenPromiseError(AssertionError):
+    """In strict mode: a search offered what it should never come to."""
+
+
+def kept(problem: Problem, assignment: np.ndarray, but: Collection[str] | None = ()) -> bool:
+    """Whether a candidate passes the check.
+
+    Parameters
+    ----------
+    problem : Problem
+    assignment : ndarray
+    but : collection of str, optional
+        The rules that who offers it may well break; None for all. In strict mode any other broken rule is an error: a search
+        that strays from the problem's rules loses its quality without a word, since whatever it finds then is passed over.
+
+    Raises
+    ------
+    BrokenPromiseError
+    """
+    broken = problem.violations(assignment)
+    wrong = [] if but is None else [v for v in broken if v.rule not in but]
+    promised(not wrong, f"{problem!r}: {assignment.tolist()}: {wrong[0]}" if wrong else "")
+    return not broken
+
+
+def promised(holds: bool, said: str) -> None:
+    """An error in strict mode where what a search promises does not hold."""
+    if STRICT and not holds:
+        raise BrokenPromiseError(said)
 
 
 def within(budget: Budget, make: Callable[[], Made], variables: float = math.inf) -> Made | None:

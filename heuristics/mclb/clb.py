@@ -7,11 +7,14 @@ from typing import Literal
 import numpy as np
 
 from keyshift.models import Answer, Budget, InputError
+from keyshift.models.answer import LimitReached
 from keyshift.models.mclb.problem import MCLB, Core
 from keyshift.models.ranges import Finite
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 Labels = Literal["matched", "printed"]
+QUICK = 2_000
+"""Up to this many key groups it is tried as a start of others."""
 
 
 def clb(
@@ -62,7 +65,7 @@ def clb(
     covariance = centred @ centred.T / core.load.shape[1]
     spread = np.sqrt(np.diag(covariance))
     unit = np.outer(spread, spread) if scale == "correlation" else 1.0
-    return Answer(core.lift(_labelled(core, _split_all(covariance, covariance >= theta * unit, core.nodes), labels)))
+    return _answer(core, covariance, covariance >= theta * unit, labels, budget)
 
 
 def clb_moment(
@@ -104,10 +107,24 @@ def clb_moment(
     moment = core.load @ core.load.T
     size = np.sqrt(np.diag(moment))
     above = moment >= theta * np.outer(size, size) if split == "threshold" else None
-    return Answer(core.lift(_labelled(core, _split_all(moment, above, core.nodes), labels)))
+    return _answer(core, moment, above, labels, budget)
 
 
-def _split_all(weight: FloatArray, above: BoolArray | None, nodes: int) -> IntArray:
+def is_quick(problem: MCLB) -> bool:
+    """Whether a matrix of all pairs takes neither much time nor much memory."""
+    return bool(problem.workload.key_groups <= QUICK)
+
+
+def _answer(core: Core, weight: FloatArray, above: BoolArray | None, labels: Labels, budget: Budget) -> Answer:
+    """Sets with nodes; none where the time is over before there are as many as nodes."""
+    try:
+        member = _split_all(weight, above, core.nodes, budget)
+    except LimitReached:
+        return Answer(None, None, budget.why, "the time was over before there were as many sets as nodes")
+    return Answer(core.lift(_labelled(core, member, labels)))
+
+
+def _split_all(weight: FloatArray, above: BoolArray | None, nodes: int, budget: Budget) -> IntArray:
     """Algorithm 2, lines 8-23: split the set of the heaviest key group until there are as many sets as nodes."""
     p = weight.shape[0]
     member = np.zeros(p, dtype=np.int64)
@@ -116,6 +133,7 @@ def _split_all(weight: FloatArray, above: BoolArray | None, nodes: int) -> IntAr
     off_diagonal = ~np.eye(p, dtype=bool)
     partners = off_diagonal if above is None else above & off_diagonal
     for new in range(1, min(nodes, p)):
+        budget.tick()
         together = member[:, None] == member[None, :]
         omega = np.where(together & partners, weight, 0.0).sum(axis=1)  # recomputed inside the sets
         can_send = (together & partners).any(axis=1)

@@ -6,7 +6,7 @@ from keyshift.catalogue.trade import Trade
 from keyshift.models.lazily import lazily
 
 with lazily():
-    from keyshift.heuristics.mclb.clb import clb, clb_moment
+    from keyshift.heuristics.mclb.clb import clb, clb_moment, is_quick
     from keyshift.heuristics.mclb.elb import elb
     from keyshift.heuristics.mclb.hashing import pkg, uhlb
     from keyshift.models.mclb import MCLB
@@ -141,6 +141,7 @@ FORMULATION = Formulation(
             source="[Guo2018], Algorithm 2, covariance as printed",
             guarantee="none",
             code=clb,
+            useful=is_quick,
         ),
         Method(
             name="clb-moment",
@@ -148,6 +149,7 @@ FORMULATION = Formulation(
             source="[Guo2018], Algorithm 2, second moment instead",
             guarantee="none",
             code=clb_moment,
+            useful=is_quick,
         ),
         Method(
             name="uhlb",

@@ -122,10 +122,21 @@ class Instance:
         return 1.0 - share + share * self.max_moves * spent
 
     @cached_property
+    def total(self) -> float:
+        """No deviation is larger: all that there is on one node, or nothing."""
+        return float(self.load.sum() * self.weight.max()) + self.mean
+
+    @cached_property
+    def bump(self) -> float:
+        """What a node over a capacity counts for: more than any deviation of what may be the answer."""
+        if (self.used(self.current) <= self.room).all():
+            return 1.0 + self.distance(self.current)
+        return 1.0 + self.total
+
+    @cached_property
     def doubt(self) -> float:
         """More than rounding can have added to any deviation computed from these arrays."""
-        total = float(self.load.sum() * self.weight.max()) + self.mean
-        return 8 * EPSILON * (self.key_groups + 50) * total
+        return 8 * EPSILON * (self.key_groups + 50) * self.total
 
     @cached_property
     def least(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -12,7 +13,12 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.checked import kept
 
+SEARCHED = ("distance_floor",)
+"""What the annealing does not look at: (5)."""
+PLANNED = (*SEARCHED, "max_migration_cost", "resource_capacity")
+"""What a plan does not look at besides, before it is polished."""
 PROVEN = 5e-7
 """An objective this close to the bound, as a share of the mean, is optimal; half of what `Problem.tolerance` grants."""
 
@@ -107,13 +113,12 @@ class Incumbent:
             self.proven or self.stopped or self.objective <= self.enough or bool(self.infeasible) or self.budget.expired
         )
 
-    def offer(self, assignment: IntArray | None, note: str = "") -> bool:
-        """Keep an assignment if it passes the check and is better."""
-        if assignment is None:
+    def offer(self, assignment: IntArray | None, note: str = "", but: Collection[str] | None = None) -> bool:
+        """Keep an assignment if it passes the check and is better; `but` is for `kept`."""
+        if assignment is None or not kept(self.problem, assignment, but):
             return False
-        report = self.problem.check(assignment)
-        rank = (report.objective, report.metrics["deviation_sum"])
-        if not report.feasible or rank >= (self.objective, self.deviation_sum):
+        rank = (self.problem.objective(assignment), self.problem.metrics(assignment)["deviation_sum"])
+        if rank >= (self.objective, self.deviation_sum):
             return False
         self.best = np.asarray(assignment).copy()
         self.objective, self.deviation_sum = rank

@@ -24,7 +24,7 @@ from keyshift.models import Budget
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.incumbent import PROVEN, Incumbent
+from keyshift.solvers.allocation.incumbent import PLANNED, PROVEN, Incumbent
 from keyshift.solvers.set_partitioning import Cover, SetColumns, Subsets, members_of, subsets_of
 
 Bits = np.ndarray
@@ -298,7 +298,7 @@ class NarrowSets:
         return self.found.objective / self.found.problem.scale - 0.9 * PROVEN
 
     def _offered(self, place: IntArray) -> float:
-        self.found.offer(place, "narrow sets")
+        self.found.offer(place, "narrow sets", PLANNED)
         return self._better
 
     def _excluded(self, distance: float) -> None:
@@ -365,7 +365,7 @@ class NarrowSets:
             failed = 0 if made else failed + 1
             if made:
                 place = made[-1]
-                found.offer(place, "evened out")
+                found.offer(place, "evened out", PLANNED)
 
     def _free(self, place: IntArray, inside: np.ndarray, most: int) -> IntArray:
         """Key groups of a few nodes that may go elsewhere: those that have moved, and some that have not; the heaviest first."""

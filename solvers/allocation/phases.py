@@ -16,7 +16,7 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.counting.bound_kernels import fewest_moves
 from keyshift.solvers.allocation.counting.planner import CountPlanner
-from keyshift.solvers.allocation.incumbent import PROVEN, Incumbent
+from keyshift.solvers.allocation.incumbent import PLANNED, PROVEN, SEARCHED, Incumbent
 from keyshift.solvers.allocation.narrow_sets import NarrowSets
 from keyshift.solvers.allocation.pricing.tree import PriceTree, price_trees
 from keyshift.solvers.allocation.settings import RoundSettings
@@ -212,7 +212,7 @@ class Rounds:
             return todo.steps
         trios = Trios(self.instance, [self.seed, turn], start)
         reached = trios.improve(self.settings.trios_tried, lambda: self.found.done)
-        self.found.offer(trios.place, "trios")
+        self.found.offer(trios.place, "trios", PLANNED if kind == "planned" else SEARCHED)
         if self.narrow is not None:
             self.narrow.even_out(self.settings.narrow_again)
         self.rests[kind].after(reached <= self.settings.near * self._distance())
@@ -281,7 +281,9 @@ class Rounds:
         while done < todo.steps and not self.found.done:
             chunk = min(self.search.chunk, todo.steps - done)
             first, last = (todo.hot * (todo.cold / todo.hot) ** (at / todo.steps) for at in (done, done + chunk))
-            self.found.offer(self.search.run(chunk, first, last, self._distance(), todo.doublings), "annealed")
+            self.found.offer(
+                self.search.run(chunk, first, last, self._distance(), todo.doublings), "annealed", SEARCHED
+            )
             done += chunk
         return done
 
@@ -309,7 +311,7 @@ class Rounds:
 
     def _polish(self, assignment: IntArray, stream: int) -> None:
         """Offer an assignment, and look near it."""
-        self.found.offer(assignment, "planned")
+        self.found.offer(assignment, "planned", PLANNED)
         self._anneal(assignment, self.search.polish, stream)
 
     def _realise(self, planner: CountPlanner, plan: IntArray, target: float, stream: int) -> None:

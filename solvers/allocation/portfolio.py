@@ -10,9 +10,9 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.compiling import off_clock
 from keyshift.models.ranges import NonNegative, Threads, Whole
-from keyshift.solvers.allocation.incumbent import Incumbent
+from keyshift.solvers.allocation.incumbent import SEARCHED, Incumbent
 from keyshift.solvers.allocation.settings import PortfolioSettings
-from keyshift.solvers.checked import within
+from keyshift.solvers.checked import kept, within
 
 
 def solve_milp(
@@ -174,9 +174,10 @@ class Portfolio(Incumbent):
         if self.best is None:
             return
         other = settle(self.problem, self.best, lambda: self.budget.expired)
-        report, slack = self.problem.check(other), 1e-11 * self.problem.scale
-        better = report.objective <= self.objective + slack
-        if report.feasible and better and report.metrics["deviation_sum"] <= self.deviation_sum + slack:
+        slack = 1e-11 * self.problem.scale
+        better = self.problem.objective(other) <= self.objective + slack
+        sides = self.problem.metrics(other)["deviation_sum"]
+        if kept(self.problem, other, SEARCHED) and better and sides <= self.deviation_sum + slack:
             self.best = other
 
     def answer(self) -> Answer:

@@ -11,6 +11,7 @@ from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.ranges import Whole
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.local_search_kernels import anneal, refresh
 from keyshift.solvers.collocation.move_kernels import MOST, Before, Goal, Proposal, ShiftData, ShiftState
@@ -172,7 +173,7 @@ class Annealing:
         found, infeasible = anneal(self.rng, schedule, self.record, self.wanted, self.before, self.read, self.state)
         self.penalty *= 2.0 if found == -np.inf or infeasible > 0.5 else 0.7 if infeasible < 0.1 else 1.0
         self.rounds += 1
-        if found > -np.inf and not problem.violations(self.record):
+        if found > -np.inf and kept(problem, self.record):
             self.offer(self.record, budget)
         if self.led is not None and (since + 1) % chosen.from_best == 0:
             self.state.a[:] = self.led

@@ -18,6 +18,7 @@ from keyshift.models import Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays
 from keyshift.solvers.set_partitioning import Cover, CoverPrices, SetColumns, joined
 
@@ -45,6 +46,8 @@ class CollocationSetsSettings(Settings):
     fresh: int = 4_000
 
 
+WIDENED = ("max_load_distance", "resource_capacity", "max_migration_cost")
+"""Rules that sets may break by rounding."""
 WIDER = 1e-9
 """Loads may be this share of the largest beyond a limit: the check has the last word."""
 SAMPLE = 64
@@ -301,5 +304,6 @@ class CollocationSets(Cover):
         free = [list(group) for group in self.groups]
         for members, kind in zip(sets, kinds, strict=True):
             found[members > 0] = free[kind].pop()
-        if (found >= 0).all() and self._remote(found) < self.value and not self.problem.violations(found):
+        better = (found >= 0).all() and self._remote(found) < self.value
+        if better and kept(self.problem, found, WIDENED):
             self.best, self.value = found, self._remote(found)

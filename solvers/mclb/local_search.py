@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models import Answer, Budget
-from keyshift.models.mclb.problem import MCLB, Core
+from keyshift.models.mclb.problem import MCLB, SLACK, Core
 from keyshift.models.ranges import NonNegative
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.checked import promised
 from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.threads import one_blas_thread
@@ -287,11 +288,13 @@ class _Annealing:
         """The best placement at the end of any stage."""
         core, at, best, value = self.core, start.copy(), start, math.inf
         for stage in schedule:
-            found, _ = kernels.anneal(
+            found, gained = kernels.anneal(
                 self._capped(stage.cap), at, core.nodes, core.state, core.current, core.budget, self.price, stage.hot,
                 stage.cold, steps, self.rng,
             )  # fmt: skip
-            if (now := core.squares(found)) < value and core.moved(found) <= core.budget:
+            spent = core.moved(found)
+            promised(math.isinf(gained) or spent <= core.budget * (1 + SLACK), f"{spent} of {core.budget} moves")
+            if (now := core.squares(found)) < value and spent <= core.budget:
                 best, value = found, now
             if budget.expired:
                 break

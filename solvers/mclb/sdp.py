@@ -50,6 +50,9 @@ from keyshift.solvers.mclb.bounds import window_bound
 from keyshift.solvers.safe_bounds import EPSILON, least_eigenvalue
 from keyshift.solvers.threads import one_blas_thread
 
+ROWS_SECONDS, STEP_SECONDS, SHORT_SECONDS = 1.5e-7, 2.5e-10, 0.2
+"""What setting up takes for each pair of key groups and nodes, a step for each three; what is begun all the same."""
+
 
 @dataclass(frozen=True)
 class SemidefiniteSettings(Settings):
@@ -113,6 +116,12 @@ def sdp_bound(problem: MCLB, *, budget: Budget, seed: int = 0, triangles: bool =
     windows = window_bound(core.load.T, core.nodes)
     if core.nodes == 1:
         return Answer(None, 0.0)
+    size = core.load.shape[0] + core.nodes
+    if ROWS_SECONDS * size**2 + STEP_SECONDS * size**3 > budget.remaining + SHORT_SECONDS:
+        said = f"{core.load.shape[0]} key groups and {core.nodes} nodes are too many for a step within the time"
+        return Answer(
+            None, windows / core.nodes, budget.ended("completed"), f"{said}: the bound is that of `combinatorial`"
+        )
     squares = semidefinite_squares(core, budget, triangles=triangles, seed=seed)
     return Answer(None, max(squares, windows) / core.nodes, budget.why if budget.expired else "completed")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
+from keyshift.solvers.checked import kept
 from keyshift.solvers.routing.fewest_entries import fewest_entries
 from keyshift.solvers.routing.grid import on_grid
 from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise
@@ -51,6 +52,8 @@ class RestrictedSettings(Settings):
     rounded: float = 1e-4
 
 
+TOLERATED = ("theta_max",)
+"""Rules that a solver breaks by its tolerances."""
 NOWHERE = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
@@ -153,7 +156,7 @@ class _OpenKeys:
         self.details: dict[str, Any] = {"records": self.relaxation.keys.size}
 
     def run(self, start: IntArray | None) -> Answer:
-        self._offer(start)
+        self._offer(start, None)
         dual = maximise(self.relaxation, self.budget.part(0.5), self.seed)
         self.details |= {"lagrangian_bound": dual.bound, "rounds": dual.rounds}
         if dual.excludes_everything(self.problem):
@@ -189,11 +192,9 @@ class _OpenKeys:
             return 0
         return fewest_entries(self.problem.averaged(), self.budget.part(0.5), self.seed, self.problem.table_limit)
 
-    def _offer(self, assignment: IntArray | None) -> bool:
-        """Keep an assignment if it is feasible and better; whether it is feasible."""
-        if assignment is None:
-            return False
-        if self.problem.violations(assignment):
+    def _offer(self, assignment: IntArray | None, but: Collection[str] | None = TOLERATED) -> bool:
+        """Keep an assignment if it is feasible and better; whether it is feasible. `but` is for `kept`."""
+        if assignment is None or not kept(self.problem, assignment, but):
             return False
         value = self.problem.objective(assignment)
         if value < self.value:
@@ -214,7 +215,7 @@ class _OpenKeys:
         """Offer what nodes that only shed their excess come to; where nothing is feasible, the entries it would take more."""
         missing = 0
         for assignment in rounded(self.problem.averaged(), keys, placed, self.budget):
-            if self._offer(assignment):
+            if self._offer(assignment, None):
                 return 0
             excess = metrics.table_size(self.problem.workload, assignment) - self.problem.table_limit
             missing = min(missing or excess, excess) if excess > 0 else missing

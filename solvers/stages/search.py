@@ -7,6 +7,7 @@ import numpy as np
 from keyshift.models import Budget
 from keyshift.models.priorities import Stage
 from keyshift.models.workload import IntArray
+from keyshift.solvers.checked import kept
 from keyshift.solvers.stages.arrays import PLACES, UNLIMITED, SearchArrays
 from keyshift.solvers.stages.search_kernels import LINEAR, StageState, search
 
@@ -54,7 +55,7 @@ def improve_within(
         heats = np.array([hot, hot * COLD / HOT])
         search(it.data, state, record, limits, goal, heats, rng, CHUNK)
         found = stage.objective(record)
-        if found < value and not stage.violations(record):
+        if found < value and kept(stage, record):
             best, value = record.copy(), found
             budget.report(note=f"{stage.measure} {value:.6g}")
     return best

@@ -13,6 +13,7 @@ import keyshift as ks
 from keyshift.heuristics.mclb import clb as clb_module
 from keyshift.heuristics.mclb.elb import rebalance
 from keyshift.heuristics.mclb.hashing import universal_hash
+from keyshift.models import Budget
 from keyshift.models.families.mclb import key_shares, read_counts, section_5_stream, word_stream
 from keyshift.models.movement.problem import nodes_for
 
@@ -195,7 +196,7 @@ def test_the_threshold_split_on_second_moments_keeps_one_key_group_and_sends_the
 
 
 def test_clb_makes_as_many_sets_as_it_can():
-    member = clb_module._split_all(np.eye(3), np.eye(3, dtype=bool), 5)
+    member = clb_module._split_all(np.eye(3), np.eye(3, dtype=bool), 5, Budget())
     assert sorted(member.tolist()) == [0, 1, 2]
 
 
@@ -289,3 +290,11 @@ def test_elb_places_as_with_limits_beyond_rounding():
         wider = ks.solve(mclb, "elb", lower=max(0.0, mean - width), upper=mean + width + max(0.0, width - mean))
         if width <= mean:  # else the lower limit is below 0, which nobody can ask for
             assert ks.solve(mclb, "elb").assignment.tolist() == wider.assignment.tolist()
+
+
+@pytest.mark.parametrize("method", ["clb", "clb-moment"])
+def test_sets_are_left_unmade_where_the_time_is_over(method):
+    w = ks.Workload(load=np.ones((3, 40)), state=np.ones(40), current=np.zeros(40, int), nodes=9)
+    solution = ks.solve(ks.MCLB(w), method, time_limit=0.0)
+    assert (solution.status, solution.termination) == ("none", "time_limit")
+    assert "time was over" in solution.message

@@ -261,3 +261,11 @@ def test_rounding_is_taken_off_the_integer_bound():
     assert statement.bound(whole) <= true
     assert statement.bound(whole) == pytest.approx(float(true), abs=1e-7)
     assert scale > 1
+
+
+def test_the_semidefinite_bound_begins_no_step_that_would_outlast_the_limit(monkeypatch):
+    monkeypatch.setattr(sdp, "STEP_SECONDS", 1.0)
+    ((_, problem),) = ks.family("guo-mclb", nodes=4, key_groups=40, windows=3)
+    solution = ks.solve(problem, "sdp", time_limit=1.0)
+    assert "too many for a step" in solution.message
+    assert solution.bound == pytest.approx(ks.solve(problem, "combinatorial").bound)

@@ -126,7 +126,7 @@ def anneal(rng, iterations, doublings, hot, cold, best_moves, best_value, edit, 
             above += int(touched.fresh[c] >= best_value) - int(value[i] >= best_value)
             value[i] = touched.fresh[c]
         accept(steps, edit, data, state)
-        if above == 0:
+        if above == 0 and state.tally[1] <= data.max_cost:  # a plan may begin beyond it
             best_value = keep(best_moves, state)
             above = at_least(best_value, value)
     return best_value

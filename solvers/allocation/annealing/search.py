@@ -97,7 +97,7 @@ def data_of(instance: Instance, order: IntArray) -> SearchData:
     it = instance
     return SearchData(
         it.load, it.weight, it.mean, it.draining, it.space.open, it.space.enter, it.space.kind, it.current, it.use, it.room,
-        1.0 + it.distance(it.current), it.cost, it.max_cost, it.max_moves, order, it.space.by_node[1],
+        it.bump, it.cost, it.max_cost, it.max_moves, order, it.space.by_node[1],
         np.array([it.deviations(it.current), np.zeros(it.nodes)]),
     )  # fmt: skip
 

@@ -140,7 +140,7 @@ class CountPlanner:
         if self.instance.max_moves < self.instance.nodes:
             return np.maximum(share, settings.rarest)
         near = np.partition(self.samples, settings.nearest - 1, axis=3)[..., settings.nearest - 1].astype(np.float64)
-        thinned = settings.nearest / settings.samples * distance / np.maximum(near, distance)
+        thinned = settings.nearest / settings.samples * distance / np.maximum(near, max(distance, TINY))
         return np.maximum(np.where(near <= distance, share, thinned), TINY)
 
     def realise(self, pairs: IntArray, distance: float, iterations: int, stream: int) -> IntArray | None:

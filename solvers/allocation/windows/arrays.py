@@ -66,5 +66,9 @@ class WindowInstance(Instance):
     @cached_property
     def doubt(self) -> float:
         """More than rounding can have added to any deviation computed from these arrays."""
-        total = float(self.loads.sum(axis=0).max() * self.weight.max() + self.means.max())
-        return 8 * EPSILON * (self.key_groups + self.windows + 50) * total
+        return 8 * EPSILON * (self.key_groups + self.windows + 50) * self.total
+
+    @cached_property
+    def total(self) -> float:
+        """No deviation is larger: all that there is on one node, or nothing."""
+        return float(self.loads.sum(axis=0).max() * self.weight.max() + self.means.max())

@@ -10,8 +10,8 @@ is a lower bound: of a sum of signed deviations, which no combined distance is b
 minimum is over at most `maxMigrations` moves of different key groups, which are the cheapest ones - so L takes O(p n k),
 and holds for any weights, however they were found. On draining nodes :math:`\lambda \ge 0`; (5) and (7) are left out.
 
-The weights come from subgradient ascent (`ascent`), then from a linear program with few of the rows (3) and (4) and few of the
-moves, to which each round adds what is broken and what would pay. It converges to the value of the linear relaxation of all.
+The weights come from a linear program with few of the rows (3) and (4) and few of the moves, at first those of each window's
+worst node, to which each round adds what is broken and what would pay. It converges to the value of the linear relaxation of all.
 """
 
 from __future__ import annotations
@@ -27,12 +27,9 @@ from keyshift.models.workload import FloatArray
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
-from keyshift.solvers.allocation.windows.ascent import AscentSettings, ascend
 from keyshift.solvers.allocation.windows.master import MoveMaster, Weights
 
 ROUNDS = 60
-ASCENT_SHARE = 0.5
-"""Of the time, the ascent takes at most so much before the linear program does."""
 TARGETS = 3
 """Targets of a key group that are added at once, the cheapest first."""
 MOST_MOVES = 150
@@ -67,35 +64,19 @@ class MoveBound:
         self.closed[np.arange(it.key_groups), it.current] = True
         self.master, self.free = MoveMaster(it, self.rest), np.zeros(it.key_groups)
 
-    def ascend(self, expired: Callable[[], bool], settings: AscentSettings | None = None) -> float:
-        """Weights by subgradient ascent, and their rows and moves for the linear program; returns the best bound."""
-        it = self.instance
-        start = np.zeros_like(self.rest)
+    def begin(self) -> float:
+        """The rows and moves of each window's worst node, for the linear program; returns what they prove."""
+        it, windows = self.instance, np.arange(self.instance.windows)
         size = it.sizes(self.rest)
-        worst = size.argmax(axis=0), np.arange(it.windows)
-        start[worst] = np.sign(self.rest[worst]) * it.problem.planned.weights(size.max(axis=0))
-        value, signed = ascend(it, self._attained, start, expired, settings)
-        self.best = max(self.best, value)
+        worst = size.argmax(axis=0), windows
+        signed = np.zeros_like(self.rest)
+        weight = it.problem.planned.weights(size.max(axis=0)) * (size.max(axis=0) > 0) * (1 - 1e-12)
+        signed[worst] = np.sign(self.rest[worst]) * weight
+        priced = self.priced(Weights(signed, 0.0, 0.0, self.free))
+        self.best = max(self.best, priced.value)
         self.master.add_rows(signed)
-        self._add_paying(self.priced(Weights(signed, 0.0, 0.0, self.free)).cost, PAYS)
+        self._add_paying(priced.cost, PAYS)
         return self.best
-
-    def _attained(self, signed: FloatArray) -> tuple[float, FloatArray]:
-        """L, and the deviations after the moves that attain it."""
-        it = self.instance
-        found = self.priced(Weights(signed, 0.0, 0.0, self.free))
-        target = found.cost.argmin(axis=1)
-        cost = found.cost[np.arange(it.key_groups), target]
-        few = (
-            np.argpartition(cost, it.max_moves - 1)[: it.max_moves]
-            if it.max_moves < it.key_groups
-            else np.arange(cost.size)
-        )
-        moved = few[cost[few] < 0]
-        after = self.rest.copy()
-        np.add.at(after, target[moved], it.loads[moved] * it.weight[target[moved], None])
-        np.subtract.at(after, it.current[moved], it.loads[moved] * it.weight[it.current[moved], None])
-        return found.value, after
 
     def improve(self, expired: Callable[[], bool], rounds: int = ROUNDS) -> float:
         """Some rounds more; returns the best bound."""
@@ -148,8 +129,7 @@ def window_bound(problem: KeyGroupAllocation, budget: Budget) -> Answer:
     counted = counted_bound(problem, lambda: budget.expired)
     low = stay_value(instance)
     if instance.max_moves > 0:
-        part = budget.part(ASCENT_SHARE)
-        bound.ascend(lambda: part.expired)
+        bound.begin()
         low = bound.improve(lambda: budget.expired)
     return Answer(None, max(counted, low * problem.scale), budget.why if budget.expired else "completed")
 

@@ -171,19 +171,21 @@ def restore(inverse, doublings, data, state, wide, here):
 
 
 @njit(**LEAF)
-def combined(level, data, wide, here):
-    """(8) for the deviations as they are, with t = `level` where it takes a sum over windows."""
-    value = 0.0
+def combined(largest, data, wide, here):
+    """(8) for the deviations as they are: the least over t, which is one of the windows' distances, noted in `largest`, or 0."""
     for s in range(wide.means.size):
-        largest = 0.0
+        largest[s] = 0.0
         for i in range(here.dev.shape[0]):
             v = here.dev[i, s]
-            largest = max(largest, v if data.draining[i] else abs(v))
-        if wide.worst:
-            value = max(value, largest)
-        else:
-            value += wide.most[s] * max(largest - level, 0.0)
-    return value if wide.worst else value + level
+            largest[s] = max(largest[s], v if data.draining[i] else abs(v))
+    best = np.inf
+    for at in range(-1, largest.size):
+        t = largest[at] if at >= 0 else 0.0
+        value = 0.0 if wide.worst else t
+        for s in range(largest.size):
+            value = max(value, largest[s]) if wide.worst else value + wide.most[s] * max(largest[s] - t, 0.0)
+        best = min(best, value)
+    return best
 
 
 @njit(**LEAF)
@@ -202,9 +204,9 @@ def anneal(rng, schedule, best_moves, best_value, level, edit, touched, data, st
     now = energy(here.total, over, level, unit, doublings, wide)
     least = now
     temperature, cooling = hot, (cold / hot) ** (1.0 / max(1, iterations))
-    if over == 0.0 and combined(level, data, wide, here) < best_value:
+    if over == 0.0 and state.tally[1] <= data.max_cost and combined(touched.total, data, wide, here) < best_value:
         keep(best_moves, state)
-        best_value = combined(level, data, wide, here)
+        best_value = combined(touched.total, data, wide, here)
     for _ in range(iterations):
         temperature *= cooling
         steps = propose(rng, edit, data, state)
@@ -228,9 +230,9 @@ def anneal(rng, schedule, best_moves, best_value, level, edit, touched, data, st
             here.total[s] = touched.total[s]
         now, over = then, beyond
         accept(steps, edit, data, state)
-        if now < least and over < 1e-9:
+        if now < least and over < 1e-9 and state.tally[1] <= data.max_cost:
             least = now
-            value = combined(level, data, wide, here)
+            value = combined(touched.total, data, wide, here)
             if value < best_value:
                 keep(best_moves, state)
                 best_value = value

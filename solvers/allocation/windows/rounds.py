@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from keyshift.models.workload import IntArray
-from keyshift.solvers.allocation.incumbent import Incumbent
+from keyshift.solvers.allocation.incumbent import SEARCHED, Incumbent
 from keyshift.solvers.allocation.settings import RoundSettings
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
 from keyshift.solvers.allocation.windows.bound import MoveBound, counted_bound, stay_value
@@ -69,8 +69,7 @@ class WindowRounds:
         found.raise_bound(counted_bound(found.problem, lambda: part.expired), "counts")
         part = found.budget.part(BOUND_SHARE)
         bound = self.bound = MoveBound(self.instance)
-        half = found.budget.part(BOUND_SHARE / 2)
-        found.raise_bound(bound.ascend(lambda: half.expired) * found.problem.scale, "ascent")
+        found.raise_bound(bound.begin() * found.problem.scale, "relaxation")
         while not bound.ended and not part.expired and not found.done:
             found.raise_bound(bound.improve(lambda: part.expired, 1) * found.problem.scale, "relaxation")
 
@@ -80,11 +79,11 @@ class WindowRounds:
         done = 0
         while done < todo.steps and not self.found.done:
             best = self.found.best
-            level = self.search.level(start if best is None else best)
+            level = 0.0 if todo.fresh else self.search.level(start if best is None else best)
             value = math.inf if best is None else self.instance.distance(best)
             chunk = min(self.search.steps_between, todo.steps - done)
             hot, cold = (todo.hot * (todo.cold / todo.hot) ** (at / todo.steps) for at in (done, done + chunk))
             part = todo._replace(steps=chunk, hot=hot, cold=cold)
-            self.found.offer(self.search.improve(part, value, level), "annealed")
+            self.found.offer(self.search.improve(part, value, level), "annealed", SEARCHED)
             done += chunk
         return done

@@ -29,6 +29,7 @@ class WindowSettings(Settings):
         P is 2 to these powers, in turns.
     heats : tuple of float
         First temperatures in turns, as shares of the energy of one window's worth; the last is `cooling` times the first.
+        From the one at which everything moves a round finds what no single move leads to.
     cooling : float
     fresh_every : int
         Every so many rounds one starts from the current nodes, the others from the best assignment.
@@ -39,7 +40,7 @@ class WindowSettings(Settings):
     largest: float = 20.0
     chunk_work: float = 1e6
     doublings: tuple[int, ...] = (3, 2, 4, 3, 5)
-    heats: tuple[float, ...] = (0.02, 0.05, 0.01)
+    heats: tuple[float, ...] = (0.02, 0.05, 0.01, 1.0)
     cooling: float = 0.02
     fresh_every: int = 3
 

@@ -1,0 +1,107 @@
+"""Deliberate mutations of the searches' move space, one at a time in a copy of the package: which test catches each?
+
+    python benchmarks/mutations.py [PATTERN]
+
+Runs `tests/models/test_space.py` and the fast sample of `tests/solvers/test_searches.py` on every copy, and the slow sweep
+where these pass. Exits with 1 where a mutation lives.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+TESTS = ("tests/models/test_space.py", "tests/solvers/test_searches.py")
+
+
+class Mutation(NamedTuple):
+    """An edit of one line, and the portfolio that it breaks."""
+
+    kind: str
+    file: str
+    old: str
+    new: str
+
+
+A, C = "solvers/allocation/", "solvers/collocation/"
+MUTATIONS = (
+    Mutation("space", "models/space.py", "closed[:, nodes] = False", "closed[:] = False"),
+    Mutation("space", "models/space.py", "np.flatnonzero(np.asarray(self.enter.any(axis=1))[self.kind])", "np.arange(self.kind.size)"),
+    Mutation("space", "models/space.py", " & (self.current[key_groups] != node)", ""),
+    Mutation("allocation", A + "arrays.py", "return min(moves, movers.size)", "return min(moves + 1, movers.size)"),
+    Mutation("allocation", A + "arrays.py", "else limit * (1 + SLACK)", "else limit * 1.5"),
+    Mutation("allocation", A + "arrays.py", "np.asarray(limit) * (1 + SLACK)", "np.asarray(limit) * 1.5"),
+    Mutation("allocation", A + "arrays.py", "return 1.0 + self.total", "return 1.0 + self.distance(self.current)"),
+    Mutation("allocation", A + "annealing/trios.py", "np.where(closed, np.inf, more)", "more"),
+    Mutation("allocation", A + "annealing/trios.py", "spare_moves = it.max_moves -", "spare_moves = 1 + it.max_moves -"),
+    Mutation("allocation", A + "tidy.py", "closed = it.draining | ~it.space.enter[it.space.kind[k]]", "closed = it.draining"),
+    Mutation("allocation", A + "tidy.py", "if moves <= 0:", "if moves < 0:"),
+    Mutation("allocation", A + "annealing/kernels.py", "goes_nowhere(k, target, data)", "target == data.current[k]"),
+    Mutation("allocation", A + "annealing/kernels.py", "return 0 if spent > 0.0 and state.tally[1] + spent > data.max_cost else count", "return count"),
+    Mutation("allocation", A + "annealing/kernels.py", " and state.tally[1] <= data.max_cost", ""),
+    Mutation("allocation", A + "annealing/kernels.py", "v += data.bump + over /", "v += over /"),
+    Mutation("allocation", A + "windows/kernels.py", "goes_nowhere(k, target, data)", "target == data.current[k]"),
+    Mutation("collocation", C + "move_kernels.py", "not data.allowed[k, target] or target == a[k]", "target == a[k]"),
+    Mutation("collocation", C + "local_search_kernels.py", "sums[0] <= data.max_moves and sums[1] <= 1 + 1e-9", "sums[0] <= data.max_moves"),
+    Mutation("collocation", C + "local_search_kernels.py", "if used[r, i] > data.capacity[r, i] * (1 + 1e-9):", "if used[r, i] > data.capacity[r, i] * 1.5:"),
+    Mutation("mclb", "solvers/mclb/local_search_kernels.py", "abs(gained) and spent <= budget:", "abs(gained):"),
+    Mutation("routing", "solvers/routing/lagrangian.py", "self.kept = w.kept", "self.kept = np.ones_like(w.kept)"),
+    Mutation("routing", "solvers/routing/statement.py", "return (self.value - dual.bound) / ", "return 0.2 * (self.value - dual.bound) / "),
+)  # fmt: skip
+
+
+def copied(folder: Path) -> Path:
+    """The package in one folder, with what Numba has compiled, as an import finds it."""
+    site, skipped = folder / "keyshift", shutil.ignore_patterns("*.egg-info", "build")
+    shutil.copytree(ROOT / "interface", site, ignore=skipped)
+    for room in ("models", "solvers", "heuristics", "spark_stats"):
+        shutil.copytree(ROOT / room, site / room, ignore=skipped)
+    return site
+
+
+def caught_by(mutation: Mutation, site: Path) -> str:
+    """The test that fails first, and why; empty where all pass."""
+    for marker in ("not slow", "slow"):
+        chosen = ["-m", marker, "-k", f"{mutation.kind} or test_{mutation.kind}"]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *chosen, *TESTS]
+        path = os.pathsep.join([str(site.parent), os.environ.get("PYTHONPATH", "")])
+        said = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+)(?: - (.*))?$", said.stdout, re.MULTILINE)
+        if failed:
+            return f"{failed[1].rsplit('/', 1)[-1]}: {(failed[2] or '')[:90]}"
+    return ""
+
+
+def main() -> int:
+    """Print a line a mutation."""
+    pattern, alive = (sys.argv[1:] or [""])[0], 0
+    for number, mutation in enumerate(MUTATIONS, 1):
+        if pattern not in f"{mutation.kind} {mutation.file}":
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            site = copied(Path(folder))
+            file = site / mutation.file
+            text = file.read_text()
+            assert text.count(mutation.old) == 1, mutation
+            file.write_text(text.replace(mutation.old, mutation.new))
+            if "njit" in text:  # who calls a compiled function holds a copy of it
+                for compiled in (site / Path(*Path(mutation.file).parts[:2])).rglob("*.nb[ic]"):
+                    compiled.unlink()
+            test = caught_by(mutation, site)
+        alive += not test
+        print(
+            f"{number:2} {mutation.file}: {mutation.old} -> {mutation.new or 'nothing'}\n   {test or 'LIVES'}",
+            flush=True,
+        )
+    return int(alive > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
