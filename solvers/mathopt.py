@@ -43,6 +43,9 @@ def run(
     InputError
         Where the solver does not take such a model.
     """
+    if solver == "cp-sat" and any(not variable.integer for variable in model.variables()):
+        # It takes them for whole ones, and proves optima of that.
+        raise InputError("cp-sat does not take this model: it has variables that are not whole; scip and highs take it")
     if budget.expired:
         return None
     parameters = _parameters(solver, budget, seed, threads)

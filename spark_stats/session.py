@@ -33,6 +33,8 @@ _QUIET = {
 }
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java for a job of seconds: what it compiles, it compiles once and lightly."""
+TRUSTED = "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""Spark's own classes, some ten thousand, are not verified one by one."""
 
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -81,13 +83,14 @@ def local_session(
     check_master(master)
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers run whichever python3 comes first
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", BRIEF)  # of the first Java, which only says how to start the second
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from keyshift.spark_stats.failures import in_one_sentence
 
     with _log_file() as file:
         java = f"-Dkeyshift.log={file} -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
-        said = {"spark.driver.extraJavaOptions": f"{java} {BRIEF if brief else ''}".strip()}
+        said = {"spark.driver.extraJavaOptions": f"{java} {f'{BRIEF} {TRUSTED}' if brief else ''}".strip()}
         settings = {**_QUIET, **said, **(_LOCAL if master.startswith("local") else {}), **(conf or {})}
         builder = SparkSession.builder.master(master).appName(name)
         for key, value in settings.items():

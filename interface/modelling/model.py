@@ -153,8 +153,8 @@ class Model(ABC):
         Parameters
         ----------
         solver : str, optional
-            Any that the language finds on this machine: "highs", "scip", "cp-sat", "glop", "pdlp" are there; a name
-            that is not says which are. None takes the one that fits.
+            Any that the language finds on this machine: "highs" and "scip" are there, "cp-sat" for models whose variables
+            are all whole, "glop" and "pdlp" for relaxations; a name that is not says which are. None takes the one that fits.
         time_limit : float, optional
             Seconds.
         seed : int, default 0

@@ -63,7 +63,7 @@ class NarrowSettings(Settings):
 BLOCK = 1_000_000
 """So many pairs are looked at at once."""
 ROOM = 1e-9
-"""What a sum of shares may be beyond 1: the check has the last word."""
+"""Slack of a sum of shares above 1: the check has the last word."""
 LEAST_FREE = 24
 """So many key groups of a few nodes are shared out at once, or a few more."""
 SHRINK = 0.5
@@ -199,7 +199,7 @@ class MovesCover(Cover):
         super().__init__(part.keys.size, part.sizes.astype(np.float64), 0, 1.0, 4.0)
 
     def beyond(self, near: Near, row: int, room: float, budget: Budget) -> FloatArray | None:
-        """What each set takes of a limit beyond the least, as a share of what is left then; None where nothing is."""
+        """Use of a limit by each set beyond the least, as a share of what is left then; None where nothing is."""
         members = sp.csr_array(members_of(near.bits, self.key_groups))
         cost = np.minimum(near.moved[:, row] / max(room, 1e-300), 20.0)
         columns = SetColumns(members, cost, near.kind, np.zeros((cost.size, 0)))

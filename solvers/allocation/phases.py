@@ -25,8 +25,8 @@ UNBOUNDED = 1e-4
 """A bound below this share of the mean tells nothing."""
 
 
-class Rest:
-    """For how many turns a phase rests: twice as many each time that it was of no use.
+class Pause:
+    """For how many turns a phase pauses: twice as many each time that it was of no use.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Rest:
 
     @property
     def now(self) -> bool:
-        """Whether it rests this turn."""
+        """Whether it pauses this turn."""
         self.left -= 1
         return self.left > 0
 
@@ -81,12 +81,12 @@ class Rounds:
         self.planned = self.asked = 0
         self.unproven = math.inf
         self.shared_out = 0
-        self.rests = {kind: Rest(most) for kind, most in self.settings.starts.items()}
-        self.price_rest = Rest(8, 2)
+        self.pauses = {kind: Pause(most) for kind, most in self.settings.starts.items()}
+        self.price_pause = Pause(8, 2)
         self.phases = {"anneal": self._anneal_next, "plan": self._plan_next, "trios": self._trios_next}
 
     @property
-    def abound(self) -> bool:
+    def many_moves(self) -> bool:
         """Whether moves are so many that the distance can be near 0, and so can the bound."""
         return self.instance.max_moves >= self.instance.nodes
 
@@ -96,9 +96,9 @@ class Rounds:
         found.raise_bound(self.instance.least * scale, "the heaviest")
         done = self._anneal_next(0) if movable(self.instance) else 0
         small = self.instance.space.pairs <= self.settings.counted_pairs
-        share = found.budget if small else found.budget.part(self.settings.counted_share[int(self.abound)])
+        share = found.budget if small else found.budget.part(self.settings.counted_share[int(self.many_moves)])
         counts = CountBound(self.instance, lambda: share.expired)
-        if not self.abound:
+        if not self.many_moves:
             counts.expired = lambda: found.budget.expired
         low = counts.bound()
         if math.isinf(low):
@@ -114,7 +114,7 @@ class Rounds:
     def _narrow(self, tries: int) -> None:
         """Covers by sets near the mean, where there are few key groups."""
         if self.narrow is not None and not self.found.done:
-            if self.abound:
+            if self.many_moves:
                 self.narrow.even_out(tries)
             self.narrow.prove()
 
@@ -130,7 +130,7 @@ class Rounds:
         turn = 1
         quick = [phase for phase in settings.cycle if phase != "trios"]
         later: Sequence[str] = quick
-        if self.abound and self.instance.nodes > 2:
+        if self.many_moves and self.instance.nodes > 2:
             later = settings.cycle_of_few if self.search.size < 2 else settings.cycle
             later = settings.cycle_of_small if small and self._unbounded else later
         early = len(quick) - quick.count("price") if small and self.most is None else 0
@@ -158,14 +158,15 @@ class Rounds:
 
     @property
     def _unbounded(self) -> bool:
-        """Whether moves abound and no bound is worth its name."""
-        return self.abound and self.found.bound < UNBOUNDED * self.found.problem.scale
+        """Whether moves are many and no bound is worth its name."""
+        return self.many_moves and self.found.bound < UNBOUNDED * self.found.problem.scale
 
     @property
     def _within_reach(self) -> bool:
-        """Whether moves abound and the best is near the bound: more search closes such a gap, no solver's proof does."""
+        """Whether moves are many and the best is near the bound: more search closes such a gap, no solver's proof does."""
         return (
-            self.abound and self._distance() - self.found.bound / self.found.problem.scale < self.settings.within_reach
+            self.many_moves
+            and self._distance() - self.found.bound / self.found.problem.scale < self.settings.within_reach
         )
 
     def _ask_solvers(self) -> None:
@@ -201,7 +202,7 @@ class Rounds:
     def _trios_next(self, turn: int) -> int:
         """Share out trios of nodes anew, after a round of search or from a plan; how many steps of search took as long.
 
-        Where that ends far above the best, the like of its start rests for twice as many turns each time.
+        Where that ends far above the best, the like of its start pauses for twice as many turns each time.
         """
         best, todo = self.found.best, self.search.schedule(turn)
         kind = self._kind_of_start()
@@ -215,16 +216,16 @@ class Rounds:
         self.found.offer(trios.place, "trios", PLANNED if kind == "planned" else SEARCHED)
         if self.narrow is not None:
             self.narrow.even_out(self.settings.narrow_again)
-        self.rests[kind].after(reached <= self.settings.near * self._distance())
+        self.pauses[kind].after(reached <= self.settings.near * self._distance())
         return self.settings.trios_steps
 
     def _kind_of_start(self) -> str:
         """The next kind of start that does not rest."""
-        kinds = [*self.rests]
+        kinds = [*self.pauses]
         while True:
             kind = kinds[self.shared_out % len(kinds)]
             self.shared_out += 1
-            if not self.rests[kind].now:
+            if not self.pauses[kind].now:
                 return kind
 
     def _start(self, kind: str, best: IntArray, turn: int) -> IntArray | None:
@@ -253,18 +254,18 @@ class Rounds:
         if not self.trees or self.planner is None:
             return 0
         ample = self._ample(self.planner.counts)
-        if ample and self.price_rest.now:
+        if ample and self.price_pause.now:
             return 0
         done = self.settings.priced_steps
         while not self.found.done and self._price(self.planner, turn, ample):
             done += self.settings.priced_steps
-        self.price_rest.after(done > self.settings.priced_steps)
+        self.price_pause.after(done > self.settings.priced_steps)
         return done
 
     def _ample(self, counts: CountBound) -> bool:
         """Whether many more may move than the best distance takes by the counts: there plans are short, and prices say little."""
-        if not self.abound or not counts.exact:
-            return self.abound
+        if not self.many_moves or not counts.exact:
+            return self.many_moves
         most = self.instance.max_moves
         return bool(
             fewest_moves(counts.table, self._distance(), most) < most - self.settings.tight * self.instance.nodes

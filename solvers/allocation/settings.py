@@ -15,14 +15,14 @@ class RoundSettings(Settings):
     ----------
     cycle : tuple of str
         The phases of the rounds, over and over: "anneal", "plan" (and polish what was planned), "trios" (only where moves
-        abound) or "price". Prices are asked again as long as they help; where there is nothing to plan, annealing takes
+        are many) or "price". Prices are asked again as long as they help; where there is nothing to plan, annealing takes
         the turn.
     cycle_of_few : tuple of str
-        The same where moves abound and rounds are short.
+        The same where moves are many and rounds are short.
     cycle_of_small : tuple of str
         The same where the pairs are `few_pairs` at most and the bound is next to 0: plans and prices say nothing there.
     starts : dict
-        From what trios set out, in turns, and for how many turns each rests at most: cooled down anew, the best heated up
+        From what trios set out, in turns, and for how many turns each pauses at most: cooled down anew, the best heated up
         again, a plan realised.
     least_steps, most_steps, steps_for_each : int
         Steps of search before the rounds end: at least, at most, and for each (key group, node) pair.
@@ -31,8 +31,8 @@ class RoundSettings(Settings):
         deterministic seconds: few key groups with heavy tails are a matter of arithmetic, and a solver proves in a second
         what no search can.
     within_reach, least_pairs : float, int
-        Unless moves abound and the best distance is within this share of the mean of the bound: no solver closes such a gap, and
-        with more pairs than this many rounds use up a time limit.
+        Unless moves are many and the best distance is within this share of the mean of the bound: no solver closes such a gap;
+        and with more pairs than this many rounds use up a time limit.
     counted_pairs, counted_share : int, tuple of float
         With more pairs than this many, counting departures and arrivals may take a share of the time left: the first where
         fewer key groups may move than there are nodes, else the second.
@@ -56,7 +56,7 @@ class RoundSettings(Settings):
         The first question to the prices may take as many branches as amount to this much work; each further question a
         quarter more.
     tight : float
-        Where moves abound and the counts leave more moves a node than this, prices rest after they were of no use.
+        Where moves are many and the counts leave more moves a node than this, prices pause after they were of no use.
     fewer_branches : float
         As many times fewer branches there.
     narrow_pairs, narrow_tries, narrow_again : int

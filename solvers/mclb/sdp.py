@@ -51,7 +51,7 @@ from keyshift.solvers.safe_bounds import EPSILON, least_eigenvalue
 from keyshift.solvers.threads import one_blas_thread
 
 ROWS_SECONDS, STEP_SECONDS, SHORT_SECONDS = 1.5e-7, 2.5e-10, 0.2
-"""What setting up takes for each pair of key groups and nodes, a step for each three; what is begun all the same."""
+"""Seconds of setting up for each pair of key groups and nodes, and of a step for each three; what is begun all the same."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ class MovementSearchSettings(Settings):
         Coolings in a row that gain nothing before the search ends, where `effort` is 1.
     first, most, longest : int
         Steps of the first cooling for each key group, which double; at most so many; loads that one cooling touches at most.
+    each_second : int
+        The same for each second that is left: nobody looks at the clock while it cools.
     hot, cold : (float, float)
         Between which a cooling's first and last heat are drawn, in units of the mean state.
     first_price : (float, float)
@@ -38,6 +40,7 @@ class MovementSearchSettings(Settings):
     first: int = 500
     most: int = 16_000
     longest: int = 1_500_000
+    each_second: int = 4_000_000
     hot: tuple[float, float] = (0.3, 5.0)
     cold: tuple[float, float] = (5e-4, 1e-2)
     first_price: tuple[float, float] = (0.01, 1.0)
@@ -79,7 +82,8 @@ def local_search(
         data = _data(problem, tried)
         prices = _prices(data, _drawn(rng, settings.first_price), settings.last_price)
         heats = np.array([_drawn(rng, settings.hot), _drawn(rng, settings.cold)])
-        most = max(1, min(settings.most * place.size, settings.longest // data.load.shape[1]))
+        longest = min(settings.longest, settings.each_second * budget.remaining)
+        most = max(1, int(min(settings.most * place.size, longest // data.load.shape[1])))
         begun = _settled(problem, place, tried)
         found, excess, _ = anneal(data, begun, prices, heats, min(steps, most), SLACK / 2, state)
         steps, turn, idle = 2 * steps, turn + 1, idle + 1

@@ -309,7 +309,7 @@ class Packing:
         return None
 
     def _completions(self, loads: tuple[int, ...], room: int, spare: int) -> list[tuple[int, ...]]:
-        """What may fill a bin's room, the fullest first: without what the largest key that fits, alone, would do as well."""
+        """Completions of a bin, the fullest first: without what the largest key that fits, alone, would do as well."""
         fit = loads[bisect_left(loads, -room, key=lambda load: -load) :]
         self._count()
         if not fit:

@@ -112,6 +112,14 @@ def test_what_python_refuses_is_left_to_the_compiled_code():
 
 
 @pytest.mark.usefixtures("allowance")
+def test_the_clock_stands_still_while_a_kernel_is_read():
+    kernel, before = fresh(halve), COMPILING.seconds
+    kernel(np.ones(1), 1)
+    assert kernel._compiled is None
+    assert COMPILING.seconds > before
+
+
+@pytest.mark.usefixtures("allowance")
 def test_the_clock_stands_still_while_a_kernel_compiles():
     budget, kernel, before = Budget(60.0), fresh(halve), COMPILING.seconds
     kernel = Kernel(kernel.py_func, {})  # without a cache: compiled anew

@@ -23,7 +23,7 @@ from keyshift.solvers.allocation.counting import planner_kernels as plan_kernels
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.counting.planner import CountPlanner, PlannerSettings
 from keyshift.solvers.allocation.incumbent import Incumbent
-from keyshift.solvers.allocation.phases import Rest, Rounds
+from keyshift.solvers.allocation.phases import Pause, Rounds
 from keyshift.solvers.allocation.settings import RoundSettings
 
 
@@ -67,7 +67,7 @@ def test_rounds_that_cool_down_keep_every_limit_and_touch_every_node():
 
 
 def test_a_phase_that_is_of_no_use_rests_longer_each_time():
-    rest, taken = Rest(4), []
+    rest, taken = Pause(4), []
     for turn in range(14):
         if not rest.now:
             taken.append(turn)

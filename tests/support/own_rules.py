@@ -353,13 +353,16 @@ class Decisions:
 
     def best(self, rule: Rule) -> float | None:
         """The least expected cost, by rounds of (1) until nothing moves."""
-        never = set(rule.rows[0][0])
+        never, discount = set(rule.rows[0][0]), self.problem.discount
         value = {name_of(state): 0.0 for state in self.chain.states}
         for _ in range(2000):
             new = dict.fromkeys(value, 0.0)
             for (r, after), (_, chance, cost) in self.branches.items():
                 ways = [
-                    c + self.problem.discount * value[name_of((after, j))]
+                    c
+                    + (
+                        discount * value[name_of((after, j))] if discount else 0.0
+                    )  # what is never reached may be infinite
                     for j, c in enumerate(cost.tolist())
                     if f"u[{r},n{after},p{j}]" not in never
                 ]
