@@ -54,7 +54,8 @@ class MoveSpace:
     @cached_property
     def movers(self) -> IntArray:
         """The key groups that may leave their node."""
-        return np.flatnonzero(np.asarray(self.enter.any(axis=1))[self.kind])
+        others = self.enter.sum(axis=1)[self.kind] - self.enter[self.kind, self.current]
+        return np.flatnonzero(others > 0)
 
     @cached_property
     def barred(self) -> int:
