@@ -92,7 +92,9 @@ def release(d, excess, below, records, units):
         if resident[r] == 0 or load[r] <= 0.0 or load[r] >= below:
             cursor[d] += 1
             continue
-        leaving = min(resident[r], np.int64(np.ceil((excess - released) / load[r])))
+        leaving, wanted = resident[r], excess - released
+        if leaving * load[r] > wanted:  # else loads may be too far apart for a quotient in 64 bits
+            leaving = np.int64(np.ceil(wanted / load[r]))
         resident[r] -= leaving
         waiting[r] += leaving
         released += leaving * load[r]

@@ -330,3 +330,13 @@ def test_a_million_keys(nodes):
         assert s.status == "feasible" or s.message, s
         assert s.details["load_error"] <= 0.01
         assert bound <= s.details["plan_state_moved"]
+
+
+def test_loads_too_far_apart_for_a_quotient_in_64_bits_end():
+    """A node is 1e12 too full of keys of 1e-9: so many of them as would be needed are no whole number that a word holds."""
+    w = ks.Workload(
+        load=[2e-9, 3, 2e-9, 1e-9, 1e-9, 1e12], state=[5.8e10, 1.7e10, 4.5e10, 4.6e10, 4.5e10, 5e10], current=[1, 1, 0, 2, 0, 2],
+        home=[1, 1, 2, 1, 0, 2], nodes=[1.0, 1.1, 0.7],
+    )  # fmt: skip
+    problem = ks.MixedRouting(w, theta_max=2.0, max_table_size=2, sides="both")
+    assert "3 entries" in ks.solve(problem, "mixed-bf", beta=0.0, trials=1, compact=2).message
