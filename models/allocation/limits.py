@@ -59,6 +59,11 @@ class Limits(OverWindows):
         """Who may go where: (6)."""
         return MoveSpace.of(self.workload.current, self.workload.kept | self.into_draining)
 
+    @property
+    def allowed(self) -> BoolArray:
+        """Which key group may run on which node under (6), shape (p, n): what `space` allows."""
+        return self.space.allowed
+
     @cached_property
     def cost_limit(self) -> Knapsack | None:
         """The limit of (2) on the cost of the key groups that move; None without one."""
