@@ -33,7 +33,7 @@ class Mutation(NamedTuple):
 A, C = "solvers/allocation/", "solvers/collocation/"
 MUTATIONS = (
     Mutation("space", "models/space.py", "closed[:, nodes] = False", "closed[:] = False"),
-    Mutation("space", "models/space.py", "np.flatnonzero(others > 0)", "np.flatnonzero(others >= 0)"),
+    Mutation("space", "models/space.py", "np.flatnonzero(np.asarray(self.enter.any(axis=1))[self.kind])", "np.arange(self.kind.size)"),
     Mutation("space", "models/space.py", " & (self.current[key_groups] != node)", ""),
     Mutation("allocation", A + "arrays.py", "return min(moves, movers.size)", "return min(moves + 1, movers.size)"),
     Mutation("allocation", A + "arrays.py", "else limit * (1 + SLACK)", "else limit * 1.5"),
@@ -53,7 +53,7 @@ MUTATIONS = (
     Mutation("collocation", C + "local_search_kernels.py", "if used[r, i] > data.capacity[r, i] * (1 + 1e-9):", "if used[r, i] > data.capacity[r, i] * 1.5:"),
     Mutation("mclb", "solvers/mclb/local_search_kernels.py", "abs(gained) and spent <= budget:", "abs(gained):"),
     Mutation("routing", "solvers/routing/lagrangian.py", "self.kept = w.kept", "self.kept = np.ones_like(w.kept)"),
-    Mutation("routing", "solvers/routing/statement.py", "<= 0.5 * self.problem.tolerance_of(self.value)", "<= 0.5 * self.value"),
+    Mutation("routing", "solvers/routing/statement.py", "return (self.value - dual.bound) / ", "return 0.2 * (self.value - dual.bound) / "),
 )  # fmt: skip
 
 

@@ -54,8 +54,7 @@ class MoveSpace:
     @cached_property
     def movers(self) -> IntArray:
         """The key groups that may leave their node."""
-        others = self.enter.sum(axis=1)[self.kind] - self.enter[self.kind, self.current]
-        return np.flatnonzero(others > 0)
+        return np.flatnonzero(np.asarray(self.enter.any(axis=1))[self.kind])
 
     @cached_property
     def barred(self) -> int:

@@ -27,9 +27,3 @@ def test_closing_again_what_is_closed_makes_no_other_kind():
     again = space.closed(np.array([2]), np.array([0]))
     assert np.array_equal(again.allowed, space.allowed)
     assert len(again.enter) == len(space.enter) == 2
-
-
-def test_whoever_may_enter_no_node_but_the_own_is_no_mover():
-    space = MoveSpace.of(CURRENT, np.ones(3, dtype=bool)).closed(np.array([0, 2]), np.array([1, 2]))
-    assert space.movers.tolist() == [1, 2, 3, 4]
-    assert space.by_node[1].tolist() == [0, 1, 2, 4]
