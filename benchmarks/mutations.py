@@ -44,7 +44,6 @@ MUTATIONS = (
     Mutation("allocation", A + "tidy.py", "closed = it.draining | ~it.space.enter[it.space.kind[k]]", "closed = it.draining"),
     Mutation("allocation", A + "tidy.py", "if moves <= 0:", "if moves < 0:"),
     Mutation("allocation", A + "annealing/kernels.py", "goes_nowhere(k, target, data)", "target == data.current[k]"),
-    Mutation("allocation", A + "annealing/move_kernels.py", "if m >= data.max_moves or g == t:", "if m > data.max_moves or g == t:"),
     Mutation("allocation", A + "annealing/kernels.py", " and state.tally[1] <= data.max_cost", ""),
     Mutation("allocation", A + "annealing/kernels.py", "v += data.bump + over /", "v += over /"),
     Mutation("allocation", A + "windows/kernels.py", "goes_nowhere(k, target, data)", "target == data.current[k]"),
