@@ -21,7 +21,6 @@ import math
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 
 import numpy as np
 
@@ -41,12 +40,14 @@ PATIENCE = 150
 """Pairs in vain, for each worker, until keys of three workers are dealt out."""
 COMPLETIONS, TRIPLES = 4_000, 60
 """Bins completed, and triples of workers dealt out anew, in the first turn of each."""
-LONGER = 1.5
-"""Each turn is so many times as long as the one before."""
+LONGER, TURNS = 1.5, 60
+"""Each turn is so many times as long as the one before; after the last, which nobody waits for, no proof is to be had."""
 NEAR = 50
 """Below this many units between answer and bound, the bound is raised unit by unit; above, their mean is tried."""
-MOST_KEYS, MOST_WORKERS = 100_000, 200
-"""Of more keys nothing but LPT is asked; for more workers no bin is completed."""
+MOST_KEYS, MOST_FITS = 100_000, 2_000_000
+"""Of more keys nothing is asked but the bound; MultiFit of no more pairs of a key and a worker."""
+MOST_WORKERS, MOST_IN_A_BIN = 200, 200
+"""More bins, or more keys in one, are not completed."""
 BITS = 40
 """All keys together stay below so many bits of units."""
 
@@ -104,12 +105,11 @@ def _share(groups: Groups, units: IntArray, count: IntArray) -> IntArray:
 
 def lower_bound(loads: Sequence[int], workers: int) -> int:
     """(1) and (2), of loads in decreasing order."""
-    sums = [0, *accumulate(loads)]
-    bound = max(-(-sums[-1] // workers), loads[0])
-    for j in range(workers + 1, len(loads) + 1):
-        q, r = divmod(j - 1, workers)
-        bound = max(bound, -(-(sums[j] - sums[j - (r + 1) * (q + 1)]) // (r + 1)))
-    return bound
+    sums = np.concatenate([[0], np.cumsum(loads)])
+    j = np.arange(workers + 1, len(loads) + 1)
+    q, r = np.divmod(j - 1, workers)
+    least = -((sums[j - (r + 1) * (q + 1)] - sums[j]) // (r + 1))
+    return max(-(-int(sums[-1]) // workers), loads[0], int(least.max(initial=0)))
 
 
 def longest_first(loads: Sequence[int], workers: int) -> Groups:
@@ -174,11 +174,9 @@ class Makespan:
     def __init__(self, loads: Sequence[int], workers: int, start: Groups | None = None, seed: int = 0) -> None:
         self.loads, self.workers = sorted(loads, reverse=True), workers
         self.bound = lower_bound(self.loads, workers)
-        self.groups = longest_first(self.loads, workers)
+        self.groups = longest_first(self.loads, workers) if start is None else start
         self.value = max(map(sum, self.groups))
         self.random = random.Random(seed)
-        if start is not None:
-            self.offer(start)
 
     def offer(self, groups: Groups) -> None:
         """Take an answer if it is the best."""
@@ -188,23 +186,25 @@ class Makespan:
 
     def run(self, budget: Budget, report: Callable[[int, int], None] = lambda value, bound: None) -> None:
         """Approach the optimum until it is proven, or the budget is used up."""
-        if self.value > self.bound and len(self.loads) <= MOST_KEYS:
+        if len(self.loads) > MOST_KEYS or self.value == self.bound:
+            return
+        self.offer(longest_first(self.loads, self.workers))
+        if len(self.loads) * self.workers <= MOST_FITS:
             self.offer(multifit(self.loads, self.workers, self.bound, self.value) or self.groups)
-            self.deal_pairs(budget)
-        turn = 1.0
-        while self.value > self.bound and not budget.expired and len(self.loads) <= MOST_KEYS:
-            report(self.value, self.bound)
-            self.complete_bins(int(turn * COMPLETIONS), budget)
-            self.deal_triples(int(turn * TRIPLES), budget)
-            if self.workers < 3:
+        for turn in range(TURNS):
+            if turn == 0 or self.workers < 3:
                 self.deal_pairs(budget)
-            turn *= LONGER
+            if self.value == self.bound or budget.expired:
+                break
+            report(self.value, self.bound)
+            self.complete_bins(int(COMPLETIONS * LONGER**turn), budget)
+            self.deal_triples(int(TRIPLES * LONGER**turn), budget)
 
     def deal_pairs(self, budget: Budget) -> None:
         """Deal the keys of the fullest worker and of another out as evenly as possible, while that helps now and then."""
         groups = [[*group] for group in self.groups]
         held, vain = [sum(group) for group in groups], 0
-        while max(held) > self.bound and vain < PATIENCE * self.workers > PATIENCE and not budget.expired:
+        while self.workers > 1 and max(held) > self.bound and vain < PATIENCE * self.workers and not budget.expired:
             full = max(range(self.workers), key=held.__getitem__)
             others = sorted((i for i in range(self.workers) if i != full), key=held.__getitem__)
             rank = 0 if vain == 0 else min(int(self.random.expovariate(6 / (6 + self.workers))), len(others) - 1)
@@ -320,6 +320,8 @@ class Packing:
 
         def extend(begin: int, chosen: tuple[int, ...], held: int) -> None:
             self._count()
+            if len(chosen) > MOST_IN_A_BIN:
+                raise _TurnOverError
             if chosen and held >= fit[0] and room - held <= spare:
                 found.add(chosen)
             for j in range(begin, len(fit)):

@@ -14,11 +14,11 @@ POLISHING_MOVES = 1_000
 
 
 def even(items: Groups) -> IntArray:
-    """Every group in equal parts on all its options: an answer when there is no time for a better one."""
+    """Every group in equal parts on all its options, the rest dealt out in turns: an answer when there is no time."""
     width = (items.options >= 0).sum(axis=1)[:, None]
-    first = np.arange(items.options.shape[1])[None, :]
-    share = items.count[:, None] // width + (first < items.count[:, None] % width)
-    return np.where(items.options >= 0, share, 0)
+    rest = items.count[:, None] % width
+    turn = (np.arange(items.options.shape[1]) - np.cumsum(rest)[:, None]) % width
+    return np.where(items.options >= 0, items.count[:, None] // width + (turn < rest), 0)
 
 
 def rounded(items: Groups, divided: np.ndarray) -> IntArray:

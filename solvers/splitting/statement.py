@@ -45,13 +45,13 @@ def solve_milp(
     -----
     The bound is HiGHS's dual bound less its doubt (`models.doubts`), rounded up to a load that can occur.
     """
-    least = 0.0
-    if problem.one_place and not budget.expired:
+    least, items = 0.0, Items.of(problem)
+    if problem.one_place and not budget.expired and not items.interchangeable_workers:
         messages = Items.of_messages(problem)
         least = (whole_flow if problem.weights is None else fractional_flow)(messages, budget.part(0.3)).bound
         if start is not None and (value := problem.objective(start)) - least <= problem.tolerance_of(value):
             return Answer(start, least, "optimal")
-    return search(Items.of(problem), start, least, budget, seed, threads)
+    return search(items, start, least, budget, seed, threads)
 
 
 def search(

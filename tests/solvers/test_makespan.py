@@ -9,8 +9,10 @@ import pytest
 
 import keyshift as ks
 from keyshift.models import Budget
+from keyshift.models.splitting.items import Items
 from keyshift.solvers.splitting import makespan
 from keyshift.solvers.splitting.makespan import Makespan, Packing, deal_to_three, lower_bound
+from keyshift.solvers.splitting.rounding import even
 
 
 def least(loads, workers):
@@ -60,6 +62,15 @@ def test_what_failed_with_fewer_bins_is_asked_again_with_more():
     packing = Packing(10, 10**9, Budget())
     assert packing.pack((6, 6, 6), 2) is None
     assert packing.pack((6, 6, 6), 3) is not None
+
+
+def test_a_bin_of_more_keys_than_python_can_nest_is_left():
+    search = Makespan([10] * 2500 + [4] * 3, 2)
+    value, bound = search.value, search.bound
+    assert value > bound
+    search.complete_bins(1_000_000, Budget())
+    assert (search.value, search.bound) == (value, bound)
+    search.run(Budget(1))  # pairs alone
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -131,3 +142,11 @@ def test_at_a_limit_the_best_so_far_comes_with_its_bound():
 def test_workers_that_differ_are_left_to_the_program():
     problem = ks.KeyPlacement(range(6), workers=[1.0, 2.0], choices=None, weights=[5, 4, 3, 3, 2, 1])
     assert ks.solve(problem).objective == 6.0  # 6 on the slow one, 12 on the fast one
+
+
+def test_single_keys_are_dealt_out_where_there_is_no_time():
+    weights = np.arange(1.0, 4001.0)
+    problem = ks.KeyPlacement(range(4000), workers=4, choices=None, weights=weights)
+    share = even(Items.of(problem))
+    assert share.sum(axis=0).tolist() == [1000] * 4
+    assert (share.sum(axis=1) == 1).all()
