@@ -76,13 +76,7 @@ FORMULATION = Formulation(
             warm_start=("flux",),
             later=by_cpsat,
         ),
-        Method(
-            name="lp",
-            kind="relaxation",
-            source="[Madsen2016], sec. 4.3.1, without integrality; HiGHS",
-            guarantee="a lower bound",
-            code=lp_bound,
-        ),
+        Method("lp", "relaxation", "[Madsen2016], sec. 4.3.1, without integrality; HiGHS", lp_bound, "a lower bound"),
         Method(
             name="prices",
             kind="relaxation",
@@ -92,20 +86,8 @@ FORMULATION = Formulation(
             warm_up=compile_bound,
             lesson="lessons/proving-it",
         ),
-        Method(
-            name="flux",
-            kind="heuristic",
-            source="[Shah2003], as [Madsen2016] describes it",
-            guarantee="none",
-            code=flux,
-        ),
-        Method(
-            name="potc",
-            kind="heuristic",
-            source="[Azar1999], within the limits",
-            guarantee="none",
-            code=potc,
-        ),
+        Method("flux", "heuristic", "[Shah2003], as [Madsen2016] describes it", flux, "none"),
+        Method("potc", "heuristic", "[Azar1999], within the limits", potc, "none"),
         Method(
             name="drain-first",
             kind="heuristic",

@@ -16,7 +16,7 @@ with lazily():
     from keyshift.solvers.collocation.portfolio import solve_milp
     from keyshift.solvers.collocation.statement import lp_bound, solve_cpsat, solve_plain_milp
     from keyshift.solvers.collocation.structural_bounds import cut_bound, lagrangian_bound
-    from keyshift.solvers.collocation.warm_up import compile_balancing, compile_kernels
+    from keyshift.solvers.rehearsals import collocation, collocation_balanced
     from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
 
 FORMULATION = Formulation(
@@ -50,7 +50,7 @@ FORMULATION = Formulation(
             source="[Madsen2016], sec. 4.3.2, stated exactly; keyshift's search and bounds, then HiGHS",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=solve_milp,
-            warm_up=compile_kernels,
+            warm_up=collocation,
             warm_start=("cola",),
             rescue=("albic", "allocation-milp"),
             rivals=("flux", "potc", "albic", "allocation-milp"),
@@ -76,20 +76,14 @@ FORMULATION = Formulation(
             warm_start=("albic", "cola", "allocation-milp"),
             later=by_cpsat,
         ),
-        Method(
-            name="lp",
-            kind="relaxation",
-            source="the same, without integrality; HiGHS",
-            guarantee="a lower bound",
-            code=lp_bound,
-        ),
+        Method("lp", "relaxation", "the same, without integrality; HiGHS", lp_bound, "a lower bound"),
         Method(
             name="lagrange",
             kind="relaxation",
             source="keyshift: Lagrangian relaxation, dynamic programs over trees of pairs",
             guarantee="a lower bound",
             code=lagrangian_bound,
-            warm_up=compile_kernels,
+            warm_up=collocation,
         ),
         Method(
             name="cut",
@@ -97,7 +91,7 @@ FORMULATION = Formulation(
             source="minimum cuts and eigenvalues, [Donath1973]",
             guarantee="a lower bound",
             code=cut_bound,
-            warm_up=compile_kernels,
+            warm_up=collocation,
         ),
         Method(
             name="local-search",
@@ -105,47 +99,20 @@ FORMULATION = Formulation(
             source="keyshift: joins, moves, swaps and returns, annealed",
             guarantee="none",
             code=local_search,
-            warm_up=compile_kernels,
+            warm_up=collocation,
             rescue=("albic",),
         ),
-        Method(
-            name="albic",
-            kind="heuristic",
-            source="[Madsen2016], Algorithm 2",
-            guarantee="none",
-            code=albic,
-            warm_up=compile_balancing,
-        ),
-        Method(
-            name="cola",
-            kind="heuristic",
-            source="[Khandekar2009], as [Madsen2016] describes it",
-            guarantee="none",
-            code=cola,
-        ),
-        Method(
-            name="flux",
-            kind="heuristic",
-            source="[Shah2003]: balances only",
-            guarantee="none",
-            code=flux,
-            warm_up=compile_kernels,
-        ),
-        Method(
-            name="potc",
-            kind="heuristic",
-            source="[Nasir2015], static: balances only",
-            guarantee="none",
-            code=potc,
-            warm_up=compile_kernels,
-        ),
+        Method("albic", "heuristic", "[Madsen2016], Algorithm 2", albic, "none", warm_up=collocation_balanced),
+        Method("cola", "heuristic", "[Khandekar2009], as [Madsen2016] describes it", cola, "none"),
+        Method("flux", "heuristic", "[Shah2003]: balances only", flux, "none", warm_up=collocation),
+        Method("potc", "heuristic", "[Nasir2015], static: balances only", potc, "none", warm_up=collocation),
         Method(
             name="allocation-milp",
             kind="heuristic",
             source="[Madsen2016], sec. 4.3.1: balances only",
             guarantee="none",
             code=allocation_milp,
-            warm_up=compile_balancing,
+            warm_up=collocation_balanced,
         ),
     ),
 )

@@ -24,7 +24,7 @@ with lazily():
     from keyshift.solvers.intervals.step.lagrangian import lagrangian
     from keyshift.solvers.intervals.step.printed import simple_ssm, ssm_printed, ssm_repaired
     from keyshift.solvers.intervals.step.ssm import solve_ssm
-    from keyshift.solvers.intervals.warm_up import compile_migration, compile_policy, compile_sequence
+    from keyshift.solvers.rehearsals import migration, policy, sequence
 
 MIGRATION = Formulation(
     name="interval-migration",
@@ -71,7 +71,7 @@ MIGRATION = Formulation(
             source="[Ding2015], sec. 4, by keyshift's band dynamic program",
             guarantee="the optimum, proven",
             code=solve_ssm,
-            warm_up=compile_migration,
+            warm_up=migration,
         ),
         Method(
             name="milp",
@@ -80,7 +80,7 @@ MIGRATION = Formulation(
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of tasks",
             code=solve_milp,
-            warm_up=compile_migration,
+            warm_up=migration,
         ),
         Method(
             name="cp-sat",
@@ -89,7 +89,7 @@ MIGRATION = Formulation(
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of tasks",
             code=solve_cpsat,
-            warm_up=compile_migration,
+            warm_up=migration,
         ),
         Method(
             name="ssm-repaired",
@@ -98,7 +98,7 @@ MIGRATION = Formulation(
             guarantee="the optimum, proven",
             limits="O(m^2 n'): thousands of tasks",
             code=ssm_repaired,
-            warm_up=compile_migration,
+            warm_up=migration,
         ),
         Method(
             name="simple-ssm",
@@ -107,7 +107,7 @@ MIGRATION = Formulation(
             guarantee="the optimum, proven",
             limits="a dozen tasks",
             code=simple_ssm,
-            warm_up=compile_migration,
+            warm_up=migration,
         ),
         Method(
             name="lagrangian",
@@ -115,7 +115,7 @@ MIGRATION = Formulation(
             source="keyshift: a price on intervals in place of their number",
             guarantee="a lower bound; finds assignments too",
             code=lagrangian,
-            warm_up=compile_migration,
+            warm_up=migration,
         ),
         Method(
             name="free",
@@ -124,7 +124,7 @@ MIGRATION = Formulation(
             guarantee="a lower bound",
             limits="dozens of tasks",
             code=solve_free,
-            warm_up=compile_migration,
+            warm_up=migration,
             lesson="lessons/prices",
         ),
         Method(
@@ -133,15 +133,9 @@ MIGRATION = Formulation(
             source="[Ding2015], Fig. 7, as printed: wrong, kept for teaching",
             guarantee="none",
             code=ssm_printed,
-            warm_up=compile_migration,
+            warm_up=migration,
         ),
-        Method(
-            name="storm",
-            kind="heuristic",
-            source="Storm's default, as in [Ding2015], sec. 6",
-            guarantee="none",
-            code=solve_storm,
-        ),
+        Method("storm", "heuristic", "Storm's default, as in [Ding2015], sec. 6", solve_storm, "none"),
         Method(
             name="consistent-hashing",
             kind="heuristic",
@@ -187,7 +181,7 @@ SEQUENCE = Formulation(
             guarantee="the optimum, proven",
             limits="partitions that can be enumerated (millions)",
             code=solve_oms,
-            warm_up=compile_sequence,
+            warm_up=sequence,
             warm_start=("ssm",),
         ),
         Method(
@@ -197,7 +191,7 @@ SEQUENCE = Formulation(
             guarantee="the optimum, proven",
             limits="two changes of the node count",
             code=two_known_steps,
-            warm_up=compile_sequence,
+            warm_up=sequence,
         ),
         Method(
             name="milp",
@@ -206,7 +200,7 @@ SEQUENCE = Formulation(
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of tasks",
             code=solve_milp,
-            warm_up=compile_sequence,
+            warm_up=sequence,
         ),
         Method(
             name="cp-sat",
@@ -215,7 +209,7 @@ SEQUENCE = Formulation(
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of tasks",
             code=solve_cpsat,
-            warm_up=compile_sequence,
+            warm_up=sequence,
         ),
         Method(
             name="oms-restricted",
@@ -223,7 +217,7 @@ SEQUENCE = Formulation(
             source="keyshift: the sweeps of oms over some partitions of each class, found round by round",
             guarantee="none; with a bound of any size",
             code=restricted_sequence,
-            warm_up=compile_sequence,
+            warm_up=sequence,
         ),
         Method(
             name="ssm",
@@ -231,7 +225,7 @@ SEQUENCE = Formulation(
             source="[Ding2015], sec. 4, step by step",
             guarantee="none; with a bound of any size",
             code=repeated_ssm,
-            warm_up=compile_sequence,
+            warm_up=sequence,
         ),
     ),
 )
@@ -267,7 +261,7 @@ POLICY = Formulation(
             guarantee="the optimum, proven, to a certified interval [MacQueen1966]; beyond enumeration as potentials",
             limits="partitions that can be enumerated (millions)",
             code=solve_mtm,
-            warm_up=compile_policy,
+            warm_up=policy,
         ),
         Method(
             name="value-iteration",
@@ -276,7 +270,7 @@ POLICY = Formulation(
             guarantee="the optimum, proven, to a certified interval",
             limits="hundreds of partitions",
             code=value_iteration,
-            warm_up=compile_policy,
+            warm_up=policy,
         ),
         Method(
             name="lp",
@@ -285,7 +279,7 @@ POLICY = Formulation(
             guarantee="the optimum, proven, by one Bellman step after HiGHS",
             limits="hundreds of partitions",
             code=solve_lp,
-            warm_up=compile_policy,
+            warm_up=policy,
         ),
         Method(
             name="potentials",
@@ -294,7 +288,7 @@ POLICY = Formulation(
             guarantee="none; with a bound, mostly within a few percent",
             limits="2,000 tasks; any number of partitions",
             code=potentials_policy,
-            warm_up=compile_policy,
+            warm_up=policy,
         ),
         Method(
             name="mtm-restricted",
@@ -302,7 +296,7 @@ POLICY = Formulation(
             source="keyshift: looking ahead over some partitions",
             guarantee="none; with a bound of any size",
             code=restricted_policy,
-            warm_up=compile_policy,
+            warm_up=policy,
         ),
         Method(
             name="ssm",
@@ -310,7 +304,7 @@ POLICY = Formulation(
             source="[Ding2015], sec. 4, step by step",
             guarantee="none; with a bound of any size",
             code=myopic_policy,
-            warm_up=compile_policy,
+            warm_up=policy,
         ),
     ),
 )

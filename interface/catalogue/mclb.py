@@ -20,7 +20,7 @@ with lazily():
     from keyshift.solvers.mclb.qp import qp_bound
     from keyshift.solvers.mclb.sdp import sdp_bound
     from keyshift.solvers.mclb.statement import solve_cpsat, solve_scip, solve_tangents
-    from keyshift.solvers.mclb.warm_up import compile_kernels, compile_search
+    from keyshift.solvers.rehearsals import mclb, mclb_search
 
 FORMULATION = Formulation(
     name="mclb",
@@ -52,11 +52,7 @@ FORMULATION = Formulation(
             source="MCLB, (1)-(5); [Guo2018], sec. 2",
         ),
         Statement(
-            kind="cp-sat",
-            language="cp-sat",
-            code=MCLBCpSat,
-            summary="Whole loads L[t,n] and their squares.",
-            source="MCLB, (1)-(5); [Guo2018], sec. 2",
+            "cp-sat", "cp-sat", MCLBCpSat, "Whole loads L[t,n] and their squares.", "MCLB, (1)-(5); [Guo2018], sec. 2"
         ),
     ),
     methods=(
@@ -66,7 +62,7 @@ FORMULATION = Formulation(
             source="[Guo2018], sec. 2; keyshift's branch and bound",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=branch_and_bound,
-            warm_up=compile_kernels,
+            warm_up=mclb,
             warm_start=("elb", "clb", "clb-moment"),
             rivals=("local-search",),
         ),
@@ -103,7 +99,7 @@ FORMULATION = Formulation(
             source="[Frieze1997], made safe, with anchors for the budget",
             guarantee="a lower bound",
             code=sdp_bound,
-            warm_up=compile_kernels,
+            warm_up=mclb,
             lesson="lessons/two-objectives",
         ),
         Method(
@@ -119,30 +115,11 @@ FORMULATION = Formulation(
             source="keyshift: moves and swaps, annealed",
             guarantee="none",
             code=local_search,
-            warm_up=compile_search,
+            warm_up=mclb_search,
         ),
-        Method(
-            name="qp",
-            kind="relaxation",
-            source="shares in place of whole key groups, [Frank1956]",
-            guarantee="a lower bound",
-            code=qp_bound,
-        ),
-        Method(
-            name="elb",
-            kind="heuristic",
-            source="[Guo2018], Algorithm 1",
-            guarantee="none",
-            code=elb,
-        ),
-        Method(
-            name="clb",
-            kind="heuristic",
-            source="[Guo2018], Algorithm 2, covariance as printed",
-            guarantee="none",
-            code=clb,
-            useful=is_quick,
-        ),
+        Method("qp", "relaxation", "shares in place of whole key groups, [Frank1956]", qp_bound, "a lower bound"),
+        Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb, "none"),
+        Method("clb", "heuristic", "[Guo2018], Algorithm 2, covariance as printed", clb, "none", useful=is_quick),
         Method(
             name="clb-moment",
             kind="heuristic",
@@ -151,19 +128,7 @@ FORMULATION = Formulation(
             code=clb_moment,
             useful=is_quick,
         ),
-        Method(
-            name="uhlb",
-            kind="heuristic",
-            source="[Guo2018], sec. 5",
-            guarantee="none",
-            code=uhlb,
-        ),
-        Method(
-            name="pkg",
-            kind="heuristic",
-            source="[Guo2018], sec. 5; [Nasir2015] without its splitting",
-            guarantee="none",
-            code=pkg,
-        ),
+        Method("uhlb", "heuristic", "[Guo2018], sec. 5", uhlb, "none"),
+        Method("pkg", "heuristic", "[Guo2018], sec. 5; [Nasir2015] without its splitting", pkg, "none"),
     ),
 )

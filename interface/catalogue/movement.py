@@ -11,7 +11,7 @@ with lazily():
     from keyshift.models.movement.pyomo_model import MovementPyomo
     from keyshift.solvers.movement.local_search import local_search
     from keyshift.solvers.movement.statement import lp_bound, solve_cpsat, solve_milp
-    from keyshift.solvers.movement.warm_up import compile_search
+    from keyshift.solvers.rehearsals import movement as rehearsal
 
 FORMULATION = Formulation(
     name="movement-within-limits",
@@ -41,7 +41,7 @@ FORMULATION = Formulation(
             source="keyshift's statement of [Guo2018], sec. 3; HiGHS",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=solve_milp,
-            warm_up=compile_search,
+            warm_up=rehearsal,
             warm_start=("elb", "local-search"),
             rivals=("local-search",),
         ),
@@ -51,7 +51,7 @@ FORMULATION = Formulation(
             source="keyshift's statement of [Guo2018], sec. 3; CP-SAT",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=solve_cpsat,
-            warm_up=compile_search,
+            warm_up=rehearsal,
             warm_start=("elb", "local-search"),
         ),
         Method(
@@ -60,7 +60,7 @@ FORMULATION = Formulation(
             source="the linear relaxation of keyshift's statement; HiGHS",
             guarantee="a lower bound",
             code=lp_bound,
-            warm_up=compile_search,
+            warm_up=rehearsal,
         ),
         Method(
             name="local-search",
@@ -68,14 +68,8 @@ FORMULATION = Formulation(
             source="keyshift: moves, swaps and returns, annealed",
             guarantee="none",
             code=local_search,
-            warm_up=compile_search,
+            warm_up=rehearsal,
         ),
-        Method(
-            name="elb",
-            kind="heuristic",
-            source="[Guo2018], Algorithm 1",
-            guarantee="none",
-            code=elb_within_limits,
-        ),
+        Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb_within_limits, "none"),
     ),
 )

@@ -11,10 +11,10 @@ with lazily():
     from keyshift.models.routing import MixedRouting
     from keyshift.models.routing.cpsat_model import RoutingCpSat
     from keyshift.models.routing.pyomo_model import RoutingPyomo
+    from keyshift.solvers.rehearsals import routing as rehearsal
     from keyshift.solvers.routing.fewest_entries import fewest_entries
     from keyshift.solvers.routing.pooled import pooled_bound
     from keyshift.solvers.routing.statement import lp_bound, solve_cpsat, solve_milp
-    from keyshift.solvers.routing.warm_up import compile_kernels
     from keyshift.solvers.stages.exact import by_cpsat, by_search_and_solvers
 
 FORMULATION = Formulation(
@@ -50,7 +50,7 @@ FORMULATION = Formulation(
             source="[Fang2016], problem (3); prices decide most keys, HiGHS the rest",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=solve_milp,
-            warm_up=compile_kernels,
+            warm_up=rehearsal,
             warm_start=("mixed", "min-mig", "min-table"),
             rivals=("llfd", "mixed-bf", "readj"),
             later=by_search_and_solvers,
@@ -61,7 +61,7 @@ FORMULATION = Formulation(
             source="[Fang2016], problem (3); prices decide most keys, CP-SAT the rest",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=solve_cpsat,
-            warm_up=compile_kernels,
+            warm_up=rehearsal,
             warm_start=("mixed", "min-mig", "min-table"),
             later=by_cpsat,
         ),
@@ -71,7 +71,7 @@ FORMULATION = Formulation(
             source="[Fang2016], problem (3) without integrality, by its Lagrangian dual",
             guarantee="a lower bound",
             code=lp_bound,
-            warm_up=compile_kernels,
+            warm_up=rehearsal,
         ),
         Method(
             name="lp-pooled",
@@ -79,55 +79,13 @@ FORMULATION = Formulation(
             source="[Fang2016], problem (3) without integrality, stated with a pool; HiGHS",
             guarantee="a lower bound",
             code=pooled_bound,
-            warm_up=compile_kernels,
+            warm_up=rehearsal,
         ),
-        Method(
-            name="llfd",
-            kind="heuristic",
-            source="[Fang2016], Algorithm 1",
-            guarantee="none",
-            code=llfd,
-            warm_up=compile_kernels,
-        ),
-        Method(
-            name="min-table",
-            kind="heuristic",
-            source="[Fang2016], Algorithm 2",
-            guarantee="none",
-            code=min_table,
-            warm_up=compile_kernels,
-        ),
-        Method(
-            name="min-mig",
-            kind="heuristic",
-            source="[Fang2016], Algorithm 3",
-            guarantee="none",
-            code=min_mig,
-            warm_up=compile_kernels,
-        ),
-        Method(
-            name="mixed",
-            kind="heuristic",
-            source="[Fang2016], Algorithm 4",
-            guarantee="none",
-            code=mixed,
-            warm_up=compile_kernels,
-        ),
-        Method(
-            name="mixed-bf",
-            kind="heuristic",
-            source="[Fang2016], sec. III-C",
-            guarantee="none",
-            code=mixed_bf,
-            warm_up=compile_kernels,
-        ),
-        Method(
-            name="readj",
-            kind="heuristic",
-            source="[Gedik2014], as [Fang2016] describes it",
-            guarantee="none",
-            code=readj,
-            warm_up=compile_kernels,
-        ),
+        Method("llfd", "heuristic", "[Fang2016], Algorithm 1", llfd, "none", warm_up=rehearsal),
+        Method("min-table", "heuristic", "[Fang2016], Algorithm 2", min_table, "none", warm_up=rehearsal),
+        Method("min-mig", "heuristic", "[Fang2016], Algorithm 3", min_mig, "none", warm_up=rehearsal),
+        Method("mixed", "heuristic", "[Fang2016], Algorithm 4", mixed, "none", warm_up=rehearsal),
+        Method("mixed-bf", "heuristic", "[Fang2016], sec. III-C", mixed_bf, "none", warm_up=rehearsal),
+        Method("readj", "heuristic", "[Gedik2014], as [Fang2016] describes it", readj, "none", warm_up=rehearsal),
     ),
 )

@@ -19,7 +19,7 @@ from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.pricing.tree import price_bound
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
 from keyshift.solvers.allocation.windows.search import WindowSearch
-from keyshift.solvers.warm_up import rehearse
+from keyshift.solvers.rehearsals import rehearse
 
 
 def compile_bound(method: Callable[..., Answer]) -> None:
