@@ -304,7 +304,7 @@ class KeyGroupAllocation(Limits):
 
     def record_within(self, limit: Fraction | None) -> records.Record:
         """The instance with a limit on the load distance."""
-        self._refuse_rules("certificates")
+        self.refuse_rules("certificates")
         w, cost, allowed = self.workload, self.max_migration_cost, records.ALLOWED
         rows = [records.row(records.amounts(w.last_load))]
         for name, room in (self.resource_capacity or {}).items():

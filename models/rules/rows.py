@@ -47,7 +47,10 @@ def budget_terms(budget: Budget, current: np.ndarray, x: Pairs) -> list[tuple[in
 
 
 def add_to_cpsat(model: cp_model.CpModel, lowered: Lowered, x: Pairs, nodes: int) -> None:
-    """Add the rows of all forms but *closed*, whose pairs have no variables."""
+    """Add the rows of all forms; of *closed*, for pairs that have a variable nevertheless."""
+    for (k, i), var in x.items() if lowered.closed is not None else ():
+        if lowered.closed[k, i]:  # type: ignore[index]  # it is not None
+            model.add(var == 0).with_name("closed")
     for one, other in merged_rows(lowered, x, nodes):
         model.add(one == other).with_name("merged")
     for number, room in enumerate(lowered.rooms):
@@ -76,10 +79,14 @@ def _at_most(
 
 
 def add_to_pyomo(model: pyo.ConcreteModel, lowered: Lowered, x: Pairs, nodes: int) -> None:
-    """Add the rows of all forms but *closed* to the lists ``merged``, ``rooms`` and ``budgets``."""
-    if not lowered.linear:
+    """Add the rows of all forms, as lists of their names; of *closed*, for pairs that have a variable nevertheless."""
+    if not lowered:
         return
-    model.merged, model.rooms, model.budgets = pyo.ConstraintList(), pyo.ConstraintList(), pyo.ConstraintList()
+    for name in ("closed", "merged", "rooms", "budgets"):
+        setattr(model, name, pyo.ConstraintList())
+    for (k, i), var in x.items() if lowered.closed is not None else ():
+        if lowered.closed[k, i]:  # type: ignore[index]  # it is not None
+            model.closed.add(var == 0)
     for one, other in merged_rows(lowered, x, nodes):
         model.merged.add(one == other)
     for room in lowered.rooms:
@@ -99,7 +106,9 @@ def _within(rows: pyo.ConstraintList, weights: np.ndarray, most: float, terms: l
         if not limit.fits[place]:
             rows.add(var == 0)
     if limit.binds:
-        weight = [(float(limit.weights[place]), var) for place, var in terms if limit.fits[place] and limit.weights[place]]
+        weight = [
+            (float(limit.weights[place]), var) for place, var in terms if limit.fits[place] and limit.weights[place]
+        ]
         if weight:
             scale = limit.most if limit.most > 0 else 1.0
             rows.add(pyo.quicksum(w / scale * var for w, var in weight) <= limit.most / scale)

@@ -91,7 +91,9 @@ class Rule(ABC):
             while waiting and waiting[0] in made and not (equals and isinstance(made[waiting[0]], dict)):
                 waiting.pop(0)
             if not waiting:
-                raise InputError(f"rule {text!r:.80}: nothing is left for {word!r:.40}; {cls.name} has {', '.join(known)}")
+                raise InputError(
+                    f"rule {text!r:.80}: nothing is left for {word!r:.40}; {cls.name} has {', '.join(known)}"
+                )
             if equals:  # labels of a column
                 made.setdefault(waiting[0], {})[name] = _value(value)
             else:

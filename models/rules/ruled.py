@@ -55,10 +55,10 @@ class Ruled(Problem):
         scope = self.scope
         return [found for rule in self.rules for found in rule.broken_in(scope, assignment)]
 
-    def _refuse_rules(self, who: str) -> None:
+    def refuse_rules(self, who: str) -> None:
         """Refuse where rules are not known yet."""
         if self.rules:
-            raise InputError(f"{who} do not know rules: this problem has {len(self.rules)}, {self.rules[0]} the first")
+            raise InputError(f"{who} cannot hold rules yet, and this problem has {self.rules[0]}")
 
     def rule_conflicts(self) -> list[str]:
         """Rules that no assignment can keep, by arithmetic alone."""
@@ -66,7 +66,8 @@ class Ruled(Problem):
         found = []
         if low.closed is not None:
             found += [
-                f"rules leave key group {w.key(k)} no node to run on" for k in np.flatnonzero(low.closed.all(axis=1))[:3]
+                f"rules leave key group {w.key(k)} no node to run on"
+                for k in np.flatnonzero(low.closed.all(axis=1))[:3]
             ]
         for room in low.rooms:
             inside = bool((room.domain >= 0).all())

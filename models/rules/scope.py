@@ -60,7 +60,9 @@ class Scope:
         if name == "node":
             return np.arange(self.places), [w.node(i) for i in range(self.places)]
         if name not in w.domains:
-            raise InputError(f"{rule}: the workload has no domain {name!r:.60}; it has {shortened(['node', *w.domains])}")
+            raise InputError(
+                f"{rule}: the workload has no domain {name!r:.60}; it has {shortened(['node', *w.domains])}"
+            )
         if self.places > w.nodes:
             raise InputError(f"{rule}: new nodes have no {name}: add them to the workload, with one")
         labels = w.domains[name]
@@ -75,7 +77,9 @@ class Scope:
             yield "", members
             return
         if by not in self.workload.groups:
-            raise InputError(f"{rule}: no column {by!r:.60} of key groups; there is {shortened([*self.workload.groups])}")
+            raise InputError(
+                f"{rule}: no column {by!r:.60} of key groups; there is {shortened([*self.workload.groups])}"
+            )
         labels = np.array([str(label) for label in self.workload.groups[by]])[members]
         order = np.argsort(labels, kind="stable")
         names, begin = np.unique(labels[order], return_index=True)
