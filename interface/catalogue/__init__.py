@@ -209,6 +209,6 @@ def find_method(problem: Problem, name: str | None) -> Method:
     for method in known:
         if isinstance(name, str) and method.name == name:
             return method
-    if any(method.name == name for method in formulation_of(problem).methods):
+    if isinstance(name, str) and any(method.name == name for method in formulation_of(problem).methods):
         raise InputError(f"method {shown(name)} keeps no rules; choose one of {', '.join(m.name for m in known)}")
     raise InputError(f"no method {shown(name)} for {problem.name}; choose one of {', '.join(m.name for m in known)}")

@@ -74,7 +74,7 @@ class Rooms:
 
 
 @dataclass(frozen=True, eq=False)
-class Budget:
+class MoveBudget:
     """The most that moves out of some nodes into some may weigh.
 
     Attributes
@@ -97,7 +97,7 @@ class Budget:
         return spent - self.most if spent > self.most * (1 + ROUNDING) else 0.0
 
 
-Form = Merged | Closed | Rooms | Budget
+Form = Merged | Closed | Rooms | MoveBudget
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ class Lowered:
     merged: tuple[IntArray, ...] = ()
     closed: BoolArray | None = None
     rooms: tuple[Rooms, ...] = ()
-    budgets: tuple[Budget, ...] = field(default=())
+    budgets: tuple[MoveBudget, ...] = field(default=())
 
     @classmethod
     def of(cls, forms: Iterable[Form], current: IntArray, places: int) -> Lowered:
@@ -134,7 +134,7 @@ class Lowered:
             for together in merged:
                 closed[together] = closed[together].any(axis=0)
         rooms = tuple(form for form in forms if isinstance(form, Rooms))
-        budgets = tuple(form for form in forms if isinstance(form, Budget))
+        budgets = tuple(form for form in forms if isinstance(form, MoveBudget))
         return cls(current, merged, closed, rooms, budgets)
 
     def __bool__(self) -> bool:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from keyshift.models.rules.lowered import Budget, Form
+from keyshift.models.rules.lowered import MoveBudget, Form
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.scope import Scope, Selection
 from keyshift.models.workload import BoolArray, IntArray
@@ -57,4 +57,4 @@ class Moves(Rule):
 
     def forms(self, scope: Scope) -> Iterator[Form]:
         chosen, into = self.counted(scope)
-        yield Budget(chosen, np.ones(chosen.size), into, float(self.at_most))
+        yield MoveBudget(chosen, np.ones(chosen.size), into, float(self.at_most))

@@ -10,7 +10,7 @@ import pyomo.environ as pyo
 from ortools.sat.python import cp_model
 
 from keyshift.models.knapsack import Knapsack
-from keyshift.models.rules.lowered import ROUNDING, Budget, Lowered, Rooms
+from keyshift.models.rules.lowered import ROUNDING, MoveBudget, Lowered, Rooms
 
 Pairs = Mapping[tuple[int, int], Any]
 """x by key group and node; pairs that are not open have none."""
@@ -39,7 +39,7 @@ def room_terms(room: Rooms, x: Pairs) -> list[list[tuple[int, Any]]]:
     return terms
 
 
-def budget_terms(budget: Budget, current: np.ndarray, x: Pairs) -> list[tuple[int, Any]]:
+def budget_terms(budget: MoveBudget, current: np.ndarray, x: Pairs) -> list[tuple[int, Any]]:
     """The moves that a budget counts, each by its key group's place in it."""
     into = np.flatnonzero(budget.into).tolist()
     places = enumerate(budget.key_groups.tolist())
