@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from keyshift.models.rules.lowered import MoveBudget, Form
+from keyshift.models.rules.lowered import Form, MoveBudget
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.scope import Scope, Selection
 from keyshift.models.workload import BoolArray, IntArray

@@ -10,7 +10,7 @@ import pyomo.environ as pyo
 from ortools.sat.python import cp_model
 
 from keyshift.models.knapsack import Knapsack
-from keyshift.models.rules.lowered import ROUNDING, MoveBudget, Lowered, Rooms
+from keyshift.models.rules.lowered import ROUNDING, Lowered, MoveBudget, Rooms
 
 Pairs = Mapping[tuple[int, int], Any]
 """x by key group and node; pairs that are not open have none."""

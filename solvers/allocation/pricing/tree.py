@@ -131,7 +131,9 @@ def most_mixed(use: NodeUse) -> tuple[int, int] | None:
     return None
 
 
-def halves(use: NodeUse, side: tuple[int, int], counts: IntArray, curve: FloatArray) -> list[tuple[IntArray, FloatArray]]:
+def halves(
+    use: NodeUse, side: tuple[int, int], counts: IntArray, curve: FloatArray
+) -> list[tuple[IntArray, FloatArray]]:
     """At most, and more than, the mixed count; the nearer one last, which is the next to be priced."""
     node, which = side
     mean = float(use.mean[node, which])
