@@ -69,6 +69,12 @@ def indices(
     return frozen(array.astype(np.int64))
 
 
+def numbered(name: str, values: NDArray[np.int64], upper: int, what: str, least: int = 0) -> None:
+    """Refuse whole numbers outside of `least`..upper-1."""
+    not_one = f"is not {'an' if what[0] in 'aeiou' else 'a'} {what}"
+    _refuse(name, values, (values < least) | (values >= upper), f"{not_one}: they are numbered {least} to {upper - 1}")
+
+
 def flags(name: str, values: ArrayLike | None, *, length: int) -> NDArray[np.bool_]:
     """Booleans (or 0/1); None means all False."""
     if values is None:
@@ -242,4 +248,5 @@ def _refuse(name: str, array: NDArray[Any], wrong: NDArray[np.bool_], why: str) 
     """Refuse the first wrong entry, with its position and value."""
     if wrong.any():
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise InputError(f"{name}[{', '.join(map(str, where))}] = {array[where]:g} {why}")
+        found = f"{array[where]:g}" if array.dtype.kind == "f" else array[where]
+        raise InputError(f"{name}[{', '.join(map(str, where))}] = {found} {why}")

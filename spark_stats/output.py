@@ -29,8 +29,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import HIGH, LOW
-from keyshift.models.files.statistics_manifest import FORMAT, MANIFEST, read_manifest, unit_of
+from keyshift.models.files.statistics import FORMAT, HIGH, LOW, MANIFEST, read_manifest, unit_of
 from keyshift.spark_stats import directory
 from keyshift.spark_stats.acceptance import counts_by_kind
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy

@@ -65,7 +65,7 @@ def stats(
 
 
 def _report(out: str, manifest: dict[str, Any], as_json: bool) -> None:
-    from keyshift.models.files.statistics_manifest import windows_of
+    from keyshift.models.files.statistics import windows_of
 
     held = sorted(windows_of(manifest))
     record = {"path": out, "windows": len(held), "key_groups": manifest["key_groups"]}

@@ -188,7 +188,7 @@ class StatsJob:
                 replace_file(run.out / "transitions.json", json.dumps(matrix) + "\n")
 
     def _stream(self, run: Running) -> None:
-        from keyshift.models.files.statistics_manifest import read_manifest
+        from keyshift.models.files.statistics import read_manifest
         from keyshift.spark_stats import StatsStream, read_log_stream
         from keyshift.spark_stats.output import commit, with_defaults
 

@@ -144,7 +144,7 @@ DAMAGED = {
     "missing-column": (damage_table("nodes", lambda c: {"node": c["node"]}), "lacks the column 'capacity'"),
     "null": (damage_table("key_groups", put("state", 1, None)), "has a null in the column 'state'"),
     "row-twice": (damage_table("key_groups", put("key_group", 0, 1)), "must hold each key_group from 0 to 5 exactly once"),
-    "window-unknown": (damage_table("load", put("window", 0, 7)), r"window\[0\] = 7, expected 0 to 1"),
+    "window-unknown": (damage_table("load", put("window", 0, 7)), r"window\[0\] = 7 is not a window: they are numbered 0 to 1"),
     "negative-load": (damage_table("load", put("load", 0, -1.0)), r"load\[\d, \d\] = -1 must not be negative"),
     "current-unknown": (damage_table("key_groups", put("current", 3, 3)), r"current\[3\] = 3 is not a node"),
     "traffic-unknown": (damage_table("traffic", put("src", 0, -1)), r"traffic.src\[0\] = -1 is not a key group"),
