@@ -210,11 +210,11 @@ class Workload:
         frame : DataFrame
             Of pandas, Polars, Arrow, DuckDB or whatever else narwhals reads.
         load : label or list of labels, default "load"
-            The column of loads; of several, one for each window, the oldest first.
+            The column of loads; or columns, one for each window, the oldest first.
         state, node : label
             The columns of state and of the node that runs the key group now: names, or numbers.
         key : label or list of labels, optional
-            The column of the key groups' names; of several, as in ``["topic", "partition"]``, the names are joined by
+            The column of the key groups' names; of more, as in ``["topic", "partition"]``, the names are joined by
             hyphens. None takes the index of a pandas frame, where it has a name or holds names.
         nodes : int, list of names, or mapping of names to capacities, optional
             All nodes, in order: those without key groups have to be named. None takes the ones that are met, sorted.

@@ -39,7 +39,7 @@ def flux(
     Notes
     -----
     Source: [Madsen2016], section 2.2, after [Shah2003]. Departures: a draining node may only give; a
-    move that would break the migration limit or a capacity is passed over for the next smaller key group. Over several
+    move that would break the migration limit or a capacity is passed over for the next smaller key group. Over k
     windows it balances their mean load.
     """
     state = Migrations(problem.averaged())

@@ -84,7 +84,7 @@ class CollocatedAllocation(Ruled, OverWindows):
     D is `max_load_distance` percent of the mean. (11) is needed only where z weighs on loads: elsewhere the
     objective pushes z up by itself.
 
-    Over several windows or scenarios s each has loads :math:`y_{ks}`, a mean of its own, and rows (8) and (9) of its own; and
+    Over windows or scenarios s each has loads :math:`y_{ks}`, a mean of its own, and rows (8) and (9) of its own; and
     traffic :math:`t_{es}` of its own, where the workload has it, with one :math:`z_{ie}` for all. With
 
     .. math:: (14) \quad v_s = \sum_e t_{es} \bigl(1 - \sum_i z_{ie}\bigr) \;\text{ or }\; total_s
@@ -120,7 +120,7 @@ class CollocatedAllocation(Ruled, OverWindows):
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "remote_traffic", "total_load", "load_distance", "migrations", "state_moved". By default `minimise` alone. Over
-        several windows there is no "load_distance", and none of traffic but with the mean.
+        k > 1 windows there is no "load_distance", and none of traffic but with the mean.
     windows : int, default 1
         (8) and (9) hold in each of the last so many windows; traffic is that of each of them. (7) is about the last one.
     scenarios : array_like, shape (k, p), optional
@@ -216,7 +216,8 @@ class CollocatedAllocation(Ruled, OverWindows):
     @property
     def combines(self) -> bool:
         """Whether (15) is more than the one window of mean load and traffic."""
-        return self.several and self.over != "mean" and bool(self.planned_traffic or self.minimise == "total_load")
+        differs = bool(self.planned_traffic or self.minimise == "total_load")
+        return self.planned.count > 1 and self.over != "mean" and differs
 
     @property
     def separate(self) -> bool:
@@ -240,7 +241,7 @@ class CollocatedAllocation(Ruled, OverWindows):
 
     @cached_property
     def remote_loads(self) -> FloatArray:
-        """Y, shape (p,); over several windows, of the mean load and traffic."""
+        """Y, shape (p,); over k windows, of the mean load and traffic."""
         return guards.frozen(self.load_model.remote_loads(self.typical()))
 
     @cached_property
@@ -283,7 +284,7 @@ class CollocatedAllocation(Ruled, OverWindows):
         return mean - d, mean + d
 
     def value(self, collocated: Any) -> Any:
-        """The objective when so much traffic is collocated, over several windows that of the mean: (15) is never below."""
+        """The objective when so much traffic is collocated, over k windows that of the mean: (15) is never below."""
         if self.minimise == "remote_traffic":
             return self.total_traffic - collocated
         return float(self.remote_loads.sum()) - self.load_model.per_tuple * collocated
@@ -326,11 +327,10 @@ class CollocatedAllocation(Ruled, OverWindows):
 
     def _summed(self, measure: str, assignment: np.ndarray) -> float:
         """(14), the remote traffic or the total load, as (15) combines it."""
-        if self.several and self.over != "mean" and (self.planned_traffic or measure == "total_load"):
-            return self.planned.combined(np.array([w._summed(measure, assignment) for w in self.by_window]))
-        if measure == "remote_traffic":
-            return metrics.remote_traffic(self.typical(), assignment)
-        return self.load_model.total_load(self.typical(), assignment)
+        of = metrics.remote_traffic if measure == "remote_traffic" else self.load_model.total_load
+        if self.over == "mean" or not (self.planned_traffic or measure == "total_load"):
+            return of(self.typical(), assignment)
+        return self.planned.combined(np.array([of(window.workload, assignment) for window in self.by_window]))
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         found = [(w._distance(away), mean) for w in self.by_window for away, mean in [w._deviations(assignment)]]
@@ -388,12 +388,11 @@ class CollocatedAllocation(Ruled, OverWindows):
 
     def conflicts(self) -> list[str]:
         """The conflicts of key-group allocation; a single key group too heavy for any node; nothing may move."""
-        if self.several:
-            return next(
-                (found for window in self.by_window if (found := window.conflicts())), self.allocation.conflicts()
-            )
-        found = self.allocation.conflicts()
-        w = self.workload
+        by_window = (found for window in self.by_window if (found := window._conflicts()))
+        return next(by_window, self.allocation.conflicts())
+
+    def _conflicts(self) -> list[str]:
+        found, w = self.allocation.conflicts(), self.workload
         if w.nodes == 1 or self.max_load_distance is None:
             return found
         # The largest mean against the lightest key group: no assignment need attain either, so this is only necessary.

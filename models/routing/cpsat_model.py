@@ -47,10 +47,9 @@ class RoutingCpSat(CpSatStages):
     def __init__(self, choices: Choices, most: float = math.inf) -> None:
         self.choices, self.problem = choices, choices.problem
         self.workload = self.problem.workload
-        self.load, self.load_error = self._whole(choices.keys.load)
         known = choices.keys.state if math.isinf(most) else capped(choices.keys.state, most)
         self.state, self.state_error = self._whole(known)
-        self.fixed_load = self._fixed_load()
+        self.in_windows = [(at and f"{at},", window, *self._whole(load)) for at, window, load in choices.windows()]
         self.model = cp_model.CpModel()
         self.variables()
         self.every_key_somewhere()
@@ -108,13 +107,10 @@ class RoutingCpSat(CpSatStages):
 
     def windows(self) -> Iterator[tuple[str, MixedRouting]]:
         """Each window's letter, and the problem in it alone; meanwhile `load` and what is fixed are those of the window."""
-        if not self.problem.several:
-            yield "", self.problem
-            return
-        for s, window in enumerate(self.problem.by_window):
-            self.load, self.load_error = self._whole(window.workload.last_load)  # every record is a key
+        for at, window, load, error in self.in_windows:
+            self.load, self.load_error = load, error
             self.fixed_load = self._fixed_load()
-            yield f"s{s},", window
+            yield at, window
 
     def _fixed_load(self) -> IntArray:
         fixed = np.zeros(self.workload.nodes, dtype=np.int64)

@@ -46,7 +46,7 @@ class MixedRouting(Ruled, OverWindows):
         (4) \quad & \sum_t \sum_{d \ne h_t} x_{td} \le A_{max}                 && \text{the table's size} \\
         (5) \quad & x_{td} = 0                                                 && \text{for every draining node } d
 
-    Over several windows or scenarios each has loads :math:`c_s(k)`, a mean of its own, and rows (2) and (3) of its own; keys
+    Over windows or scenarios each has loads :math:`c_s(k)`, a mean of its own, and rows (2) and (3) of its own; keys
     alike are then alike in all of them.
 
     `objective` is the state moved, in the unit of `workload.state`, unless `priorities` puts the table's size first.
@@ -195,12 +195,10 @@ class MixedRouting(Ruled, OverWindows):
         return metrics.state_moved(self.workload, assignment)
 
     def theta(self, assignment: np.ndarray) -> float:
-        """The largest balance factor over kept nodes, one- or two-sided as the problem asks; 0 without any load.
+        """The largest balance factor over kept nodes in any window, one- or two-sided as the problem asks; 0 without any load."""
+        return max(window._theta(assignment) for window in self.by_window)
 
-        Over several windows it is that of the worst.
-        """
-        if self.several:
-            return max(window.theta(assignment) for window in self.by_window)
+    def _theta(self, assignment: np.ndarray) -> float:
         w, fair = self.workload, self._fair
         if metrics.mean_load(w) == 0:
             return 0.0
@@ -286,8 +284,9 @@ class MixedRouting(Ruled, OverWindows):
         """One key above every limit, hashes that point at draining nodes, a table limit of 0, too few loaded keys."""
         if found := self.rule_conflicts():
             return found
-        if self.several:
-            return next((found for window in self.by_window if (found := window.conflicts())), [])
+        return next((found for window in self.by_window if (found := window._conflicts())), [])
+
+    def _conflicts(self) -> list[str]:
         w, load, highest = self.workload, self.workload.last_load, self.upper.max()
         found = [
             f"key {w.key(k)} alone has load {load[k]:g}, the highest limit of a node is {highest:g}"
