@@ -71,7 +71,7 @@ class Command(NamedTuple):
 _DEMO = "Rebalance a real stream: New York's flights of 2013 on 20 nodes (needs pip install '.[demo]' and Java)."
 _GENERATE = "Write a synthetic instance; the family's parameters are options, such as --nodes 20 --seed 3."
 _STUDY = "Solve many instances by many methods. A family's parameters are options; 20,40 stands for both values."
-_REPLAY = "Run the adaptation loop period by period, several methods side by side; with --out, a killed run resumes."
+_REPLAY = "Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes."
 _CERTIFY = (
     "Solve a problem and write the answer with its proof to a file that verify.py checks. Exit code 0: all is proven."
 )
@@ -88,7 +88,7 @@ COMMANDS = MappingProxyType(
         "families": Command("families", "List the families of instances; with a name, what its parameters are."),
         "stats": Command("stats", "Gather load, state and traffic of a topology from a log of tuples."),
         "solve": Command("solve", "Answer a problem about a workload: its figures, then the moves.", "problem"),
-        "compare": Command("solve", "Run several methods on one problem and show them side by side.", "problem"),
+        "compare": Command("solve", "Run methods on one problem and show them side by side.", "problem"),
         "plan": Command(
             "plan", "Solve a problem and plan how to carry the answer out: which key group moves when.", "problem"
         ),

@@ -50,7 +50,7 @@ class Table:
         return [v if isinstance(v, str | int) else str(v) for v in self.column(name).to_list()]
 
     def keys(self, key: Any) -> list[str | int] | None:
-        """The names of the key groups: of one column, of several joined by hyphens, or of the index."""
+        """The names of the key groups: of one column, of more joined by hyphens, or of the index."""
         names = self.index if key is None else list(key) if isinstance(key, list | tuple) else [key]
         if len(names) <= 1:
             return self.labels(names[0]) if names else None

@@ -165,7 +165,7 @@ def _block(window: str, block: int) -> Column:
 
 @contextmanager
 def _without_sorting(spark: SparkSession) -> Iterator[None]:
-    """Let a task write the files of several windows at once, instead of sorting rows that are in order already."""
+    """Let a task write the files of many windows at once, instead of sorting rows that are in order already."""
     setting = "spark.sql.maxConcurrentOutputFileWriters"
     before = spark.conf.get(setting, "0")
     spark.conf.set(setting, str(max(WRITERS, int(before or 0))))

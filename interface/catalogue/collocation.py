@@ -47,6 +47,7 @@ FORMULATION = Formulation(
         Method(
             name="milp",
             kind="exact",
+            rules=True,
             source="[Madsen2016], sec. 4.3.2, stated exactly; keyshift's search and bounds, then HiGHS",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=solve_milp,
@@ -59,6 +60,7 @@ FORMULATION = Formulation(
         Method(
             name="milp-plain",
             kind="exact",
+            rules=True,
             source="the same; HiGHS on the Pyomo statement",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of key groups",
@@ -69,6 +71,7 @@ FORMULATION = Formulation(
         Method(
             name="cp-sat",
             kind="exact",
+            rules=True,
             source="the same; CP-SAT on its own statement",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of key groups",
@@ -76,7 +79,7 @@ FORMULATION = Formulation(
             warm_start=("albic", "cola", "allocation-milp"),
             later=by_cpsat,
         ),
-        Method("lp", "relaxation", "the same, without integrality; HiGHS", lp_bound, "a lower bound"),
+        Method("lp", "relaxation", "the same, without integrality; HiGHS", lp_bound, "a lower bound", rules=True),
         Method(
             name="lagrange",
             kind="relaxation",

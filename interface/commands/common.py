@@ -140,7 +140,7 @@ def pairs(extra: list[str], known: Sequence[str], title: str) -> Iterator[tuple[
 
 
 def named_values(option: str, texts: list[str] | None, written: str) -> Iterator[tuple[str, str]]:
-    """Names and values of an option that is given as ``name=value``, maybe several times."""
+    """Names and values of an option that is given as ``name=value``, maybe more than once."""
     for text in texts or []:
         name, sign, value = text.partition("=")
         if not sign or not name:

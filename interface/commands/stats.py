@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 def stats(
     log: Annotated[
         list[str],
-        typer.Argument(help="Parquet, CSV, JSON lines or text: a file, folder or URL; of several logs NAME=PATH each."),
+        typer.Argument(
+            help="Parquet, CSV, JSON lines or text: a file, folder or URL; of more than one log NAME=PATH each."
+        ),
     ],
     topology: Annotated[Path, typer.Option("--topology", help="A YAML file: operators and edges.")],
     out: Annotated[
@@ -196,7 +198,7 @@ class StatsJob:
         if self.time is None or self.window is None:
             raise InputError("--stream needs --time and --window")
         if described.logs:
-            raise InputError("--stream reads one log: the operators name several")
+            raise InputError("--stream reads one log: the operators name more than one")
         if is_remote(self.out):
             raise InputError(f"--stream keeps its place in a local folder, not in {self.out}")
         if self.strict:
@@ -234,7 +236,7 @@ class StatsJob:
         if len(found) < max(1, len(described.logs)) or len(self.log) > len(found):
             known = ", ".join(described.logs)
             raise InputError(
-                f"give NAME=PATH for each of {known}" if known else "several logs: the operators name none"
+                f"give NAME=PATH for each of {known}" if known else "more than one log: the operators name none"
             )
         here = self._here
         return {n: os.path.abspath(p) if here and ":" not in p else p for n, p in found.items()}  # noqa: PTH100 - may hold globs

@@ -97,7 +97,7 @@ def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterato
 
 
 class _Chained(Iterator[tuple[str, Problem]]):
-    """Several draws one after another, which still know how many are to come."""
+    """Some draws one after another, which still know how many are to come."""
 
     def __init__(self, draws: list[Any]) -> None:
         self._draws, self._all = draws, itertools.chain.from_iterable(draws)

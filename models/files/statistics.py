@@ -13,7 +13,7 @@ A directory of statistics holds
 ==============================================  =====================================================================
 
 Window `number` starts at ``origin + number * length``. An operator that keeps `windows` windows holds at the end of one
-what that one and the ``windows - 1`` before it add. More than a thousand windows lie several together: a run with a
+what that one and the ``windows - 1`` before it add. More than a thousand windows lie together, some to a file: a run with a
 `block` B has folders ``block=<number // B>`` instead, whose tables have a column ``window``. A folder under ``runs`` that
 the JSON file does not name is what a killed job left; it does not count. Operators are numbers, in the topology's order.
 """
