@@ -25,7 +25,7 @@ import keyshift as ks
 from keyshift.engines import spark as engine
 from keyshift.models.placement import placement
 from keyshift.spark_stats import Operator, Topology, collect_keys, local_session
-from keyshift.spark_stats.keys import summarise
+from keyshift.spark_stats.heavy_pairs import summarise
 
 NODES, GROUPS, THETA = 20, 1000, 0.05
 TOPOLOGY = Topology([Operator("users", key="user"), Operator("pages", key="page")], [("users", "pages")])

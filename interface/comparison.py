@@ -112,7 +112,7 @@ class Comparison:
         """
         from keyshift.figures.comparison import comparison_figure
 
-        return comparison_figure(self, path)
+        return comparison_figure(self.problem, self.solutions, self.best, path)
 
     def _repr_html_(self) -> str:
         """A table, for notebooks."""

@@ -242,9 +242,22 @@ class Workload:
 
         `from_frame` reads it again.
         """
-        from keyshift.models.frames import to_frame
+        import pandas as pd
 
-        return to_frame(self)
+        columns: dict[str, Any] = {
+            "key": [self.key(k) for k in range(self.key_groups)],
+            "node": [self.node(i) for i in self.current],
+        }
+        if self.windows == 1:
+            columns["load"] = self.last_load
+        else:
+            columns |= {f"load_{t}": row for t, row in enumerate(self.load)}
+        columns["state"] = self.state
+        if self.home is not None:
+            columns["home"] = [self.node(i) for i in self.home]
+        if self.operator is not None:
+            columns["operator"] = self.operator
+        return pd.DataFrame({**columns, **dict(self.resources)})
 
     def arguments(self) -> dict[str, Any]:
         """The workload's arguments, by the names of its parameters."""

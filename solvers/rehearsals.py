@@ -32,6 +32,15 @@ def rehearse(method: Method, problems: Iterable[Problem], **options: object) -> 
             (answer.problem or problem).check(answer.assignment)
 
 
+def allocation_bound(method: Method) -> None:
+    """A bound by itself, with as many moves as are counted exactly, and with any number."""
+    from keyshift.models.allocation import KeyGroupAllocation
+    from keyshift.models.families.allocation import synthetic_workload
+
+    w = synthetic_workload(4, 100, varies=0.6)
+    rehearse(method, [KeyGroupAllocation(w, max_migrations=most) for most in (6, None)])
+
+
 # Collocation ----------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,8 @@ with lazily():
     from keyshift.solvers.allocation.portfolio import solve_milp
     from keyshift.solvers.allocation.pricing.tree import price_bound
     from keyshift.solvers.allocation.statement import lp_bound, solve_highs
-    from keyshift.solvers.allocation.warm_up import compile_bound, compile_kernels
+    from keyshift.solvers.allocation.warm_up import compile_kernels
+    from keyshift.solvers.rehearsals import allocation_bound
     from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
 
 FORMULATION = Formulation(
@@ -94,7 +95,7 @@ FORMULATION = Formulation(
             source="keyshift: counts of moves, and column generation over their prices",
             guarantee="a lower bound, rarely far off",
             code=price_bound,
-            warm_up=compile_bound,
+            warm_up=allocation_bound,
             lesson="lessons/proving-it",
         ),
         Method("flux", "heuristic", "[Shah2003], as [Madsen2016] describes it", flux, "none"),

@@ -234,7 +234,7 @@ def export(
     as_json: common.JsonOption = False,
 ) -> None:
     """Write a plan as the files that an engine's own tools read, phase by phase, with the way back."""
-    from keyshift.models.files.plan import read_plan
+    from keyshift.models.plans.saved import read_plan
 
     if to not in ENGINES:
         raise InputError(f"--to {to:.60}: choose one of {', '.join(ENGINES)}")

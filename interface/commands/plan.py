@@ -87,8 +87,8 @@ def _saved(posed: Problem, path: Path) -> Solution:
 
 
 def _check(path: Path, saved: Path, last: int | None, as_json: bool) -> None:
-    from keyshift.models.files.plan import read_plan
     from keyshift.models.files.workload import read_workload
+    from keyshift.models.plans.saved import read_plan
 
     made = read_plan(saved)
     report = made.check(read_workload(path, last=last))  # a workload that has changed is bad input: exit code 2
@@ -181,7 +181,7 @@ def diff(
     as_json: common.JsonOption = False,
 ) -> None:
     """Compare two plans for the same key groups: figures, then the moves that differ."""
-    from keyshift.models.files.plan import read_plan
+    from keyshift.models.plans.saved import read_plan
 
     common.expect_places(report)
     here, there = read_plan(one), read_plan(other)
@@ -287,8 +287,8 @@ def simulate(
     as_json: common.JsonOption = False,
 ) -> None:
     """Simulate throughput and latency of a workload on its nodes, and what a plan does to them."""
-    from keyshift.models.files.plan import read_plan
     from keyshift.models.files.workload import read_workload
+    from keyshift.models.plans.saved import read_plan
     from keyshift.models.simulation import Migration
     from keyshift.models.simulation import simulate as run
 

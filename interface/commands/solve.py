@@ -1,4 +1,4 @@
-"""keyshift solve: one problem, one method; compare: several methods; pareto: two objectives; check: an assignment of your own."""
+"""keyshift solve: one problem, one method; compare: methods side by side; pareto: two objectives; check: no method at all."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def solve(
     raise typer.Exit(0 if common.has_answer(solution) else 1)
 
 
-# keyshift compare: one problem, several methods ------------------------------------------------------------------------
+# keyshift compare: one problem, methods side by side ----------------------------------------------------------------
 
 
 def compare(

@@ -141,7 +141,7 @@ class Study:
         """
         from keyshift.figures.comparison import study_figure
 
-        return study_figure(self, path)
+        return study_figure(self.to_frame(), self.profile("time"), path)
 
     def to_latex(self, by: str = "family") -> str:
         """The summary as a LaTeX table, for the package booktabs: gaps in percent, seconds as medians."""
@@ -151,7 +151,8 @@ class Study:
         """Write one self-contained HTML page: profiles, gaps, the worst instances by name, every number."""
         from keyshift.report.study_page import write_study_report
 
-        write_study_report(self, path, title)
+        curves = {measure: self.profile(measure) for measure in ("time", "gap")}
+        write_study_report(self.to_frame(), self.summary(), curves, path, title)
 
     def __repr__(self) -> str:
         instances = len({row["instance"] for row in self.rows})

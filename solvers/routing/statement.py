@@ -18,13 +18,11 @@ from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
+from keyshift.solvers import highs
 from keyshift.solvers.checked import kept, within
-from keyshift.solvers.routing.fewest_entries import fewest_entries
-from keyshift.solvers.routing.grid import on_grid
-from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise
+from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise, relaxation_of
 from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
-from keyshift.solvers.routing.over_windows import relaxation_of
-from keyshift.solvers.routing.rounding import rounded
+from keyshift.solvers.routing.rounding import on_grid, rounded
 
 # HiGHS and CP-SAT on some (record, node) pairs of mixed routing, all other records decided -----------------------------
 
@@ -364,3 +362,34 @@ class _OpenKeys:
 
     def _answer(self, bound: float, termination: Termination, message: str = "") -> Answer:
         return Answer(self.best, min(bound, self.value), termination, message, self.details)
+
+
+# How few exceptions a routing table can have: counted node by node, with the few large keys placed exactly -------------
+
+WORD = 1e-4
+"""This many entries are taken off a solver's dual bound."""
+
+
+def fewest_entries(problem: MixedRouting, budget: Budget, seed: int = 0, most: int | None = None) -> int:
+    """A lower bound on the table's size that any answer needs, whatever moves: `LargeKeys`, from where the hash puts everything.
+
+    Parameters
+    ----------
+    most : int, optional
+        Where divisible large keys need more entries already, that figure is returned: weak duality, nobody's word.
+
+    Notes
+    -----
+    Else the figure rests on HiGHS's dual bound, rounded up after `WORD` is taken off.
+    """
+    records = records_of(problem)
+    keys, large = singled_out(replace(records, current=records.home), problem.upper)
+    program = LargeKeys(Relaxation(problem, keys), large, entries_only=True).program()
+    if most is not None:
+        relaxed, _ = highs.relaxation_bound(program, budget, seed)
+        if relaxed is not None and math.ceil(relaxed - WORD) > most:
+            return math.ceil(relaxed - WORD)
+    result = highs.minimise(program, budget, seed=seed)
+    if not math.isfinite(result.bound):
+        return 0
+    return max(0, math.ceil(result.bound - WORD))

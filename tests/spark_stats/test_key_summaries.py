@@ -16,7 +16,7 @@ from keyshift.models.routing.hlhe import discretise_counts, hlhe
 from keyshift.spark_stats import heavy_pairs
 from keyshift.spark_stats.discretisation import discretised
 from keyshift.spark_stats.key_problems import messages
-from keyshift.spark_stats.key_routing import _room, excesses, quotas
+from keyshift.spark_stats.keys import _room, excesses, quotas
 
 SKEWS = (0.0, 0.5, 1.0, 1.5, 2.5)
 
