@@ -59,7 +59,7 @@ class Scope:
         w = self.workload
         if name == "node":
             return np.arange(self.places), [w.node(i) for i in range(self.places)]
-        if name not in w.domains:
+        if not isinstance(name, str) or name not in w.domains:
             raise InputError(
                 f"{rule}: the workload has no domain {name!r:.60}; it has {shortened(['node', *w.domains])}"
             )
@@ -76,10 +76,12 @@ class Scope:
         if by is None:
             yield "", members
             return
-        if by not in self.workload.groups:
+        if not isinstance(by, str) or by not in self.workload.groups:
             raise InputError(
                 f"{rule}: no column {by!r:.60} of key groups; there is {shortened([*self.workload.groups])}"
             )
+        if not members.size:
+            return
         labels = np.array([str(label) for label in self.workload.groups[by]])[members]
         order = np.argsort(labels, kind="stable")
         names, begin = np.unique(labels[order], return_index=True)
