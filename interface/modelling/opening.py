@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from keyshift.catalogue import FORMULATIONS, formulation_of
-from keyshift.catalogue.statement import Statement
+from keyshift.catalogue.method import Statement
 from keyshift.modelling.model import Model
 from keyshift.models import Answer, InputError, Problem, Solution
 from keyshift.models.files.reading import MOST_JSON, read_text

@@ -14,11 +14,9 @@ from keyshift.models.figures import figure, percent
 from keyshift.models.files.problem import parameters_of
 from keyshift.models.guards import by_name, non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
-from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.plan import Plan
 from keyshift.models.plans.transfers import TransferScheduling, durations
-from keyshift.models.plans.way import Way
-from keyshift.models.plans.worth import gains
+from keyshift.models.plans.way import Phase, Way, gains
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.plans.targets import Target, read_target
 from keyshift.plans.thinning import thin

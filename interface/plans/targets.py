@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from keyshift.models import InputError, Problem, Solution, Workload
-from keyshift.models.plans.worth import gains
+from keyshift.models.plans.way import gains
 from keyshift.models.workload import IntArray
 
 if TYPE_CHECKING:

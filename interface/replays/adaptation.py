@@ -16,7 +16,6 @@ import numpy as np
 from keyshift.heuristics.splitting.partitioner import SCHEMES, Partitioner
 from keyshift.models import InputError, Workload
 from keyshift.models.answer import Progress
-from keyshift.models.bottleneck import OWN, Balanced
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.guards import real, whole
 from keyshift.models.splitting.stream import as_keys
@@ -24,7 +23,7 @@ from keyshift.models.workload import IntArray
 from keyshift.replays.checkpoint import Checkpoint, fingerprints
 from keyshift.replays.forecasting import MOST_WINDOWS, Forecast, LoadForecast
 from keyshift.replays.loop import Loop, Patience
-from keyshift.replays.planner import DEFAULT_PROBLEM, Planner, is_about, problem_class
+from keyshift.replays.planner import DEFAULT_PROBLEM, OWN, Balanced, Planner, is_about, problem_class
 from keyshift.replays.results import PackedRows, Replay
 from keyshift.replays.scaling import ScalingRule
 from keyshift.replays.state import Cluster

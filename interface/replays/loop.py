@@ -14,12 +14,11 @@ import numpy as np
 from keyshift.heuristics.collocation.allocation_program import allocate
 from keyshift.models import Budget, InputError, Workload, metrics
 from keyshift.models.answer import Progress
-from keyshift.models.bottleneck import Balanced
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.workload import IntArray
 from keyshift.replays.checkpoint import Checkpoint
 from keyshift.replays.forecasting import Forecast, Past
-from keyshift.replays.planner import Planner
+from keyshift.replays.planner import Balanced, Planner
 from keyshift.replays.scaling import NodeCounts, Planned, Scaling, ScalingRule
 from keyshift.replays.state import Cluster
 from keyshift.solving import interruptible, solve
