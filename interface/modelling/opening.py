@@ -192,7 +192,7 @@ def _cbc(lines: list[str], source: Path) -> dict[str, float]:
 
 def _by_own_names(names: list[str], values: dict[str, float], source: Path) -> dict[str, float]:
     """The values by the model's names; an LP file has parentheses in place of square brackets."""
-    from keyshift.modelling.writing import parenthesised
+    from keyshift.modelling.program import parenthesised
 
     own = {parenthesised(name): name for name in names}
     made: dict[str, float] = {}

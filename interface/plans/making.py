@@ -18,8 +18,7 @@ from keyshift.models.plans.plan import Plan
 from keyshift.models.plans.transfers import TransferScheduling, durations
 from keyshift.models.plans.way import Phase, Way, gains
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.plans.targets import Target, read_target
-from keyshift.plans.thinning import thin
+from keyshift.plans.targets import Target, read_target, thin
 from keyshift.solvers.plans.fast import Schedule, fast_schedule
 from keyshift.solvers.plans.steps import Order, cut, order_of
 from keyshift.solving import interruptible

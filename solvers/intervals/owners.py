@@ -11,7 +11,7 @@ from keyshift.models import Budget
 from keyshift.models.compiling import njit
 from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of, spread
-from keyshift.models.intervals.policy import closing
+from keyshift.models.intervals.policy import dense
 from keyshift.models.workload import IntArray
 from keyshift.solvers.intervals.units import weights
 
@@ -140,9 +140,9 @@ def match(old: np.ndarray, new: np.ndarray, prefix: np.ndarray) -> tuple[int, np
 
 
 def close(
-    problem: MigrationPolicy, first: Callable[[int], IntArray], decide: closing.Decide, budget: Budget, most: int
+    problem: MigrationPolicy, first: Callable[[int], IntArray], decide: dense.Decide, budget: Budget, most: int
 ) -> np.ndarray | None:
-    """As `closing.close`, but None above this many states, and when the budget ends."""
+    """As `dense.close`, but None above this many states, and when the budget ends."""
     w = problem.workload
     kept_first = weights(np.where(w.draining[w.current], 0.0, w.state)).prefix
     kept = weights(w.state).prefix
@@ -154,4 +154,4 @@ def close(
         now = Owners(spread(cuts, np.arange(cuts.size - 1)), list(range(nodes)), nodes)
         return now.migrate(new, after, kept)
 
-    return closing.close(problem, first, decide, relabel, lambda states: states > most or budget.expired)
+    return dense.close(problem, first, decide, relabel, lambda states: states > most or budget.expired)
