@@ -50,6 +50,7 @@ def remedies(
             None if r.solution is None else r.solution.objective,
         )
         for r in found
+        if not r.drops
     ]
     console.print(showing.plain_table(["limit", "now", "will do", "will not", "proven", posed.objective_name], rows))
     for remedy in found:
