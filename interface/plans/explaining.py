@@ -275,9 +275,10 @@ def _marginal(
 def describe_marginal(m: Marginal) -> str:
     """The change of the objective in words: by how much it falls or rises, exactly or between two figures; a rule's price."""
     if m.drops and m.objective is not None:
-        ends = [figure(m.at_least)] if m.at_most is None else list(dict.fromkeys(map(figure, (m.at_least, m.at_most))))
-        at_least = "at least " if m.at_most is None else ""
-        return "costs nothing" if ends == ["0"] and not at_least else f"costs {at_least}{' to '.join(ends)}"
+        if m.at_most is None:
+            return f"costs at least {figure(m.at_least)}"
+        price = " to ".join(dict.fromkeys(map(figure, (m.at_least, m.at_most))))
+        return "costs nothing" if price == "0" else f"costs {price}"
     if m.objective is None:
         return "unknown: no answer in time" if m.status != "infeasible" else "no answer at all"
     most = m.at_least if m.at_most is None else m.at_most
