@@ -296,7 +296,7 @@ class Statement(NamesCode):
       no such method;
     * ``forbid(assignment)``, where tolerances or rounding may let in what the check refuses;
     * in Pyomo ``letters`` ({component: one letter for each part of its index}), and ``label(component, index)`` where a
-      letter does not do: they make the names in files (`keyshift.modelling.pyomo_door`).
+      letter does not do: they make the names in files (`keyshift.modelling.opened_pyomo`).
 
     Attributes
     ----------

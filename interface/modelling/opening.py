@@ -14,11 +14,11 @@ from keyshift.models.lazily import lazily, load
 from keyshift.models.priorities import Prioritised
 
 with lazily():
-    from keyshift.modelling.cpsat_door import CpSatDoor
-    from keyshift.modelling.mathopt_door import MathOptDoor
-    from keyshift.modelling.pyomo_door import PyomoDoor
+    from keyshift.modelling.opened_cpsat import OpenedCpSat
+    from keyshift.modelling.opened_mathopt import OpenedMathOpt
+    from keyshift.modelling.opened_pyomo import OpenedPyomo
 
-LANGUAGES = {"pyomo": PyomoDoor, "cp-sat": CpSatDoor, "mathopt": MathOptDoor}
+LANGUAGES = {"pyomo": OpenedPyomo, "cp-sat": OpenedCpSat, "mathopt": OpenedMathOpt}
 
 
 def statements(problem: Problem | type[Problem]) -> tuple[str, ...]:

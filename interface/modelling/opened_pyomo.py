@@ -33,7 +33,7 @@ def lettered(letters: str, index: Iterable[object]) -> str:
     )
 
 
-class PyomoDoor(running.LinearModel):
+class OpenedPyomo(running.LinearModel):
     """`Model` for Pyomo: HiGHS through keyshift, OR-Tools' solvers, and whatever `pyo.SolverFactory` finds."""
 
     beyond: ClassVar[str] = "; .nl holds what is not linear"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyomo.environ as pyo
 
 
-class MathOptDoor(running.LinearModel):
+class OpenedMathOpt(running.LinearModel):
     """`Model` for MathOpt: HiGHS through keyshift, SCIP, CP-SAT, GLOP and PDLP through OR-Tools."""
 
     _hint: Any = None

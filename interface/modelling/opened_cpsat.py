@@ -17,7 +17,7 @@ from keyshift.models.files.writing import write_by_name
 from keyshift.solvers import cpsat
 
 
-class CpSatDoor(Model):
+class OpenedCpSat(Model):
     """`Model` for CP-SAT, which solves its models itself."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".pb", ".txt")
