@@ -74,7 +74,12 @@ class Rounds:
         self.found, self.seed, self.most, self.settings = found, seed, most, settings or RoundSettings.now()
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed, expired=lambda: found.done)
-        few = not found.problem.rules and movable(self.instance) and self.instance.space.pairs <= self.settings.narrow_pairs and most is None
+        few = (
+            not found.problem.rules
+            and movable(self.instance)
+            and self.instance.space.pairs <= self.settings.narrow_pairs
+            and most is None
+        )
         self.narrow = NarrowSets(found, self.instance, seed) if few else None
         self.planner: CountPlanner | None = None
         self.trees: list[PriceTree] = []

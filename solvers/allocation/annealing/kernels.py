@@ -13,7 +13,6 @@ from keyshift.solvers.allocation.annealing.row_kernels import make_room, row_cha
 from keyshift.solvers.allocation.annealing.state_kernels import goes_nowhere, power, refresh, unchanged
 from keyshift.solvers.random_kernels import uniform as draw
 
-
 KEPT = 1e-6
 """Rows are exceeded by no less than this, or by what rounding adds."""
 

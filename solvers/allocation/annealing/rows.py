@@ -170,7 +170,9 @@ def no_rows(nodes: int, key_groups: int) -> Rows:
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
     starts = np.zeros(key_groups + 1, dtype=np.int64)
     domain = np.zeros((0, nodes), dtype=np.int64)
-    return Rows(starts, none, nothing, none, none, none.astype(bool), domain, nothing, nothing, np.zeros(1, np.int64), none)
+    return Rows(
+        starts, none, nothing, none, none, none.astype(bool), domain, nothing, nothing, np.zeros(1, np.int64), none
+    )
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.kernels import Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
-from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put_all
 from keyshift.solvers.allocation.annealing.row_kernels import Rows
 from keyshift.solvers.allocation.annealing.rows import Contracted, Items
+from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put_all
 from keyshift.solvers.allocation.arrays import Instance
 
 STILL = 4e-4
