@@ -140,7 +140,7 @@ def named(name: str, values: Mapping[str, ArrayLike], *, length: int) -> Mapping
 def columns(
     name: str, values: Mapping[str, Sequence[str | int]], *, length: int, of: str
 ) -> Mapping[str, tuple[str | int, ...]]:
-    """A read-only mapping of columns of labels, which may repeat."""
+    """A read-only mapping of columns of labels, which may repeat: all of a column whole numbers, or all texts."""
     if not isinstance(values, Mapping):
         raise InputError(f"{name} must map names to labels, not be a {type(values).__name__}")
     made: dict[str, tuple[str | int, ...]] = {}
@@ -155,7 +155,8 @@ def columns(
                 raise InputError(f"{said}[{position}] = {label!r:.60} must be a text or a whole number")
             if isinstance(label, str) and not label.isascii() and _HALF.search(label):
                 raise InputError(f"{said}[{position}] = {label!r:.60} holds half of a character")
-        made[str(column)] = found
+        numbers = all(isinstance(label, int) and abs(label) < 2**63 for label in found)
+        made[str(column)] = found if numbers else tuple(map(str, found))
     return MappingProxyType(made)
 
 

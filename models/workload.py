@@ -202,6 +202,8 @@ class Workload:
         resources: Sequence[Hashable] = (),
         draining: Sequence[str | int] = (),
         traffic: Any = None,
+        groups: Sequence[Hashable] = (),
+        domains: Mapping[str, Any] | Sequence[Hashable] = (),
     ) -> Workload:
         """A workload from a table with one row for each key group.
 
@@ -225,6 +227,11 @@ class Workload:
             Nodes marked for removal.
         traffic : sparse array, or a sequence of them, optional
             As for `Workload`, in the order of the rows.
+        groups : list of labels, optional
+            Columns of labels that rules may name, as in ``["topic", "partition"]``.
+        domains : mapping, or list of labels, optional
+            Labels of the nodes by name, in the order of `nodes` or by the nodes' names: ``{"rack": {"b1": "r1", ...}}``. Or
+            columns: each row says the rack of its `node`, and every node has a row.
 
         Raises
         ------
@@ -234,13 +241,14 @@ class Workload:
         from keyshift.models.frames import arguments_from_frame
 
         columns = {"home": home, "operator": operator}
-        made = arguments_from_frame(frame, load, state, node, key, nodes, columns, resources)
+        made = arguments_from_frame(frame, load, state, node, key, nodes, columns, resources, groups, domains)
         return cls(**made, draining=dict.fromkeys(draining, True), traffic=traffic)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each key group: key, node, load, state, and home, operator and resources where there are any.
+        """One row for each key group: key, node, load, state, and what else there is.
 
-        `from_frame` reads it again.
+        That is home, operator, resources, groups, and the domains of its node. `from_frame` reads it again. A column of
+        labels that is called like another is ``group.NAME`` or ``domain.NAME``.
         """
         from keyshift.models.frames import to_frame
 

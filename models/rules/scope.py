@@ -86,7 +86,7 @@ class Scope:
         w = self.workload
         if name == "node":
             return np.arange(self.places), [w.node(i) for i in range(self.places)]
-        if name not in w.domains:
+        if not isinstance(name, str) or name not in w.domains:
             raise InputError(
                 f"{rule}: the workload has no domain {name!r:.60}; it has {shortened(['node', *w.domains])}"
             )
@@ -108,7 +108,7 @@ class Scope:
         members = self.key_groups(rule, chosen)
         if by is None:
             return Sets(members, np.zeros(members.size, dtype=np.int64), [""])
-        if by not in self.workload.groups:
+        if not isinstance(by, str) or by not in self.workload.groups:
             raise InputError(
                 f"{rule}: no column {by!r:.60} of key groups; there is {shortened([*self.workload.groups])}"
             )

@@ -49,7 +49,7 @@ class Use(Rule):
         """Use of the resource by each key group, shape (p,)."""
         w = scope.workload
         known = {**w.resources, "load": w.last_load, "state": w.state}
-        if self.resource not in known:
+        if not isinstance(self.resource, str) or self.resource not in known:
             raise InputError(f"use: the workload has no {self.resource!r:.60}; it has {', '.join(sorted(known))}")
         return known[self.resource]
 

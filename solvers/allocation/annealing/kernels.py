@@ -9,9 +9,9 @@ import numpy as np
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.move_kernels import accept, propose
-from keyshift.solvers.allocation.annealing.row_kernels import make_room, row_change
 from keyshift.solvers.allocation.annealing.state_kernels import goes_nowhere, power, refresh, unchanged
 from keyshift.solvers.random_kernels import uniform as draw
+from keyshift.solvers.row_kernels import make_room, row_change
 
 KEPT = 1e-6
 """Rows are exceeded by no less than this, or by what rounding adds."""

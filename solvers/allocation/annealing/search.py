@@ -17,14 +17,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keyshift.models.rules.contraction import Items
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.kernels import Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
-from keyshift.solvers.allocation.annealing.row_kernels import Rows
-from keyshift.solvers.allocation.annealing.rows import Contracted, Items
 from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put_all
 from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.row_kernels import Rows
+from keyshift.solvers.rows import rows_of
 
 STILL = 4e-4
 """Nodes no further from the mean than this may be left alone, in units of the mean load of a key group."""
@@ -135,8 +136,8 @@ class Search:
     ) -> None:
         self.seed, self.settings, self.expired = seed, settings or AnnealingSettings.now(), expired
         self.items = Items.of(instance.problem.lowered)
-        it = self.instance = Contracted(instance.problem, self.items) if type(instance) is Instance else instance
-        self.rows = self.items.rows(it.space, it.problem.max_migrations)
+        it = self.instance = Instance(self.items.problem(instance.problem)) if self.items.lowered.merged else instance
+        self.rows = rows_of(it.problem.lowered, it.nodes)
         self.data = data_of(it, it.by_load, self.rows)
         self.chunk = self.settings.chunk + 4 * it.key_groups
         few = it.nodes > self.settings.many_nodes and it.max_moves < 2 * it.nodes

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-from keyshift.solvers.allocation.annealing.row_kernels import Rows, shift, sum_rows
+from keyshift.solvers.row_kernels import Rows, shift, sum_rows
 
 
 class SearchData(NamedTuple):
