@@ -19,7 +19,7 @@ BACK = 0.7
 """How often the one that makes room goes where the other comes from, instead of anywhere."""
 
 
-class Rows(NamedTuple):
+class RuleRows(NamedTuple):
     """The families, their rows, and which key group weighs how much in which.
 
     Attributes

@@ -9,10 +9,10 @@ import numpy as np
 
 from keyshift.models.rules.lowered import ROUNDING, Lowered
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.row_kernels import Rows
+from keyshift.solvers.row_kernels import RuleRows
 
 
-class Family(NamedTuple):
+class RowFamily(NamedTuple):
     """A `Rooms` or a `MoveBudget`: who weighs how much, and the least and the most of each domain."""
 
     key_groups: IntArray
@@ -22,29 +22,29 @@ class Family(NamedTuple):
     most: FloatArray
     moves: bool = False
 
-    def in_units(self) -> Family:
+    def in_units(self) -> RowFamily:
         """The same in units of the heaviest weight: then excesses can be told from what rounding adds."""
         unit = float(self.weights.max(initial=0.0)) or 1.0
         return self._replace(weights=self.weights / unit, least=self.least / unit, most=self.most / unit)
 
 
-def families(lowered: Lowered, nodes: int) -> Iterator[Family]:
+def families(lowered: Lowered, nodes: int) -> Iterator[RowFamily]:
     """All rows of the forms but *merged*: rooms, budgets, and the nodes that some have to leave."""
     none = np.zeros(1)
     for room in lowered.rooms:
-        yield Family(room.key_groups, room.weights, room.domain, room.least, room.most * (1 + ROUNDING))
+        yield RowFamily(room.key_groups, room.weights, room.domain, room.least, room.most * (1 + ROUNDING))
     for budget in lowered.budgets:
         most = np.array([budget.most * (1 + ROUNDING)])
-        yield Family(budget.key_groups, budget.weights, np.where(budget.into, 0, -1), none, most, moves=True)
+        yield RowFamily(budget.key_groups, budget.weights, np.where(budget.into, 0, -1), none, most, moves=True)
     if lowered.closed is not None:
         here = lowered.current
         leaving = np.flatnonzero(lowered.closed[np.arange(here.size), here])
         for i in np.unique(here[leaving]).tolist():
             those = leaving[here[leaving] == i]
-            yield Family(those, np.ones(those.size), np.where(np.arange(nodes) == i, 0, -1), none, none)
+            yield RowFamily(those, np.ones(those.size), np.where(np.arange(nodes) == i, 0, -1), none, none)
 
 
-def rows_of(lowered: Lowered, nodes: int) -> Rows:
+def rows_of(lowered: Lowered, nodes: int) -> RuleRows:
     """`families` as arrays."""
     made = [family.in_units() for family in families(lowered, nodes)]
     kinds: dict[bytes, int] = {}
@@ -59,7 +59,7 @@ def rows_of(lowered: Lowered, nodes: int) -> Rows:
     weights = np.concatenate([np.zeros(0), *(family.weights for family in made)])
     order = np.argsort(members, kind="stable")
     widths = np.array([family.most.size for family in made], dtype=np.int64)
-    return Rows(
+    return RuleRows(
         starts=np.concatenate([[0], np.cumsum(np.bincount(members, minlength=lowered.current.size))]).astype(np.int64),
         family=np.repeat(np.arange(len(made)), sizes)[order],
         weight=weights[order],

@@ -106,6 +106,7 @@ FORMULATION = Formulation(
         Method(
             name="local-search",
             kind="heuristic",
+            rules=True,
             source="keyshift: joins, moves, swaps and returns, annealed",
             guarantee="none",
             code=local_search,

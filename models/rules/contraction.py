@@ -39,7 +39,7 @@ class Forms(Rule):
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
+class MergedItems:
     """Key groups that move as one are one item; any other is an item by itself.
 
     The item of merged key groups is where most of them are now. Those that are `apart` have to come there in any case; to
@@ -59,7 +59,7 @@ class Items:
     lowered: Lowered
 
     @classmethod
-    def of(cls, lowered: Lowered) -> Items:
+    def of(cls, lowered: Lowered) -> MergedItems:
         """The items of a problem's rules."""
         here = lowered.current
         first = np.arange(here.size)

@@ -28,7 +28,7 @@ def plain(value: Any) -> Any:
     return tuple(map(plain, value)) if isinstance(value, list | tuple | set | frozenset | range) else value
 
 
-class Sets(NamedTuple):
+class KeyGroupSets(NamedTuple):
     """Disjoint sets of key groups: the members, shape (m,), the number of the set of each, and the sets' names."""
 
     members: IntArray
@@ -36,6 +36,8 @@ class Sets(NamedTuple):
     names: list[str]
 
     def __iter__(self) -> Iterator[tuple[str, IntArray]]:  # type: ignore[override]  # set by set, not field by field
+        if not self.names:
+            return iter(())
         order = np.argsort(self.number, kind="stable")
         ends = np.cumsum(np.bincount(self.number, minlength=len(self.names)))
         return iter(zip(self.names, np.split(self.members[order], ends[:-1]), strict=True))
@@ -67,7 +69,7 @@ class Scope:
 
     workload: Workload
     places: int
-    _sets: dict[str, Sets] = field(default_factory=dict, repr=False)
+    _sets: dict[str, KeyGroupSets] = field(default_factory=dict, repr=False)
 
     def key_groups(self, rule: str, chosen: Selection) -> IntArray:
         """The numbers of the key groups chosen, in increasing order."""
@@ -97,24 +99,24 @@ class Scope:
         number = {label: d for d, label in enumerate(names)}
         return np.array([number[label] for label in labels], dtype=np.int64), names
 
-    def sets(self, rule: str, chosen: Selection, by: str | None) -> Sets:
+    def sets(self, rule: str, chosen: Selection, by: str | None) -> KeyGroupSets:
         """The key groups chosen as one set, or a set for each label of a column."""
         known = repr((rule, chosen, by))
         if known not in self._sets:
             self._sets[known] = self._made(rule, chosen, by)
         return self._sets[known]
 
-    def _made(self, rule: str, chosen: Selection, by: str | None) -> Sets:
+    def _made(self, rule: str, chosen: Selection, by: str | None) -> KeyGroupSets:
         members = self.key_groups(rule, chosen)
         if by is None:
-            return Sets(members, np.zeros(members.size, dtype=np.int64), [""])
+            return KeyGroupSets(members, np.zeros(members.size, dtype=np.int64), [""])
         if not isinstance(by, str) or by not in self.workload.groups:
             raise InputError(
                 f"{rule}: no column {by!r:.60} of key groups; there is {shortened([*self.workload.groups])}"
             )
         labels = np.array([str(label) for label in self.workload.groups[by]])[members]
         names, number = np.unique(labels, return_inverse=True)
-        return Sets(members, number.ravel(), [f"{by} {name}" for name in names.tolist()])
+        return KeyGroupSets(members, number.ravel(), [f"{by} {name}" for name in names.tolist()])
 
     def said(self, key_groups: IntArray, most: int = 3) -> str:
         """Key groups by name, for messages."""

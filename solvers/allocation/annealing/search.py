@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.rules.contraction import Items
+from keyshift.models.rules.contraction import MergedItems
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.kernels import Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
 from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put_all
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.row_kernels import Rows
+from keyshift.solvers.row_kernels import RuleRows
 from keyshift.solvers.rows import rows_of
 
 STILL = 4e-4
@@ -95,7 +95,7 @@ def generator(seed: int, stream: int) -> np.ndarray:
     return np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64) | np.uint64(1)
 
 
-def data_of(instance: Instance, order: IntArray, rows: Rows) -> SearchData:
+def data_of(instance: Instance, order: IntArray, rows: RuleRows) -> SearchData:
     """The instance as the kernels take it; who may leave, by current node, in the order given."""
     it = instance
     return SearchData(
@@ -135,7 +135,7 @@ class Search:
         expired: Callable[[], bool] = lambda: False,
     ) -> None:
         self.seed, self.settings, self.expired = seed, settings or AnnealingSettings.now(), expired
-        self.items = Items.of(instance.problem.lowered)
+        self.items = MergedItems.of(instance.problem.lowered)
         it = self.instance = Instance(self.items.problem(instance.problem)) if self.items.lowered.merged else instance
         self.rows = rows_of(it.problem.lowered, it.nodes)
         self.data = data_of(it, it.by_load, self.rows)

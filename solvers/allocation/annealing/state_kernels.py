@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-from keyshift.solvers.row_kernels import Rows, shift, sum_rows
+from keyshift.solvers.row_kernels import RuleRows, shift, sum_rows
 
 
 class SearchData(NamedTuple):
@@ -39,7 +39,7 @@ class SearchData(NamedTuple):
     """Where each node's begin in `order`, shape (n + 1,)."""
     still: FloatArray
     """The current deviation of each node, and what it counts for at least while it has just that, shape (2, n)."""
-    rows: Rows
+    rows: RuleRows
 
 
 class SearchState(NamedTuple):
