@@ -48,7 +48,8 @@ def rows_of(lowered: Lowered, nodes: int) -> RuleRows:
     """`families` as arrays."""
     made = [family.in_units() for family in families(lowered, nodes)]
     kinds: dict[bytes, int] = {}
-    domains, kind = [], []
+    domains: list[IntArray] = []
+    kind: list[int] = []
     for family in made:
         domain = np.asarray(family.domain, dtype=np.int64)
         if kinds.setdefault(domain.tobytes(), len(domains)) == len(domains):
