@@ -6,8 +6,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 
 from keyshift.models.intervals.policy import macqueen
 from keyshift.models.problem import Violation
@@ -93,6 +91,9 @@ class PolicyTable:
         gamma, expected = self.problem.discount, self.expected
         known = (self.chance > 0) & (self.target < expected.size)
         rows, _ = np.nonzero(known)
+        import scipy.sparse as sp
+        from scipy.sparse.linalg import splu
+
         step = sp.csr_array((self.chance[known], (rows, self.target[known])), shape=(expected.size, expected.size))
         value = expected
         if value.size <= FEW_STATES:  # a chain that goes round and round converges slowly
