@@ -92,7 +92,7 @@ COMMANDS = MappingProxyType(
             "Answer a problem about a workload: its figures, then the moves.", "solve", "solve", takes_problem=True
         ),
         "compare": Command(
-            "Run several methods on one problem and show them side by side.", "compare", "compare", takes_problem=True
+            "Run methods on one problem and show them side by side.", "compare", "compare", takes_problem=True
         ),
         "plan": Command(
             "Solve a problem and plan how to carry the answer out: which key group moves when.",
@@ -123,7 +123,7 @@ COMMANDS = MappingProxyType(
             takes_rest=True,
         ),
         "replay": Command(
-            "Run the adaptation loop period by period, several methods side by side; with --out, a killed run resumes.",
+            "Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes.",
             "replay",
             "replay",
             takes_problem=True,

@@ -1,4 +1,4 @@
-"""compare: several methods on one problem, in one table."""
+"""compare: methods on one problem, in one table."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The solutions of several methods for one problem; prints as a table.
+    """The solutions of some methods for one problem; prints as a table.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ def compare(
     watch: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Comparison:
-    """Run several methods on one problem.
+    """Run methods on one problem, side by side.
 
     Parameters
     ----------

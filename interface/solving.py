@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.catalogue import find_method, formulation_of
+from keyshift.catalogue import find_method, formulation_of, methods
 from keyshift.catalogue.method import Method
 from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
@@ -130,7 +130,7 @@ def _with_why(solution: Solution, method: Method, budget: Budget) -> Solution:
 
 def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> None:
     """Import a method, and what finds its start where none is given: the clock does not run meanwhile."""
-    for used in (method, *(find_method(problem, name) for name in method.starts + method.rivals if start is None)):
+    for used in (method, *(_those(problem, method.starts + method.rivals) if start is None else ())):
         _ = used.function
 
 
@@ -261,14 +261,20 @@ def _tried(
     One that takes a start, and is not the first, begins from the best so far.
     """
     plain = problem.plain() if isinstance(problem, Prioritised) else problem
-    for at, name in enumerate(names):
-        method = find_method(problem, name)
+    able = _those(problem, names)
+    for at, method in enumerate(able):
         if budget.expired or not method.may_help(problem):
             continue
         known = {"start": best[1]} if at > 0 and best is not None and method.takes_start else {}
-        share = budget.part(1 / (len(names) - at), scale=0.0)
+        share = budget.part(1 / (len(able) - at), scale=0.0)
         best = _better(problem, best, method.function(plain, budget=share, seed=seed, **known).assignment)
     return best
+
+
+def _those(problem: Problem, names: tuple[str, ...]) -> list[Method]:
+    """The methods of these names, but for those that do not keep the problem's rules."""
+    known = {method.name: method for method in methods(problem)}
+    return [known[name] for name in names if name in known]
 
 
 def _better(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.guards import shortened
+from keyshift.models.guards import by_name, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +50,7 @@ class Table:
         return [v if isinstance(v, str | int) else str(v) for v in self.column(name).to_list()]
 
     def keys(self, key: Any) -> list[str | int] | None:
-        """The names of the key groups: of one column, of several joined by hyphens, or of the index."""
+        """The names of the key groups: of one column, of more joined by hyphens, or of the index."""
         names = self.index if key is None else list(key) if isinstance(key, list | tuple) else [key]
         if len(names) <= 1:
             return self.labels(names[0]) if names else None
@@ -76,6 +76,8 @@ def arguments_from_frame(
     nodes: Any,
     columns: dict[str, Hashable | None],
     resources: Sequence[Hashable],
+    groups: Sequence[Hashable] = (),
+    domains: Mapping[str, Any] | Sequence[Hashable] = (),
 ) -> dict[str, Any]:
     """The arguments of `Workload`, read from the columns of a table.
 
@@ -97,12 +99,45 @@ def arguments_from_frame(
         # A workload whose nodes are already numbered 0..n-1 needs no names.
         "node_names": None if names == list(range(len(names))) else names,
         "keys": table.keys(key),
+        "groups": {_named(name, "group."): table.labels(name) for name in groups},
+        "domains": _domains_of(table, domains, names, table.numbered(node, number)),
     }
     if home is not None:
         made["home"] = table.numbered(home, number)
     if (operator := columns.get("operator")) is not None:
         made["operator"] = np.unique(np.asarray(table.labels(operator)), return_inverse=True)[1]
     return made
+
+
+def _named(column: Hashable, prefix: str) -> str:
+    """The name of a column of labels, without what `to_frame` put before it."""
+    return str(column).removeprefix(prefix)
+
+
+def _domains_of(table: Table, domains: Any, names: list[str | int], current: np.ndarray) -> dict[str, Any]:
+    """The labels of the nodes: as they are given, by the names of nodes, or from columns with a label for each row's node."""
+    if isinstance(domains, Mapping):
+        made = dict(domains)
+        for name, given in domains.items():
+            if isinstance(given, Mapping):
+                made[name] = by_name(f"domains[{name!r:.60}]", given, names, len(names), None).tolist()
+        return made
+    found: dict[str, Any] = {}
+    for column in domains:
+        labels: list[str | int | None] = [None] * len(names)
+        for row, (i, label) in enumerate(zip(current.tolist(), table.labels(column), strict=True)):
+            if labels[i] not in (None, label):
+                raise InputError(
+                    f"column {column!r}, row {row}: node {names[i]} is {label!r} here and {labels[i]!r} before"
+                )
+            labels[i] = label
+        if None in labels:
+            node = names[labels.index(None)]
+            raise InputError(
+                f"column {column!r}: node {node} has no row; give domains={{{str(column)!r}: ...}} by node"
+            )
+        found[_named(column, "domain.")] = labels
+    return found
 
 
 def _nodes_of(table: Table, columns: Sequence[Hashable], nodes: Any) -> tuple[list[str | int], Any]:
@@ -134,7 +169,12 @@ def to_frame(workload: Workload) -> pd.DataFrame:
         columns["home"] = [w.node(i) for i in w.home]
     if w.operator is not None:
         columns["operator"] = w.operator
-    return pd.DataFrame({**columns, **dict(w.resources)})
+    columns |= w.resources
+    for name, labels in w.groups.items():
+        columns[name if name not in columns else f"group.{name}"] = list(labels)
+    for name, labels in w.domains.items():
+        columns[name if name not in columns else f"domain.{name}"] = [labels[i] for i in w.current]
+    return pd.DataFrame(columns)
 
 
 def answer_frame(solution: Solution) -> pd.DataFrame:

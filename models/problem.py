@@ -150,7 +150,7 @@ class Problem(ABC):
     `by_table`             whether answers are exceptions to a hash, for a routing table
     =====================  =============================================================================================
 
-    A problem of several measures has more questions: see `keyshift.models.priorities.Prioritised`.
+    A problem of more measures has more questions: see `keyshift.models.priorities.Prioritised`.
     """
 
     name: ClassVar[str]

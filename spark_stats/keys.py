@@ -70,7 +70,7 @@ class KeyLog:
         groups: KeyGroups,
         operator: str | None = None,
     ) -> KeyLog:
-        """Evaluate the topology on a log, keys included; of several logs on that of an operator."""
+        """Evaluate the topology on a log, keys included; of the logs on that of an operator."""
         read_all(events, topology, time, windows, groups)  # refuses what does not fit, by the log's own columns
         name = None
         if isinstance(events, Mapping):
@@ -270,7 +270,7 @@ class Keys:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep the keys in Spark while several questions are asked, unless they are kept already."""
+        """Keep the keys in Spark while questions are asked, unless they are kept already."""
         ours = not self.frame.is_cached
         if ours:
             self.frame.persist()
@@ -281,7 +281,7 @@ class Keys:
                 self.frame.unpersist()
 
     def persist(self) -> Keys:
-        """Keep the keys in Spark's memory and disks, for several questions; `close` frees them."""
+        """Keep the keys in Spark's memory and disks, for more than one question; `close` frees them."""
         self.frame.persist()
         return self
 
@@ -340,7 +340,7 @@ def collect_keys(
     Parameters
     ----------
     operator : str, optional
-        Its name; needed if there are several.
+        Its name; needed if there are more.
     number : int, optional
         Number of the window; default: the last in which it accepts a tuple.
     """

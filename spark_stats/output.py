@@ -29,8 +29,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics import HIGH, LOW
-from keyshift.models.files.statistics_manifest import FORMAT, MANIFEST, read_manifest, unit_of
+from keyshift.models.files.statistics import FORMAT, HIGH, LOW, MANIFEST, read_manifest, unit_of
 from keyshift.spark_stats import directory
 from keyshift.spark_stats.acceptance import counts_by_kind
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy
@@ -166,7 +165,7 @@ def _block(window: str, block: int) -> Column:
 
 @contextmanager
 def _without_sorting(spark: SparkSession) -> Iterator[None]:
-    """Let a task write the files of several windows at once, instead of sorting rows that are in order already."""
+    """Let a task write the files of many windows at once, instead of sorting rows that are in order already."""
     setting = "spark.sql.maxConcurrentOutputFileWriters"
     before = spark.conf.get(setting, "0")
     spark.conf.set(setting, str(max(WRITERS, int(before or 0))))

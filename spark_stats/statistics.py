@@ -299,7 +299,7 @@ class Stats:
         Parameters
         ----------
         operator : str, optional
-            Its name; needed if there are several.
+            Its name; needed if there are more.
         number : int, optional
             Number of the window; default: the last in which it accepts a tuple.
         """

@@ -41,7 +41,7 @@ class Operator:
         Size of the tuple that it sends downstream, in bytes: a number >= 0. Without it traffic is known in tuples
         only.
     log : str, optional
-        The log that it reads, where there are several: then every operator names one.
+        The log that it reads, where there are more: then every operator names one.
 
     Raises
     ------
@@ -190,7 +190,7 @@ class Topology:
                 state: event.bytes            # else 1: tuples are counted
                 windows: 24                   # keeps the state of so many windows, else of one
                 bytes: 200                    # what it sends on for a tuple; else traffic is in tuples alone
-                log: clicks                   # which of several logs; else there is one
+                log: clicks                   # which of the logs; else there is one
               - name: revenue
                 key: shop
                 log: clicks

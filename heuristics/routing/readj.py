@@ -12,7 +12,7 @@ from keyshift.models.ranges import NonNegative, Whole
 from keyshift.models.routing import MixedRouting
 
 SIGMAS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-"""These thresholds are tried when none is given; the paper also reports the best of several."""
+"""These thresholds are tried when none is given; the paper also reports the best of a few."""
 
 ROUNDS = 10_000
 

@@ -48,6 +48,7 @@ FORMULATION = Formulation(
         Method(
             name="milp",
             kind="exact",
+            rules=True,
             source="[Madsen2016], sec. 4.3.1; keyshift's search and bounds, then CP-SAT and HiGHS",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=solve_milp,
@@ -59,6 +60,7 @@ FORMULATION = Formulation(
         Method(
             name="highs",
             kind="exact",
+            rules=True,
             source="[Madsen2016], sec. 4.3.1; HiGHS on the Pyomo statement",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="hundreds of key groups",
@@ -69,6 +71,7 @@ FORMULATION = Formulation(
         Method(
             name="cp-sat",
             kind="exact",
+            rules=True,
             source="[Madsen2016], sec. 4.3.1; CP-SAT on its own statement",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="hundreds of key groups",
@@ -79,6 +82,7 @@ FORMULATION = Formulation(
         Method(
             name="lp",
             kind="relaxation",
+            rules=True,
             source="[Madsen2016], sec. 4.3.1, without integrality; HiGHS",
             guarantee="a lower bound",
             code=lp_bound,
@@ -86,6 +90,7 @@ FORMULATION = Formulation(
         Method(
             name="prices",
             kind="relaxation",
+            rules=True,
             source="keyshift: counts of moves, and column generation over their prices",
             guarantee="a lower bound, rarely far off",
             code=price_bound,

@@ -47,6 +47,7 @@ FORMULATION = Formulation(
         Method(
             name="milp",
             kind="exact",
+            rules=True,
             source="[Madsen2016], sec. 4.3.2, stated exactly; keyshift's search and bounds, then HiGHS",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=solve_milp,
@@ -59,6 +60,7 @@ FORMULATION = Formulation(
         Method(
             name="milp-plain",
             kind="exact",
+            rules=True,
             source="the same; HiGHS on the Pyomo statement",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of key groups",
@@ -69,6 +71,7 @@ FORMULATION = Formulation(
         Method(
             name="cp-sat",
             kind="exact",
+            rules=True,
             source="the same; CP-SAT on its own statement",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of key groups",
@@ -79,6 +82,7 @@ FORMULATION = Formulation(
         Method(
             name="lp",
             kind="relaxation",
+            rules=True,
             source="the same, without integrality; HiGHS",
             guarantee="a lower bound",
             code=lp_bound,

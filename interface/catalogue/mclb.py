@@ -82,6 +82,7 @@ FORMULATION = Formulation(
         Method(
             name="cp-sat",
             kind="exact",
+            rules=True,
             source="[Guo2018], sec. 2; CP-SAT on integer squares",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             limits="dozens of key groups",

@@ -52,6 +52,8 @@ class Method(NamesCode):
         ``"module:function"`` that, called with the method's own function, compiles what that needs; see `compile_ahead`.
     lesson : str
         The page of the docs that shows it, where it is not the formulation's.
+    rules : bool
+        Whether it keeps the rules of a problem (`keyshift.rules`); where it does not, it is none of that problem's methods.
     later : str, optional
         ``"module:function"`` that answers a later stage of a problem with priorities, with a bound; by default local
         search does, without one.
@@ -71,6 +73,7 @@ class Method(NamesCode):
     useful: Any = None
     warm_up: Any = None
     lesson: str = ""
+    rules: bool = False
     later: Any = None
 
     def compile_ahead(self) -> None:

@@ -38,6 +38,7 @@ FORMULATION = Formulation(
         Method(
             name="milp",
             kind="exact",
+            rules=True,
             source="keyshift's statement of [Guo2018], sec. 3; HiGHS",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=solve_milp,
@@ -48,6 +49,7 @@ FORMULATION = Formulation(
         Method(
             name="cp-sat",
             kind="exact",
+            rules=True,
             source="keyshift's statement of [Guo2018], sec. 3; CP-SAT",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=solve_cpsat,
@@ -57,6 +59,7 @@ FORMULATION = Formulation(
         Method(
             name="lp",
             kind="relaxation",
+            rules=True,
             source="the linear relaxation of keyshift's statement; HiGHS",
             guarantee="a lower bound",
             code=lp_bound,

@@ -58,6 +58,7 @@ FORMULATION = Formulation(
         Method(
             name="cp-sat",
             kind="exact",
+            rules=True,
             source="[Fang2016], problem (3); prices decide most keys, CP-SAT the rest",
             guarantee="the optimum, proven; at a limit the best found and a bound",
             code=solve_cpsat,

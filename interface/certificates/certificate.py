@@ -112,8 +112,8 @@ def certify(solution: Solution, path: str | Path | None = None, *, seconds: floa
         raise InputError(f"there is nothing to certify: {solution!r}")
     if isinstance(problem, Prioritised) and problem.stages[0] != problem.own_measure:
         raise InputError(f"certificates are about {problem.own_measure}, this problem puts {problem.stages[0]} first")
-    if isinstance(problem, OverWindows) and problem.several:
-        raise InputError("certificates are about one window of loads, this problem is about several")
+    if isinstance(problem, OverWindows) and problem.by_window[0] is not problem:
+        raise InputError("certificates are about one window of loads, the last: this problem plans for others")
     budget = Budget()
     with interruptible(budget.interrupt):
         instance = problem.record()

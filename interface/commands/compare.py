@@ -1,4 +1,4 @@
-"""keyshift compare: one problem, several methods."""
+"""keyshift compare: one problem, many methods."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compare(
     wide: Annotated[bool, typer.Option("--wide", help="All columns, whatever the terminal's width.")] = False,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Run several methods on one problem and show them side by side."""
+    """Run methods on one problem and show them side by side."""
     from keyshift.comparison import compare as run
     from keyshift.figures.comparison import figure_path
 

@@ -26,7 +26,9 @@ def kafka(
     ] = None,
     assignment: Annotated[
         Path | None,
-        typer.Option(help="What kafka-reassign-partitions printed; needed where partitions have several replicas."),
+        typer.Option(
+            help="What kafka-reassign-partitions printed; needed where partitions have more than one replica."
+        ),
     ] = None,
     draining: DrainingOption = None,
     capacities: Annotated[str | None, typer.Option(help="Of brokers that differ from 1, such as 1:2,4:0.5.")] = None,

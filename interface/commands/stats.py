@@ -15,7 +15,9 @@ from keyshift.commands.stats_job import StatsJob
 def stats(
     log: Annotated[
         list[str],
-        typer.Argument(help="Parquet, CSV, JSON lines or text: a file, folder or URL; of several logs NAME=PATH each."),
+        typer.Argument(
+            help="Parquet, CSV, JSON lines or text: a file, folder or URL; of more than one log NAME=PATH each."
+        ),
     ],
     topology: Annotated[Path, typer.Option("--topology", help="A YAML file: operators and edges.")],
     out: Annotated[
@@ -63,7 +65,7 @@ def stats(
 
 
 def _report(out: str, manifest: dict[str, Any], as_json: bool) -> None:
-    from keyshift.models.files.statistics_manifest import windows_of
+    from keyshift.models.files.statistics import windows_of
 
     held = sorted(windows_of(manifest))
     record = {"path": out, "windows": len(held), "key_groups": manifest["key_groups"]}

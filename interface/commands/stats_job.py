@@ -120,7 +120,7 @@ class StatsJob:
         if self.time is None or self.window is None:
             raise InputError("--stream needs --time and --window")
         if described.logs:
-            raise InputError("--stream reads one log: the operators name several")
+            raise InputError("--stream reads one log: the operators name more than one")
         if is_remote(self.out):
             raise InputError(f"--stream keeps its place in a local folder, not in {self.out}")
         if self.strict:
@@ -158,7 +158,7 @@ class StatsJob:
         if len(found) < max(1, len(described.logs)) or len(self.log) > len(found):
             known = ", ".join(described.logs)
             raise InputError(
-                f"give NAME=PATH for each of {known}" if known else "several logs: the operators name none"
+                f"give NAME=PATH for each of {known}" if known else "more than one log: the operators name none"
             )
         here = self._here
         return {n: os.path.abspath(p) if here and ":" not in p else p for n, p in found.items()}  # noqa: PTH100 - may hold globs
@@ -188,7 +188,7 @@ class StatsJob:
                 replace_file(run.out / "transitions.json", json.dumps(matrix) + "\n")
 
     def _stream(self, run: Running) -> None:
-        from keyshift.models.files.statistics_manifest import read_manifest
+        from keyshift.models.files.statistics import read_manifest
         from keyshift.spark_stats import StatsStream, read_log_stream
         from keyshift.spark_stats.output import commit, with_defaults
 

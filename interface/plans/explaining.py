@@ -203,14 +203,14 @@ def _moves(problem: Problem, answer: Solution) -> tuple[pd.DataFrame, str]:
         return pd.DataFrame(columns=["key_group", "key", "source", "target", "load", "state", "gain", "breaks"]), ""
     table = bare_moves(answer)
     breaks, gains = [], table["gain"].tolist()
-    several = getattr(problem, "several", False)  # windows: a plan's own figures are those of the last one
+    last_alone = getattr(problem, "by_window", (problem,))[0] is problem  # a plan's own figures are of the last window
     for at, k in enumerate(table["key_group"].tolist()):
         undone = reached.target.copy()
         undone[k] = reached.workload.current[k]
         one_step = answer.assignment is not None and answer.assignment.ndim == 1
         broken = problem.violations(undone) if one_step and len(table) <= 1000 else []
         breaks.append(broken[0].rule if broken else "")
-        if several:
+        if not last_alone:
             gains[at] = problem.objective(undone) - (answer.objective or 0.0)
     table = table.assign(breaks=breaks, gain=gains)
     return table.sort_values("gain", ascending=False, kind="stable", ignore_index=True), reached.measure

@@ -45,7 +45,7 @@ def replay(
     watch: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Replay:
-    """Run the adaptation loop over a stream of statistics, for several methods side by side.
+    """Run the adaptation loop over a stream of statistics, for some methods side by side.
 
     Each period and method: (1-3) terminate the draining nodes that are empty; (4) plan on this period's statistics, or
     with a forecast on what the next window is expected to bring; (5) decide on scaling by the plan; (6-7) if the cluster

@@ -13,16 +13,13 @@ from pydantic import Field
 
 from keyshift.models import InputError
 from keyshift.models.files.reading import digest, read_json
-from keyshift.models.files.schema import FileModel, Whole, validated
+from keyshift.models.files.schema import FileModel, Finite, Whole, validated
 from keyshift.models.files.writing import make_folder, only_writer, write_text
 from keyshift.studies.tasks import Row
 
 ASKED, RESULTS, VERSION = "study.json", "results", 1
 MOST_BYTES = 64 * 2**20
 """The file of one result has at most so many bytes."""
-
-
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class StudyFile(FileModel):

@@ -173,7 +173,7 @@ def study(
     Parameters
     ----------
     instances : mapping of str to Problem, iterable of (str, Problem), or str
-        Names and problems, which may be of several kinds; `family` draws them. A text is the name of a family.
+        Names and problems, which may be of different kinds; `family` draws them. A text is the name of a family.
     methods : sequence of str, or mapping of str to sequence of str, optional
         None takes every method of each problem. A sequence takes those of these that a problem has; a mapping says
         which for each problem, by its name.

@@ -14,19 +14,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.schema import Count, FileFormat, FileModel, Whole, Wholes, read_file
+from keyshift.models.files.schema import Amount, Count, FileFormat, FileModel, Finite, Labels, Whole, Wholes
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.plan import Plan
-
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class WorkloadRecord(FileModel):
@@ -39,8 +36,8 @@ class WorkloadRecord(FileModel):
     current: Wholes
     capacity: list[Amount]
     draining: list[bool]
-    keys: list[str | int] | None
-    node_names: list[str | int] | None
+    keys: Labels | None
+    node_names: Labels | None
 
 
 class NodesRecord(FileModel):
@@ -79,14 +76,9 @@ class MoveRecord(FileModel):
     end: Amount
 
 
-class PlanFile(FileFormat):
+class PlanFile(FileFormat, kind="keyshift-plan"):
     """A plan as its file holds it."""
 
-    kind: ClassVar[str] = "keyshift-plan"
-    newest: ClassVar[int] = 1
-
-    format: str
-    version: int
     problem: str
     parameters: dict[str, Any]
     method: str
@@ -119,7 +111,7 @@ def read_plan(path: str | Path) -> Plan:
     InputError
         With the file and what is wrong with it: no plan, another format, a field, figures that contradict each other.
     """
-    record = read_file(path, PlanFile)
+    record = PlanFile.read(path)
     try:
         plan = _plan_of(record)
         _refuse_contradictions(record, plan)

@@ -175,8 +175,7 @@ class RoutingTable:
             With the file, and what is missing, of another type or named twice.
         """
         from keyshift.models.files.routing_table import read_table
+        from keyshift.models.files.schema import naming
 
-        try:
+        with naming(path):
             return cls(*read_table(path))
-        except InputError as error:
-            raise error if str(error).startswith(str(path)) else InputError(f"{path}: {error}") from None

@@ -14,7 +14,7 @@ from keyshift.solvers.warm_up import rehearse
 
 
 def compile_kernels(method: Callable[..., Answer]) -> None:
-    """Run a method with and without a limit on the state moved, over several windows and over one."""
+    """Run a method with and without a limit on the state moved, over two windows and over one."""
     rehearse(method, [_problem(windows, 14, limit) for windows in (3, 1) for limit in (None, 4.0)])
 
 

@@ -30,7 +30,7 @@ class Order:
 def order_of(problem: TransferScheduling, way: Way, load: FloatArray) -> Order:
     """Order the moves so that nodes are overloaded least, and so that the state on the way is good.
 
-    One transfer at a time never needs more room than several: whatever schedule meets the limits, the order of its ends
+    One transfer at a time never needs more room than many: whatever schedule meets the limits, the order of its ends
     does. For up to `EXACT_UP_TO` moves the least overload is found among all orders (over sets of done moves,
     O(2^e e)); for more, every step takes the move that overloads least and leaves the smallest load distance, and nothing
     is proven.

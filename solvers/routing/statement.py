@@ -77,13 +77,13 @@ def solve_milp(
     3. Pairs whose reduced cost exceeds the gap between the two are closed: no better assignment uses them.
     4. What is open, if it has at most `largest` pairs, goes to HiGHS until proven; else the bound stands as it is.
 
-    Over several windows 1 to 3 are about the mean load, whose rows are the mean of theirs: a relaxation. The programs have
+    Over k windows 1 to 3 are about the mean load, whose rows are the mean of theirs: a relaxation. The programs have
     the rows of every window.
 
     Parameters
     ----------
     threads : int, default 1
-        More than one may return another of several optima from run to run.
+        More than one may return another optimum from run to run.
     largest : int, default 60,000
         Open pairs up to which the remaining program is attempted.
 
@@ -110,7 +110,7 @@ def solve_cpsat(
     Parameters
     ----------
     threads : int, default 1
-        More than one may return another of several optima from run to run.
+        More than one may return another optimum from run to run.
     largest : int, default 60,000
         Open pairs up to which the remaining program is attempted.
     """

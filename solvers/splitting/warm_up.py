@@ -23,7 +23,7 @@ def compile_placement(method: Callable[..., Answer]) -> None:
 
 
 def _problems(kind: type[KeySplitting]) -> Iterator[KeySplitting]:
-    """Weights, speeds, keys without candidates and several sources have kernels of their own; so have many keys."""
+    """Weights, speeds, keys without candidates and more than one source have kernels of their own; so have many keys."""
     stream = np.array([5, 1, 5, 2, 3, 5, 4, 1, 6, 5, 2, 7])
     weights = np.linspace(0.5, 2.0, stream.size)
     kinds: list[dict[str, Any]] = [{}, {"choices": None}, {"sources": 2, "feed": "key", "aggregation_period": 4}]

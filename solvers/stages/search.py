@@ -31,11 +31,12 @@ def improve_within(
     A step moves a key group or two that talk to each other, swaps them with others, or sends moved ones back; where
     the migration limit is full, others go back with them. Whatever breaks a limit of the problem or raises an earlier
     measure above what is kept is refused, so every step's assignment is as good in the earlier stages as the start. Its
-    arrays are of one window: over several, the start comes back.
+    arrays are of the last window: where others are planned for, the start comes back.
 
     No guarantee. A step costs O(nodes + degree). The same seed gives the same answer, unless the budget ends it.
     """
-    if stage.violations(start) or start.size == 0 or getattr(stage.problem, "several", False):
+    last_alone = getattr(stage.problem, "by_window", (stage.problem,))[0] is stage.problem
+    if stage.violations(start) or start.size == 0 or not last_alone:
         return start
     it = SearchArrays(stage.problem) if arrays is None else arrays
     limits = it.limits.copy()
