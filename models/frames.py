@@ -1,20 +1,14 @@
-"""Tables in and out: any data frame with a row for each key group becomes a workload; workloads and answers become tables."""
+"""Any data frame with a row for each key group becomes the arguments of a workload."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from keyshift.models.errors import InputError
 from keyshift.models.guards import by_name, shortened
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from keyshift.models.solution import Solution
-    from keyshift.models.workload import Workload
 
 
 class Table:
@@ -152,43 +146,3 @@ def _nodes_of(table: Table, columns: Sequence[Hashable], nodes: Any) -> tuple[li
         return list(range(int(nodes))), int(nodes)
     listed = [n.item() if isinstance(n, np.generic) else n for n in nodes]
     return listed, len(listed)
-
-
-def to_frame(workload: Workload) -> pd.DataFrame:
-    """One row for each key group: key, node, load (or one column for each window), state, and what else there is."""
-    import pandas as pd
-
-    w = workload
-    columns: dict[str, Any] = {"key": [w.key(k) for k in range(w.key_groups)], "node": [w.node(i) for i in w.current]}
-    if w.windows == 1:
-        columns["load"] = w.last_load
-    else:
-        columns |= {f"load_{t}": row for t, row in enumerate(w.load)}
-    columns["state"] = w.state
-    if w.home is not None:
-        columns["home"] = [w.node(i) for i in w.home]
-    if w.operator is not None:
-        columns["operator"] = w.operator
-    columns |= w.resources
-    for name, labels in w.groups.items():
-        columns[name if name not in columns else f"group.{name}"] = list(labels)
-    for name, labels in w.domains.items():
-        columns[name if name not in columns else f"domain.{name}"] = [labels[i] for i in w.current]
-    return pd.DataFrame(columns)
-
-
-def answer_frame(solution: Solution) -> pd.DataFrame:
-    """Where everything goes: the workload's table with `target` and `moved`; without a workload, `target` alone."""
-    import pandas as pd
-
-    given, workload = solution.assignment, getattr(solution.problem, "workload", None)
-    if given is None:
-        raise InputError(f"the solution holds no assignment: {solution!r}")
-    if workload is None:
-        return pd.DataFrame({"target": given})
-    frame = to_frame(workload)
-    if given.ndim == 1:
-        target = [workload.node(int(i)) for i in given]
-        return frame.assign(target=target, moved=np.asarray(given) != workload.current)
-    rows = {f"target_{row}": [workload.node(int(i)) for i in values] for row, values in enumerate(given)}
-    return frame.assign(**rows)

@@ -250,9 +250,27 @@ class Workload:
         That is home, operator, resources, groups, and the domains of its node. `from_frame` reads it again. A column of
         labels that is called like another is ``group.NAME`` or ``domain.NAME``.
         """
-        from keyshift.models.frames import to_frame
+        import pandas as pd
 
-        return to_frame(self)
+        columns: dict[str, Any] = {
+            "key": [self.key(k) for k in range(self.key_groups)],
+            "node": [self.node(i) for i in self.current],
+        }
+        if self.windows == 1:
+            columns["load"] = self.last_load
+        else:
+            columns |= {f"load_{t}": row for t, row in enumerate(self.load)}
+        columns["state"] = self.state
+        if self.home is not None:
+            columns["home"] = [self.node(i) for i in self.home]
+        if self.operator is not None:
+            columns["operator"] = self.operator
+        columns |= self.resources
+        for name, labels in self.groups.items():
+            columns[name if name not in columns else f"group.{name}"] = list(labels)
+        for name, labels in self.domains.items():
+            columns[name if name not in columns else f"domain.{name}"] = [labels[i] for i in self.current]
+        return pd.DataFrame(columns)
 
     def arguments(self) -> dict[str, Any]:
         """The workload's arguments, by the names of its parameters."""

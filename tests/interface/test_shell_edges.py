@@ -74,7 +74,7 @@ def test_ctrl_c_is_said_whatever_runs(tmp_path, capsys, monkeypatch, line):
     def interrupt(*arguments: object, **options: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    from keyshift.commands.stats_job import StatsJob
+    from keyshift.commands.stats import StatsJob
 
     monkeypatch.setattr(common, "read_problem", interrupt)
     monkeypatch.setattr(StatsJob, "run", interrupt)
