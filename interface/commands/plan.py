@@ -161,9 +161,11 @@ def explain(
         heads = ["key", "from", "to", "load", "state", "worth", "undone alone breaks"]
         showing.first_rows(console, heads, rows, every)
     if found.marginals:
-        worth = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals]
+        worth = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals if not m.drops]
         console.print()
         console.print(showing.plain_table(["a little more of", "now", "then", posed.objective_name], worth))
+        for priced in (m for m in found.marginals if m.drops):
+            console.print(f"{priced.limit} {describe_marginal(priced)}")
     if found.thinned is not None:
         console.print(str(found.thinned))
 
@@ -254,6 +256,7 @@ def remedies(
             None if r.solution is None else r.solution.objective,
         )
         for r in found
+        if not r.drops
     ]
     console.print(showing.plain_table(["limit", "now", "will do", "will not", "proven", posed.objective_name], rows))
     for remedy in found:

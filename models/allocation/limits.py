@@ -188,6 +188,7 @@ def allocation_limits(problem: Any) -> list[Limit]:
         )  # fmt: skip
     capacities = dict(problem.resource_capacity or {})
     found += [limit for name in capacities if (limit := _capacity_limit(problem, name)) is not None]
+    found += problem.rule_limits
     if not capacities:
         return [*found, problem.more_nodes()]
 

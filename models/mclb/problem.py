@@ -171,13 +171,13 @@ class MCLB(Ruled):
     def limits(self) -> list[Limit]:
         w, most = self.workload, self.max_state_moved
         if most is None:
-            return [self.more_nodes()]
+            return [*self.rule_limits, self.more_nodes()]
         total = float(w.state.sum())
         budget = Limit.of(
             self, "max_state_moved", needed=lambda a: metrics.state_moved(w, a), ends=total,
             step=0.1 * most or 0.1 * total or 1.0,
         )  # fmt: skip
-        return [budget, self.more_nodes()]
+        return [budget, *self.rule_limits, self.more_nodes()]
 
     # What the algorithms work on --------------------------------------------------------------------------------
 

@@ -221,6 +221,7 @@ class MovementWithinLimits(Ruled, MovesState):
                 step=0.05 * self.upper,
             ),
             Limit.of(self, "lower", needed=lower, ends=0.0, step=0.05 * self.lower or 1.0, down=True),
+            *self.rule_limits,
             Limit.of(self, "nodes_after", whole=True, ordered=False),
         ]  # fmt: skip
 

@@ -320,12 +320,12 @@ class MixedRouting(Ruled, OverWindows):
             found.append(
                 Limit.of(
                     self, "max_table_size", whole=True, needed=lambda a: metrics.table_size(w, a), ends=w.key_groups,
-                    measure="table_size", least=self._fewest_exceptions,
+                    measure="table_size", least=None if self.rules else self._fewest_exceptions,
                 )
             )  # fmt: skip
-        return [*found, self.more_nodes()]
+        return [*found, *self.rule_limits, self.more_nodes()]
 
     def _fewest_exceptions(self) -> MixedRouting:
         """The fewest exceptions to the hash are least movement from the hash, one unit a key: the same problem."""
         from_hash = self.workload.replace(current=self.home, state=np.ones(self.workload.key_groups))
-        return MixedRouting(from_hash, self.theta_max, None, self.sides, rules=self.rules)
+        return MixedRouting(from_hash, self.theta_max, None, self.sides)

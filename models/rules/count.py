@@ -30,6 +30,7 @@ class Count(Rule):
 
     name: ClassVar[str] = "count"
     words: ClassVar[tuple[str, ...]] = ("at_most", "at_least", "nodes")
+    numbers: ClassVar[tuple[str, ...]] = ("at_most", "at_least")
     at_most: int | None = None
     at_least: int | None = None
     nodes: Selection = None

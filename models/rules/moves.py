@@ -32,6 +32,7 @@ class Moves(Rule):
 
     name: ClassVar[str] = "moves"
     words: ClassVar[tuple[str, ...]] = ("at_most", "key_groups", "out_of", "into")
+    numbers: ClassVar[tuple[str, ...]] = ("at_most",)
     at_most: int
     key_groups: Selection = None
     out_of: Selection = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +28,9 @@ class Rule(ABC):
 
     words: ClassVar[tuple[str, ...]]
     """The fields that words on the shell stand for, in their order."""
+
+    numbers: ClassVar[tuple[str, ...]] = ()
+    """The fields that `remedies` may loosen: "at_most" upwards, "at_least" downwards."""
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -55,6 +58,17 @@ class Rule(ABC):
         """`violations` of a canonical assignment."""
         for said, where, amount in self.broken(scope, assignment):
             yield Violation(self.name, f"{self}: {said}", where, amount)
+
+    def enough(self, scope: Scope) -> float:
+        """A value of `at_most` that limits nothing."""
+        return scope.workload.key_groups
+
+    def needed(self, scope: Scope, name: str, assignment: IntArray) -> float:
+        """The value of a number that an assignment needs, as far as it is looser than the rule's own."""
+        alone = replace(self, **{other: None for other in self.numbers if other != name})
+        over = max((amount for _, _, amount in alone.broken(scope, assignment)), default=0.0)
+        value: float = getattr(self, name)
+        return value + over if name == "at_most" else value - over
 
     def record(self) -> dict[str, Any]:
         """The rule as a file holds it: its name, and the fields that are not as by default."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.problem import Problem, Violation
+from keyshift.models.problem import Limit, Number, Problem, Violation
 from keyshift.models.rules import read_rules
 from keyshift.models.rules.lowered import Lowered
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.scope import Scope
+
+MOST_RULES = 20
+"""Rules that `remedies` and `explain` look at one by one."""
 
 
 class Ruled(Problem):
@@ -54,6 +58,43 @@ class Ruled(Problem):
         """The rules that a canonical assignment breaks, by their own words."""
         scope = self.scope
         return [found for rule in self.rules for found in rule.broken_in(scope, assignment)]
+
+    @property
+    def rule_limits(self) -> list[Limit]:
+        """What could give of the rules: their numbers, and each as a whole; of many, those after `MOST_RULES` together."""
+        found = [
+            self._number(place, rule, name)
+            for place, rule in enumerate(self.rules[:MOST_RULES])
+            for name in rule.numbers
+            if isinstance(getattr(rule, name), int | float)
+        ]
+        parts = [(str(rule), {place}) for place, rule in enumerate(self.rules[:MOST_RULES])]
+        if rest := set(range(MOST_RULES, len(self.rules))):
+            parts.append((f"the other {len(rest)} rules", rest))
+        return found + [self._whole(name, dropped) for name, dropped in parts]
+
+    def _number(self, place: int, rule: Rule, name: str) -> Limit:
+        """One number of a rule."""
+
+        def at(value: Number) -> Problem:
+            looser = replace(rule, **{name: type(getattr(rule, name))(value)})
+            return replace(self, rules=[*self.rules[:place], looser, *self.rules[place + 1 :]])  # type: ignore[type-var]
+
+        whole, value = rule.name != "use", getattr(rule, name)
+        ends = 0 if name == "at_least" else max(rule.enough(self.scope), value)
+        return Limit(
+            f"{name} of {rule}", value if whole else float(value), at, partial(rule.needed, self.scope, name),
+            int(ends) if whole else ends, whole, 1.0 if whole else 0.1 * value or 1.0, down=name == "at_least",
+        )  # fmt: skip
+
+    def _whole(self, name: str, dropped: set[int]) -> Limit:
+        """Some rules as a whole: 1 with them, 0 without."""
+
+        def at(value: Number) -> Problem:
+            kept = [rule for place, rule in enumerate(self.rules) if value or place not in dropped]
+            return replace(self, rules=kept)  # type: ignore[type-var]
+
+        return Limit(name, 1, at, ends=0, whole=True, down=True, drops=True)
 
     def refuse_rules(self, who: str) -> None:
         """Refuse where rules are not known yet."""

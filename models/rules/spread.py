@@ -38,6 +38,7 @@ class Spread(Rule):
 
     name: ClassVar[str] = "spread"
     words: ClassVar[tuple[str, ...]] = ("key_groups", "domain")
+    numbers: ClassVar[tuple[str, ...]] = ("at_most", "at_least")
     key_groups: Selection = None
     domain: str = "node"
     at_least: int | None = None

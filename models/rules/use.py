@@ -35,6 +35,7 @@ class Use(Rule):
 
     name: ClassVar[str] = "use"
     words: ClassVar[tuple[str, ...]] = ("resource", "at_most", "domain")
+    numbers: ClassVar[tuple[str, ...]] = ("at_most",)
     resource: str
     at_most: float | Mapping[str, float]
     domain: str = "node"
@@ -52,6 +53,9 @@ class Use(Rule):
         if not isinstance(self.resource, str) or self.resource not in known:
             raise InputError(f"use: the workload has no {self.resource!r:.60}; it has {', '.join(sorted(known))}")
         return known[self.resource]
+
+    def enough(self, scope: Scope) -> float:
+        return float(self.used(scope).sum())
 
     def most(self, names: list[int | str]) -> FloatArray:
         """The limit of each domain, infinite where there is none."""
