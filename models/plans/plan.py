@@ -18,6 +18,7 @@ from keyshift.models.guards import frozen
 from keyshift.models.lazily import load
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.phase import Phase
+from keyshift.models.plans.ruled_way import RuledWay
 from keyshift.models.plans.transfers import TransferScheduling, durations, net_change, peaks
 from keyshift.models.plans.way import Way
 from keyshift.models.plans.worth import distance_gains
@@ -82,6 +83,9 @@ class Plan:
         By what share of itself some limit is exceeded on the way, and what no order of moves avoids; 0 when all hold.
     notes : tuple of str
         What else the operator should know.
+    broken_rules, broken_rules_bound : float
+        By how much rules of the problem are broken at the worst moment on the way, beyond before and after the plan, and what
+        no order of moves avoids; 0 when all are kept.
     """
 
     problem: str
@@ -113,6 +117,8 @@ class Plan:
     overload: float = 0.0
     overload_bound: float = 0.0
     notes: tuple[str, ...] = ()
+    broken_rules: float = 0.0
+    broken_rules_bound: float = 0.0
 
     reporter: ClassVar[Callable[..., None] | None] = None
     """How `report` writes a page; `keyshift` says so when it is imported."""
@@ -305,7 +311,10 @@ class Plan:
             self, workload=WorkloadRecord.content(self.made_for), nodes=NodesRecord.content(self), limits=limits,
             phases=[PhaseRecord.content(p) for p in self.phases], moves=[dict(zip(MOVED, m, strict=True)) for m in moved],
         )  # fmt: skip
-        return {**PlanFile.stamp(), **content}
+        if self.broken_rules:
+            return {**PlanFile.stamp(), **content}
+        plain = {name: value for name, value in content.items() if not name.startswith("broken_rules")}
+        return {**PlanFile.stamp(), "version": 1, **plain}  # as earlier versions of keyshift read it
 
     def report(self, path: str | Path, **options: Any) -> None:
         """Write the plan as one HTML page that needs no server and no network.
@@ -340,7 +349,7 @@ def check_plan(plan: Plan, workload: Workload) -> CheckReport:
         raise ChangedWorkloadError(
             f"the plan was made for another workload: {'; '.join(changes)}. {worth}", tuple(changes)
         )
-    broken = tuple(plan.violations())
+    broken = (*plan.violations(), *_broken_rules(plan, workload))
     before, after = plan.load_distance
     figures = {
         "load_distance_before": before, "load_distance": after, "peak_load": plan.peak_load,
@@ -348,6 +357,19 @@ def check_plan(plan: Plan, workload: Workload) -> CheckReport:
     }  # fmt: skip
     value = after if plan.objective is None else plan.objective
     return CheckReport(not broken, broken, value, figures)
+
+
+def _broken_rules(plan: Plan, workload: Workload) -> list[Violation]:
+    """The rules on the way, asked of the problem anew."""
+    if not plan.parameters.get("rules") or len(plan) == 0:
+        return []
+    lowered = pose(plan.problem, workload, plan.parameters).lowered  # type: ignore[attr-defined]  # it has rules
+    way = RuledWay.of(lowered, plan.current, plan.assignment, plan.key_group)
+    worst = way.worst(np.array(phase.moves, dtype=np.int64) for phase in plan.phases)
+    if worst <= plan.broken_rules * (1 + 1e-9):
+        return []
+    said = f"rules are broken by {worst:g} on the way, the plan says by {plan.broken_rules:g}"
+    return [Violation("rules", said, amount=worst - plan.broken_rules)]
 
 
 def worth_on(plan: Plan, workload: Workload) -> str:
