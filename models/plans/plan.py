@@ -18,7 +18,7 @@ from keyshift.models.guards import frozen
 from keyshift.models.lazily import load
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.phase import Phase
-from keyshift.models.plans.ruled_way import RuledWay
+from keyshift.models.plans.ruled_way import broken_on_the_way
 from keyshift.models.plans.transfers import TransferScheduling, durations, net_change, peaks
 from keyshift.models.plans.way import Way
 from keyshift.models.plans.worth import distance_gains
@@ -84,8 +84,7 @@ class Plan:
     notes : tuple of str
         What else the operator should know.
     broken_rules, broken_rules_bound : float
-        By how much rules of the problem are broken at the worst moment on the way, beyond before and after the plan, and what
-        no order of moves avoids; 0 when all are kept.
+        By how much rules are broken at the worst moment in between, and what no order of moves avoids.
     """
 
     problem: str
@@ -311,10 +310,7 @@ class Plan:
             self, workload=WorkloadRecord.content(self.made_for), nodes=NodesRecord.content(self), limits=limits,
             phases=[PhaseRecord.content(p) for p in self.phases], moves=[dict(zip(MOVED, m, strict=True)) for m in moved],
         )  # fmt: skip
-        if self.broken_rules:
-            return {**PlanFile.stamp(), **content}
-        plain = {name: value for name, value in content.items() if not name.startswith("broken_rules")}
-        return {**PlanFile.stamp(), "version": 1, **plain}  # as earlier versions of keyshift read it
+        return {**PlanFile.stamp(), **content}
 
     def report(self, path: str | Path, **options: Any) -> None:
         """Write the plan as one HTML page that needs no server and no network.
@@ -349,7 +345,7 @@ def check_plan(plan: Plan, workload: Workload) -> CheckReport:
         raise ChangedWorkloadError(
             f"the plan was made for another workload: {'; '.join(changes)}. {worth}", tuple(changes)
         )
-    broken = (*plan.violations(), *_broken_rules(plan, workload))
+    broken = (*plan.violations(), *broken_on_the_way(plan, workload))
     before, after = plan.load_distance
     figures = {
         "load_distance_before": before, "load_distance": after, "peak_load": plan.peak_load,
@@ -357,19 +353,6 @@ def check_plan(plan: Plan, workload: Workload) -> CheckReport:
     }  # fmt: skip
     value = after if plan.objective is None else plan.objective
     return CheckReport(not broken, broken, value, figures)
-
-
-def _broken_rules(plan: Plan, workload: Workload) -> list[Violation]:
-    """The rules on the way, asked of the problem anew."""
-    if not plan.parameters.get("rules") or len(plan) == 0:
-        return []
-    lowered = pose(plan.problem, workload, plan.parameters).lowered  # type: ignore[attr-defined]  # it has rules
-    way = RuledWay.of(lowered, plan.current, plan.assignment, plan.key_group)
-    worst = way.worst(np.array(phase.moves, dtype=np.int64) for phase in plan.phases)
-    if worst <= plan.broken_rules * (1 + 1e-9):
-        return []
-    said = f"rules are broken by {worst:g} on the way, the plan says by {plan.broken_rules:g}"
-    return [Violation("rules", said, amount=worst - plan.broken_rules)]
 
 
 def worth_on(plan: Plan, workload: Workload) -> str:
@@ -408,7 +391,8 @@ def undone(plan: Plan) -> Plan:
         )
         for p in reversed(plan.phases)
     )  # fmt: skip
-    turned = {r: plan.held[r] + _change(plan, r) for r in plan.held}
+    change = {r: net_change(u[None, :], plan.source, plan.target, plan.capacity.size)[0] for r, u in plan.usage.items()}
+    turned = {r: held + change[r] for r, held in plan.held.items()}
     way = Way(plan.made_for.load, plan.capacity, plan.leaving, plan.loads_after, plan.loads_before)
     worth = distance_gains(way, plan.assignment, plan.current, plan.key_group[order])
     return replace(
@@ -431,10 +415,6 @@ def _made_for_after(plan: Plan) -> MadeFor:
         capacity=plan.capacity.copy(),
         draining=np.concatenate([made.draining, np.zeros(new, dtype=bool)]),
     )
-
-
-def _change(plan: Plan, resource: str) -> FloatArray:
-    return net_change(plan.usage[resource][None, :], plan.source, plan.target, plan.capacity.size)[0]
 
 
 # Two plans side by side: which moves they share, and what each is worth ------------------------------------------------

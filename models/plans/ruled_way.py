@@ -15,11 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from keyshift.models.files.problem import pose
+from keyshift.models.problem import Violation
 from keyshift.models.rules.lowered import ROUNDING, Lowered
-from keyshift.models.workload import FloatArray, IntArray
+from keyshift.models.workload import FloatArray, IntArray, Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +111,19 @@ class RuledWay:
             worst = max(worst, self.excess(then))
             held = then
         return worst
+
+
+def broken_on_the_way(plan: Any, workload: Workload) -> list[Violation]:
+    """What a plan for a workload breaks between its first move and its last beyond what it says; its problem is asked anew."""
+    if not plan.parameters.get("rules") or len(plan) == 0:
+        return []
+    lowered = pose(plan.problem, workload, plan.parameters).lowered  # type: ignore[attr-defined]  # it has rules
+    way = RuledWay.of(lowered, plan.current, plan.assignment, plan.key_group)
+    worst = way.worst(np.array(phase.moves, dtype=np.int64) for phase in plan.phases)
+    if worst <= plan.broken_rules * (1 + ROUNDING):
+        return []
+    said = f"rules are broken by {worst:g} on the way, the plan says by {plan.broken_rules:g}"
+    return [Violation("rules", said, amount=worst - plan.broken_rules)]
 
 
 def _units(lowered: Lowered, key_groups: int, moving: IntArray) -> IntArray:
