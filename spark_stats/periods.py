@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from keyshift.models import guards
@@ -19,6 +18,8 @@ from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.tallied import Tallied
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from keyshift.models.workload import FloatArray, IntArray, Workload
 
 LOAD = ("window", "operator", "key_group", "load", "state_whole", "state_high", "state_low")
@@ -52,13 +53,15 @@ def workloads(
     }  # fmt: skip
 
     def block_by_block() -> Iterator[Workload]:
+        from pandas import concat
+
         reach, earlier = max(operator.windows for operator in stats.topology.operators), None
         for first, end in _blocks(stats, min(BLOCK_ROWS, max_rows)):
             with in_one_sentence():
                 part = stats.between(first, end)
                 added = rows_of(part.added.select(*LOAD), max_rows)
                 pairs = rows_of(part.pairs, max_rows).sort_values("window") if stats.topology.edges else None
-            added = added if earlier is None else pd.concat([earlier, added])
+            added = added if earlier is None else concat([earlier, added])
             added = added.sort_values(["window", "operator", "key_group"])
             for window in range(first, end + 1):
                 yield assemble(

@@ -10,8 +10,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
@@ -344,6 +342,9 @@ class PolicyTable:
         gamma, expected = self.problem.discount, self.expected
         known = (self.chance > 0) & (self.target < expected.size)
         rows, _ = np.nonzero(known)
+        import scipy.sparse as sp
+        from scipy.sparse.linalg import splu
+
         step = sp.csr_array((self.chance[known], (rows, self.target[known])), shape=(expected.size, expected.size))
         value = expected
         if value.size <= FEW_STATES:  # a chain that goes round and round converges slowly
