@@ -59,6 +59,7 @@ def _plan_of(record: PlanFile) -> Plan:
         usage={r: floats(x.usage) for r, x in record.limits.items()},
         held={r: floats(x.held) for r, x in record.limits.items()},
         overload=record.overload, overload_bound=record.overload_bound, notes=tuple(record.notes),
+        broken_rules=record.broken_rules, broken_rules_bound=record.broken_rules_bound,
     )  # fmt: skip
 
 

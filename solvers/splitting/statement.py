@@ -43,7 +43,7 @@ def solve_milp(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less its doubt (`models.doubts`), rounded up to a load that can occur.
+    The bound is HiGHS's dual bound less its doubt (`models.tuning`), rounded up to a load that can occur.
     """
     least, items = 0.0, Items.of(problem)
     if problem.one_place and not budget.expired and not items.interchangeable_workers:
