@@ -160,8 +160,8 @@ DRAWN: tuple[Callable[[np.random.Generator], Drawn], ...] = (
 def teaching(page: Page) -> None:
     """Teaching sizes.
 
-    Proven: optimal, or proven to have no answer. Within 1e-4: a run ends by itself where the gap is less of the problem's scale. *In 10 s*
-    counts processor seconds; the limit is `--seconds` of wall time.
+    Proven: optimal, or proven to have no answer. Within 1e-4: not proven, but the gap is less than this share of the problem's scale,
+    where a run ends by itself. Open: neither. *In 10 s* counts processor seconds; the limit is `--seconds` of wall time.
     """
     rows = []
     for place, draw in enumerate(DRAWN):
@@ -185,7 +185,8 @@ def teaching(page: Page) -> None:
         [
             {
                 "problem": name, "method": part["method"].iloc[0], "instances": len(part), "infeasible": int((part["status"] == "infeasible").sum()),
-                "proven": int(part["proven"].sum()), "within 1e-4": int((part["within"] & ~part["proven"]).sum()), "proven in 10 s": int((part["proven"] & (part["seconds"] <= 10)).sum()),
+                "proven": int(part["proven"].sum()), "within 1e-4": int((part["within"] & ~part["proven"]).sum()), "open": int((~part["within"] & ~part["proven"]).sum()),
+                "proven in 10 s": int((part["proven"] & (part["seconds"] <= 10)).sum()),
                 "median s": round(part["seconds"].median(), 2), "longest s": round(part["seconds"].max(), 2),
             }
             for name, part in frame.groupby("problem", sort=False)
