@@ -14,7 +14,7 @@ from keyshift.models.files.policy import PolicyHeader, ProgressHeader
 from keyshift.models.files.routing_table import RoutingTableFile
 from keyshift.models.files.schema import FileFormat
 from keyshift.models.files.solution import SolutionFile
-from keyshift.models.files.statistics_manifest import StatisticsManifest
+from keyshift.models.files.statistics import StatisticsManifest
 from keyshift.models.files.workload import WorkloadFile
 from keyshift.models.files.workload_tables import WorkloadManifest
 from keyshift.replays.checkpoint import PeriodFile, ReplayFile

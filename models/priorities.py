@@ -1,4 +1,4 @@
-"""Priorities: several measures of an assignment, each minimised among the assignments that are best in those before."""
+"""Priorities: measures of an assignment, each minimised among the assignments that are best in those before."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Searched(NamedTuple):
 
 
 class Prioritised(Problem):
-    r"""A problem whose answer may be the best in several measures, one after another.
+    r"""A problem whose answer may be the best in more than one measure, one after another.
 
     With ``priorities = (f1, f2, ...)`` the answer is the lexicographic minimum: of least :math:`f_1`; among those
     of least :math:`f_2`; and so on. Two values that are closer than `tie` are the same.

@@ -1,4 +1,4 @@
-r"""Several windows at once: which loads a problem plans for, and how their values become one number.
+r"""k windows at once: which loads a problem plans for, and how their values become one number.
 
 For windows or scenarios s with probabilities :math:`q_s` and values :math:`v_s`, all three rules are one:
 
@@ -34,7 +34,7 @@ SUM_SLACK = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class PlannedWindows:
-    """Loads in several windows, and the rule that makes one number of one for each.
+    """Loads in k windows, and the rule that makes one number of one for each.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class PlannedWindows:
 
 
 class OverWindows(Prioritised):
-    """A problem that may be about several windows: the fields are its dataclass's own, their reading is here."""
+    """A problem that may be about k windows: the fields are its dataclass's own, their reading is here."""
 
     workload: Workload
     windows: int
@@ -138,7 +138,7 @@ class OverWindows(Prioritised):
         return given
 
     def _refuse_priorities_of_one_window(self, *names: str) -> None:
-        """Raise `InputError` where several windows meet a priority that only one has."""
+        """Raise `InputError` where more windows meet a priority that only one has."""
         for name in names if self.several else ():
             if name in self.priorities:
                 raise InputError(f"priorities names {name!r}, which only a problem about one window has")

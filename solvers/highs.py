@@ -202,7 +202,7 @@ def minimise(
 ) -> LinearResult:
     """Run HiGHS, in units that suit its tolerances, until it proves an optimum or the budget ends.
 
-    One thread by default: with more, which of several optima comes back may differ from run to run. What `report` is
+    One thread by default: with more, which of the optima comes back may differ from run to run. What `report` is
     told is HiGHS's word, in the program's units.
 
     Raises

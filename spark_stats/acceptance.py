@@ -80,7 +80,7 @@ def read_tuples(
     keep: Sequence[str] = (),
     of: str | None = None,
 ) -> Tuples:
-    """Evaluate the topology's expressions on every row of the log, or of the log `of` several.
+    """Evaluate the topology's expressions on every row of the log, or of the log `of` where there are more.
 
     A row is late when its window ends at or before `closed_until` (microseconds since 1970). Columns to `keep` stay.
 
@@ -90,7 +90,7 @@ def read_tuples(
         When an expression does not fit the log's columns or has the wrong type; no job has started then.
     """
     if of is None and topology.logs:
-        raise InputError(f"the operators read several logs: give one for each of {', '.join(topology.logs)}")
+        raise InputError(f"the operators read more than one log: give one for each of {', '.join(topology.logs)}")
     corrupt = F.col(CORRUPT).isNotNull() if CORRUPT in events.columns else F.lit(False)
     log = Log(events, topology.trust)
     instant, beyond = (None, F.lit(False)) if time is None else log.instant(time)
@@ -138,7 +138,7 @@ def read_all(
     windows: Windows,
     key_groups: KeyGroups,
 ) -> Tuples:
-    """The tuples of one log, or of several, each for the operators that name it."""
+    """The tuples of one log, or of more, each for the operators that name it."""
     if not isinstance(events, Mapping):
         return read_tuples(events, topology, time, windows, key_groups)
     if set(events) != set(topology.logs):

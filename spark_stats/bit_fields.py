@@ -1,4 +1,4 @@
-"""Several whole numbers of known ranges in one of 64 bits: what a row costs on its way to Python, it costs by the column."""
+"""Whole numbers of known ranges packed into one of 64 bits: what a row costs on its way to Python, it costs by the column."""
 
 from __future__ import annotations
 

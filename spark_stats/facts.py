@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.statistics_manifest import unit_of
+from keyshift.models.files.statistics import unit_of
 from keyshift.spark_stats import bit_fields, tables, tallies
 from keyshift.spark_stats.acceptance import Measure, Tuples
 from keyshift.spark_stats.session import workers_python

@@ -191,7 +191,7 @@ def mixed_bf(
 
 
 def _answer(problem: MixedRouting, degree: int | None, make: Callable[..., RoutingPlan], **options: Any) -> Answer:
-    """The plan on the full key space, or on discretised records; over several windows, of the mean load."""
+    """The plan on the full key space, or on discretised records; over k windows, of the mean load."""
     problem = problem.averaged()
     plan = make(problem, **options) if degree is None else compact_plan(problem, degree, make, **options)
     return plan.answer()

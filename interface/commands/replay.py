@@ -70,7 +70,7 @@ def replay(
     out: Annotated[Path | None, typer.Option(help="Folder for checkpoints, results.parquet and figures.")] = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Run the adaptation loop period by period, several methods side by side; with --out, a killed run resumes."""
+    """Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes."""
     from keyshift.models.files.replay import count_periods, read_periods
     from keyshift.replays.adaptation import replay as run
 

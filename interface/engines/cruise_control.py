@@ -78,7 +78,7 @@ Capacity = Annotated[float, BeforeValidator(_number), Field(gt=0, allow_inf_nan=
 
 
 class CapacityPart(EngineModel):
-    """A broker's capacity: MB of disk - of each directory, where there are several -, % or cores of CPU, KB/s of network."""
+    """A broker's capacity: MB of disk - of each directory, where there are more -, % or cores of CPU, KB/s of network."""
 
     DISK: Capacity | dict[str, Capacity]
     CPU: Capacity | dict[str, Capacity]

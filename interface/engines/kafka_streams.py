@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -17,7 +17,7 @@ from pydantic import Field
 from keyshift.engines.formats import as_json, write_folder
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import shown
-from keyshift.models.files.schema import FileFormat, FileModel, read_file
+from keyshift.models.files.schema import Amount, FileFormat, FileModel
 from keyshift.models.plans.plan import Plan
 from keyshift.models.workload import Workload
 
@@ -29,8 +29,8 @@ class StreamsTask(FileModel):
     """An active task."""
 
     id: Annotated[str, Field(pattern=rf"^{TASK.pattern}$")]
-    load: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
-    state: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    load: Amount = 1.0
+    state: Amount = 0.0
 
 
 class StreamsProcess(FileModel):
@@ -40,14 +40,9 @@ class StreamsProcess(FileModel):
     active: list[StreamsTask]
 
 
-class StreamsFile(FileFormat):
+class StreamsFile(FileFormat, kind="keyshift-streams-assignment"):
     """Which process runs which active tasks."""
 
-    kind: ClassVar[str] = "keyshift-streams-assignment"
-    newest: ClassVar[int] = 1
-
-    format: str
-    version: int
     processes: Annotated[list[StreamsProcess], Field(min_length=1)]
 
 
@@ -59,7 +54,7 @@ def read_workload(file: str | Path) -> Workload:
     InputError
         With the field and the value that are wrong; for a task that two processes run, and a process that is listed twice.
     """
-    found = read_file(file, StreamsFile)
+    found = StreamsFile.read(file)
     names = [p.processId for p in found.processes]
     if len(set(names)) < len(names):
         raise InputError(f"{file}: a process is listed twice")

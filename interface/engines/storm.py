@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import AfterValidator, Field, WithJsonSchema
@@ -17,8 +17,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from keyshift.engines.formats import as_json, write_folder
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import shown
-from keyshift.models.files.schema import FileFormat, FileModel, Whole, read_file, validated
-from keyshift.models.files.writing import write_text
+from keyshift.models.files.schema import Amount, FileFormat, FileModel, Whole, validated
 from keyshift.models.plans.plan import Plan
 from keyshift.models.routing import RoutingTable
 from keyshift.models.workload import Workload
@@ -43,31 +42,21 @@ class TaskPart(FileModel):
     task: Whole
     component: Name
     slot: Slot
-    load: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0
-    state: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    load: Amount = 1.0
+    state: Amount = 0.0
 
 
-class StormAssignmentFile(FileFormat):
+class StormAssignmentFile(FileFormat, kind="keyshift-storm-assignment"):
     """Where the tasks of a topology run."""
 
-    kind: ClassVar[str] = "keyshift-storm-assignment"
-    newest: ClassVar[int] = 1
-
-    format: str
-    version: int
     topology: Name
     slots: Annotated[list[Slot], Field(min_length=1)]
     tasks: Annotated[list[TaskPart], Field(min_length=1)]
 
 
-class StormGroupingFile(FileFormat):
+class StormGroupingFile(FileFormat, kind="keyshift-storm-grouping"):
     """Which task a key's tuples go to; keys that are not listed go where the hash says."""
 
-    kind: ClassVar[str] = "keyshift-storm-grouping"
-    newest: ClassVar[int] = 1
-
-    format: str
-    version: int
     tasks: Annotated[int, Field(ge=1, le=10**6)]
     entries: dict[str, Whole]
 
@@ -80,7 +69,7 @@ def read_workload(file: str | Path) -> Workload:
     InputError
         With the field and the value that are wrong.
     """
-    found = read_file(file, StormAssignmentFile)
+    found = StormAssignmentFile.read(file)
     position = {slot: i for i, slot in enumerate(found.slots)}
     if len(position) < len(found.slots):
         raise InputError(f"{file}: a slot is listed twice")
@@ -156,12 +145,12 @@ def write_grouping(
         entries[str(key if labels is None else labels[key])] = node
     if len(entries) < table.size:
         raise InputError("two keys of the table have the same text")
-    write_text(path, as_json({**StormGroupingFile.stamp(), "tasks": tasks, "entries": entries}))
+    StormGroupingFile.write(path, {"tasks": tasks, "entries": entries}, separators=(",", ":"))
 
 
 def read_grouping(path: str | Path) -> tuple[int, dict[str, int]]:
     """The number of tasks, and the task of each listed key."""
-    found = read_file(path, StormGroupingFile)
+    found = StormGroupingFile.read(path)
     for key, node in found.entries.items():
         if node >= found.tasks:
             raise InputError(f"{path}: entries[{shown(key)}] = {node}: there are {found.tasks} tasks")

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from keyshift.catalogue.trade import Trade
 from keyshift.models import Answer, InputError, Problem
 from keyshift.models.files.problem import problem_fingerprint
-from keyshift.models.files.reading import digest, read_json
-from keyshift.models.files.schema import Count, FileFormat, FileModel, Whole, Wholes, object_of, validated
-from keyshift.models.files.writing import only_writer, write_text
+from keyshift.models.files.schema import Count, FileFormat, FileModel, Whole, Wholes, naming
+from keyshift.models.files.writing import only_writer
 from keyshift.replays.checkpoint import fingerprint
 
 Limit = int | float | str | None
@@ -47,21 +45,29 @@ class AboutPart(FileModel):
     seed: Whole | None = None
 
 
-class FrontFile(FileFormat):
+class FrontFile(FileFormat, kind="keyshift-front", newest=3, bare=True, verified=("points",)):
     """The checkpoint of a front."""
 
-    kind: ClassVar[str] = "keyshift-front"
-    newest: ClassVar[int] = 3
-    bare: ClassVar[bool] = True
-
-    format: str
-    version: int
     about: AboutPart
     points: list[PointPart]
     digest: Annotated[str | None, Field(description="SHA-256 of the points; version 1 had none")] = None
 
+    @classmethod
+    def todays(cls, content: dict[str, Any]) -> dict[str, Any]:
+        """Versions 1 and 2 are about the front of MCLB alone, and called its limit by its name."""
+        about, points = content.get("about"), content.get("points")
+        if content["version"] >= 3 or not isinstance(about, dict) or not isinstance(points, list):
+            return content
+        return {
+            **content,
+            "about": {"against": "state-moved", **_renamed(about)},
+            "points": list(map(_renamed, points)),
+        }
 
-OLD = "max_state_moved"
+
+def _renamed(part: Any) -> Any:
+    old = "max_state_moved"
+    return {"limit" if name == old else name: v for name, v in part.items()} if isinstance(part, dict) else part
 
 
 class FrontCheckpoint:
@@ -100,10 +106,7 @@ class FrontCheckpoint:
             yield
 
     def _records(self, file: Path) -> list[PointPart]:
-        held = object_of(read_json(file), str(file))
-        content = validated(FrontFile, _todays(FrontFile.unstamped(held, file)), str(file))
-        if content.digest != digest(held["points"]) and not (content.version == 1 and content.digest is None):
-            raise InputError(f"{file} is damaged: its points are not those that its digest was made of")
+        content = FrontFile.read(file)
         for name, mine in self.about.items():
             theirs = getattr(content.about, name)
             if theirs != mine and not (name == "seed" and theirs is None):  # version 1 did not say it
@@ -112,10 +115,8 @@ class FrontCheckpoint:
 
     def _read(self, record: PointPart) -> Any:
         posed = dataclasses.replace(self.problem, **{self.trade.limit: record.limit})  # type: ignore[type-var]
-        try:
+        with naming(str(self.file)):
             report = posed.check(record.assignment)
-        except InputError as error:
-            raise InputError(f"{self.file}: {error}") from None
         if not report.feasible:
             raise InputError(f"{self.file} holds a point that breaks a rule: {report.violations[0]}")
         if record.bound is not None and not record.bound <= report.objective + posed.tolerance:
@@ -134,32 +135,6 @@ class FrontCheckpoint:
             if self.file is None:
                 return
             records = [
-                {
-                    "limit": self._limit(p.problem),
-                    "assignment": p.answer.assignment.tolist(),
-                    "bound": p.answer.bound,
-                    "termination": p.answer.termination,
-                    "seconds": p.seconds,
-                }
-                for p in self.points
+                PointPart.content(p.answer, limit=self._limit(p.problem), seconds=p.seconds) for p in self.points
             ]
-            content = {**FrontFile.stamp(), "about": self.about, "points": records, "digest": digest(records)}
-            write_text(self.file, json.dumps(content, allow_nan=False))
-
-
-def _todays(content: dict[str, Any]) -> dict[str, Any]:
-    """Versions 1 and 2 are about the front of MCLB alone, and called its limit by its name."""
-    if (
-        content["version"] >= 3
-        or not isinstance(content.get("about"), dict)
-        or not isinstance(content.get("points"), list)
-    ):
-        return content
-    about = {("limit" if name == OLD else name): value for name, value in content["about"].items()}
-    points = [
-        {("limit" if name == OLD else name): value for name, value in point.items()}
-        if isinstance(point, dict)
-        else point
-        for point in content["points"]
-    ]
-    return {**content, "about": {"against": "state-moved", **about}, "points": points}
+            FrontFile.write(self.file, {"about": self.about, "points": records})

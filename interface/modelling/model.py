@@ -348,7 +348,7 @@ class Model(ABC):
             ended = "completed" if ended == "optimal" else ended
         if reads and not stated and not self._settled():
             reads, ended = False, "completed" if ended == "optimal" else ended
-            message += "; its answer is a mixture of several, of which none need keep what was added"
+            message += "; its answer is a mixture of assignments, of which none need keep what was added"
         found = self._read(None) if reads else None
         return Answer(found, bound if stated else None, ended, message, details)
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
 from keyshift.models import InputError, Workload
-from keyshift.models.files.reading import digest, read_json, shown
-from keyshift.models.files.schema import FileFormat, FileModel, Whole, Wholes, read_file, validated
-from keyshift.models.files.writing import make_folder, only_writer, reason, write_file, write_text
+from keyshift.models.files.reading import digest, read_json
+from keyshift.models.files.schema import Amount, FileFormat, FileModel, Finite, Positive, Whole, Wholes
+from keyshift.models.files.writing import make_folder, only_writer, reason, write_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,15 +26,9 @@ _SCRATCH = re.compile(r"\.(replay\.json|period-\d{6}\.json|results\.parquet)-.*\
 """Temporary files that a killed run may leave."""
 
 
-class ReplayFile(FileFormat):
+class ReplayFile(FileFormat, kind="keyshift-replay", newest=2, legacy="keyshift_replay"):
     """``replay.json``: what is replayed, and how."""
 
-    kind: ClassVar[str] = "keyshift-replay"
-    newest: ClassVar[int] = 2
-    legacy: ClassVar[str] = "keyshift_replay"
-
-    format: str
-    version: int
     planners: list[str]
     load_model: str
     scaling: str
@@ -52,17 +45,14 @@ class ClusterPart(FileModel):
     """The cluster of one method after its last plan; see `keyshift.replays.state.Cluster`."""
 
     names: Wholes
-    capacity: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]]
+    capacity: list[Positive]
     draining: list[bool]
     place: Wholes
     first_place: Wholes
     left: list[int]
     left_at: list[int]
     next_name: Whole
-    start_load: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
-
-
-Figure = Annotated[float, Field(allow_inf_nan=False)]
+    start_load: Amount | None = None
 
 
 class RowPart(FileModel):
@@ -70,50 +60,44 @@ class RowPart(FileModel):
 
     period: Whole
     method: str
-    load_distance: Figure
-    load_distance_percent: Figure
-    theta: Figure | None = None
-    imbalance: Figure | None = None
-    load_index: Figure | None = None
-    load_index_same_input: Figure | None = None
-    total_load: Figure
+    load_distance: Finite
+    load_distance_percent: Finite
+    theta: Finite | None = None
+    imbalance: Finite | None = None
+    load_index: Finite | None = None
+    load_index_same_input: Finite | None = None
+    total_load: Finite
     migrations: Whole | None = None
-    state_moved: Figure | None = None
-    remote_traffic: Figure | None = None
-    collocation_factor: Figure | None = None
+    state_moved: Finite | None = None
+    remote_traffic: Finite | None = None
+    collocation_factor: Finite | None = None
     table_size: Whole | None = None
     counters: Whole | None = None
     keys: Whole | None = None
     oscillations: Whole | None = None
     nodes: Whole
     draining: Whole | None = None
-    objective: Figure | None
-    bound: Figure | None
+    objective: Finite | None
+    bound: Finite | None
     fallback: str
     replanned: bool
     resource: str | None = None
-    planned_load_distance: Figure | None = None
-    planned_load_distance_percent: Figure | None = None
-    planned_theta: Figure | None = None
-    planned_imbalance: Figure | None = None
-    planned_remote_traffic: Figure | None = None
-    knew_load_distance: Figure | None = None
-    knew_load_distance_percent: Figure | None = None
-    knew_theta: Figure | None = None
-    knew_imbalance: Figure | None = None
-    knew_remote_traffic: Figure | None = None
-    regret: Figure | None = None
+    planned_load_distance: Finite | None = None
+    planned_load_distance_percent: Finite | None = None
+    planned_theta: Finite | None = None
+    planned_imbalance: Finite | None = None
+    planned_remote_traffic: Finite | None = None
+    knew_load_distance: Finite | None = None
+    knew_load_distance_percent: Finite | None = None
+    knew_theta: Finite | None = None
+    knew_imbalance: Finite | None = None
+    knew_remote_traffic: Finite | None = None
+    regret: Finite | None = None
 
 
-class PeriodFile(FileFormat):
+class PeriodFile(FileFormat, kind="keyshift-replay-period", newest=2, bare=True, verified=("rows", "clusters")):
     """``period-000012.json``: the rows of the methods that have planned, and the clusters of all."""
 
-    kind: ClassVar[str] = "keyshift-replay-period"
-    newest: ClassVar[int] = 2
-    bare: ClassVar[bool] = True
-
-    format: str
-    version: int
     statistics: Annotated[
         str, Field(description="SHA-256 of the period's workload or keys, with a forecast of two periods' workloads")
     ]
@@ -159,9 +143,9 @@ class Checkpoint:
         if not about.exists():
             if held:
                 raise InputError(f"{self.folder} is not empty and holds no replay: it is left alone")
-            write_text(about, json.dumps({**ReplayFile.stamp(), **self.description}, indent=1, sort_keys=True))
+            ReplayFile.write(about, self.description, indent=1, sort_keys=True)
             return
-        theirs = read_file(about, ReplayFile)
+        theirs = ReplayFile.read(about)
         for name, mine in sorted(self.description.items()):
             if mine != getattr(theirs, name):
                 raise InputError(
@@ -177,13 +161,7 @@ class Checkpoint:
         if not file.exists() and not file.is_symlink():
             return None
         held = read_json(file)
-        if not isinstance(held, dict):
-            raise InputError(f"{file} must hold one JSON object, not {shown(held)}")
-        content = validated(PeriodFile, PeriodFile.unstamped(held, file), str(file))
-        if content.digest != digest([held["rows"], held["clusters"]]) and not (
-            content.version == 1 and content.digest is None
-        ):
-            raise InputError(f"{file} is damaged: its rows or clusters are not those that its digest was made of")
+        content = PeriodFile.of(held, str(file))
         if content.statistics != stamp:
             raise InputError(f"{file} belongs to other statistics than period {period} has now")
         planned = [row.method for row in content.rows]
@@ -203,9 +181,7 @@ class Checkpoint:
         self, period: int, stamp: str, rows: list[dict[str, Any]], clusters: Mapping[str, Mapping[str, Any]]
     ) -> None:
         """Write down what is known of a period: wholly or not at all."""
-        content = {"statistics": stamp, "rows": rows, "clusters": clusters}
-        content["digest"] = digest([rows, clusters])
-        write_text(self._file(period), json.dumps({**PeriodFile.stamp(), **content}, allow_nan=False))
+        PeriodFile.write(self._file(period), {"statistics": stamp, "rows": rows, "clusters": clusters})
 
     def finish(self, rows: Iterable[dict[str, Any]]) -> None:
         """Write all rows as Parquet."""
@@ -247,6 +223,8 @@ def fingerprint(workload: Workload) -> str:
         array = np.ascontiguousarray(part)
         digest.update(f"{array.shape}{array.dtype.kind}".encode())
         digest.update(array.astype(np.float64).tobytes())
+    if workload.groups or workload.domains:
+        digest.update(repr((dict(workload.groups), dict(workload.domains))).encode())
     return digest.hexdigest()
 
 

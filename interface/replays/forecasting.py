@@ -130,7 +130,7 @@ class Past:
         self.smooth: Workload | None = None
 
     def add(self, window: Workload) -> None:
-        """A window has passed; of several, its last one counts."""
+        """A window has passed; where there are more, the last one counts."""
         self.windows.append(window)
         if self.forecast.rule == "ewma":
             a = self.forecast.weight

@@ -193,7 +193,7 @@ class Loop:
         return row
 
     def _seen(self, planner: Planner, expected: Workload, resource: str) -> Workload:
-        """The method's workload: the forecast, or the windows themselves where its problem counts several."""
+        """The method's workload: the forecast, or the windows themselves where its problem counts more than one."""
         if planner.rows == 1:
             return expected
         return expected.replace(load=[self.balanced.on(w, resource).last_load for w in self.past.sample(planner.rows)])

@@ -80,7 +80,7 @@ class Replay:
     rows : sequence of dict
         period, method, load_distance, load_distance_percent, theta, imbalance, load_index, load_index_same_input,
         total_load, remote_traffic, collocation_factor, table_size, migrations, state_moved, oscillations, nodes, draining,
-        objective, bound, fallback ("": as planned), replanned; with several resources, the one that was balanced.
+        objective, bound, fallback ("": as planned), replanned; with more than one resource, the one that was balanced.
 
         With a forecast, their values are those on the realised window. Then there are also planned_load_distance,
         planned_load_distance_percent, planned_theta, planned_imbalance and planned_remote_traffic, what the plan promised on

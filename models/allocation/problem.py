@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -18,6 +18,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.figures import figure
 from keyshift.models.priorities import Searched
 from keyshift.models.problem import NEAR, Limit, Violation, read_assignment
+from keyshift.models.rules.rule import Rule
 from keyshift.models.windows import Over
 from keyshift.models.workload import FloatArray, Workload
 
@@ -52,7 +53,7 @@ class KeyGroupAllocation(Limits):
         (6) \quad & x_{bk} \le q_{bk} && \text{for } b \in B, \text{unless } into\_draining \\
         (7) \quad & \sum_k x_{ik} r_{k} \le R_{i} && \text{for every node and resource}
 
-    With several windows or scenarios s, each has loads :math:`y_{ks}`, a mean of its own, and (3), (4) and (5) with a
+    With windows or scenarios s, each has loads :math:`y_{ks}`, a mean of its own, and (3), (4) and (5) with a
     distance :math:`d_s` of its own; the objective is
 
     .. math:: (8) \quad \max_s d_s, \qquad \sum_s q_s d_s \qquad \text{or} \qquad
@@ -83,7 +84,7 @@ class KeyGroupAllocation(Limits):
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "load_distance", "deviation_sum", "draining_load" (load left on draining nodes), "migrations", "state_moved".
-        By default the load distance alone. Over several windows there are no "deviation_sum" and "draining_load".
+        By default the load distance alone. Over k > 1 windows there are no "deviation_sum" and "draining_load".
     windows : int, default 1
         Plan for the last so many windows at once. (7) is about the last one.
     over : {"max", "mean", "cvar"}, default "max"
@@ -95,6 +96,8 @@ class KeyGroupAllocation(Limits):
         scenario; .json, a list of lists; or .npy.
     probabilities : array_like, shape (k,), optional
         Of the scenarios, or of the windows, the oldest first; equal by default. What has probability 0 is left out.
+    rules : sequence of Rule, optional
+        What the cluster does not allow besides (`keyshift.rules`).
 
     Raises
     ------
@@ -134,6 +137,7 @@ class KeyGroupAllocation(Limits):
     level: float = 0.9
     scenarios: ArrayLike | None = None
     probabilities: ArrayLike | None = None
+    rules: Sequence[Rule] = ()
 
     def __post_init__(self) -> None:
         self._require_workload()
@@ -146,6 +150,7 @@ class KeyGroupAllocation(Limits):
         self._put("resource_capacity", self._read_capacities(self.resource_capacity or {}))
         self._read_priorities()
         self._refuse_priorities_of_one_window("deviation_sum", "draining_load")
+        self._read_rules()
         self._refuse_what_no_float_holds()
 
     def _refuse_what_no_float_holds(self) -> None:
@@ -153,7 +158,7 @@ class KeyGroupAllocation(Limits):
         with np.errstate(over="ignore"):
             sums = {
                 "load": w.last_load.sum() / w.capacity.min() * (w.capacity.sum() / w.capacity.max()),
-                **self._sums_of_windows(),
+                "load of a window" if self.scenarios is None else "scenarios": self._heaviest_window(),
                 "alpha * state": self.migration_cost.sum(),
                 **{name: self.usage(name).sum() for name in self.resource_capacity or {}},
             }
@@ -161,24 +166,16 @@ class KeyGroupAllocation(Limits):
             if not total < (math.inf if name in ("alpha * state", *(self.resource_capacity or {})) else LARGEST):
                 raise InputError(f"{name}: its sum is too large to calculate with")
 
-    def _sums_of_windows(self) -> dict[str, float]:
-        w = self.workload
-        if not self.several:
-            return {}
-        spread = w.capacity.min() * w.capacity.max() / w.capacity.sum()
-        return {
-            "load of a window" if self.scenarios is None else "scenarios": self.planned.load.sum(axis=1).max() / spread
-        }
+    def _heaviest_window(self) -> float:
+        c = self.workload.capacity
+        return float(self.planned.load.sum(axis=1).max() / c.min() * (c.sum() / c.max()))
 
     # Data of the formulation ------------------------------------------------------------------------------------
 
     @property
     def mean_load(self) -> float:
-        """The mean of (3) and (4), load per unit of kept capacity; over several windows, what (8) makes of theirs."""
-        if self.several:
-            return self.planned.combined(self.means)
-        exact = metrics.mean_load(self.workload)
-        return float(math.ceil(exact)) if self.mean == "ceiling" else exact
+        """The mean of (3) and (4), load per unit of kept capacity: what (8) makes of those of the windows."""
+        return self.planned.combined(self.means)
 
     @property
     def exact_mean(self) -> Fraction:
@@ -205,16 +202,13 @@ class KeyGroupAllocation(Limits):
 
     @property
     def rounding(self) -> float:
-        """A bound on the rounding error of a load distance; 0 where loads are small whole numbers."""
-        w = self.workload
-        if self.several:
-            largest = float(self.planned.load.sum(axis=1).max() / w.capacity.min() + self.means.max())
-            return 4 * EPSILON * (w.key_groups + self.planned.count + 8) * largest
-        total, mean = float(w.last_load.sum()), self.mean_load
-        whole = bool((w.last_load == np.floor(w.last_load)).all()) and bool((w.capacity == 1).all())
-        if whole and total < 2.0**50 and 2 * mean == math.floor(2 * mean):
+        """A bound on the rounding error of a load distance; 0 where it is that of one window, of small whole numbers."""
+        w, it, means = self.workload, self.planned, self.means
+        total = it.load.sum(axis=1)
+        whole = it.count == 1 and bool((it.load == np.floor(it.load)).all()) and bool((w.capacity == 1).all())
+        if whole and total[0] < 2.0**50 and 2 * means[0] == math.floor(2 * means[0]):
             return 0.0
-        return 4 * EPSILON * (w.key_groups + 8) * (total / float(w.capacity.min()) + mean)
+        return 4 * EPSILON * (w.key_groups + it.count + 7) * float((total / w.capacity.min() + means).max())
 
     # What every problem answers ---------------------------------------------------------------------------------
 
@@ -249,39 +243,23 @@ class KeyGroupAllocation(Limits):
 
     def objective(self, assignment: np.ndarray) -> float:
         if self.stages[0] == self.own_measure:
-            if self.several:
-                return self.planned.combined(self.distances(assignment))
-            return metrics.load_distance(self.workload, assignment, self.mean_load)
+            return self.planned.combined(self.distances(assignment))
         return self.measured(self.stages[0], assignment)
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
-        if self.several:
-            return self._over_windows(assignment)
-        deviation = metrics.deviations(self.workload, assignment, self.mean_load)
-        upper, lower = float(deviation.max()), float(-deviation[self.workload.kept].min())
+        """Its figures; deviations are those of the window that deviates most either way."""
+        deviation, distances = self.deviations(assignment), self.distances(assignment)
+        upper, lower = float(deviation.max()), float(-deviation[:, self.workload.kept].min())
+        by_window = {"worst_distance": float(distances.max()), "mean_distance": float(self.planned.share @ distances)}
         return {
             **metrics.summary(self.workload, assignment),
-            "load_distance": metrics.load_distance(self.workload, assignment, self.mean_load),
+            "load_distance": self.planned.combined(distances),
+            **(by_window if self.planned.count > 1 else {}),
             "upper_deviation": upper,  # d - d_u at its smallest
             "lower_deviation": lower,  # d - d_l at its smallest
             "deviation_sum": upper + lower,
             "migration_cost": self._cost(assignment),
             **self._left_to_drain(assignment),
-        }
-
-    def _over_windows(self, assignment: np.ndarray) -> dict[str, float]:
-        """With the deviations of the window that deviates most either way."""
-        deviation, distances = self.deviations(assignment), self.distances(assignment)
-        upper, lower = float(deviation.max()), float(-deviation[:, self.workload.kept].min())
-        return {
-            **metrics.summary(self.workload, assignment),
-            "load_distance": self.planned.combined(distances),
-            "worst_distance": float(distances.max()),
-            "mean_distance": float(self.planned.share @ distances),
-            "upper_deviation": upper,
-            "lower_deviation": lower,
-            "deviation_sum": upper + lower,
-            "migration_cost": self._cost(assignment),
         }
 
     def _left_to_drain(self, assignment: np.ndarray) -> dict[str, float]:
@@ -299,6 +277,7 @@ class KeyGroupAllocation(Limits):
 
     def record_within(self, limit: Fraction | None) -> records.Record:
         """The instance with a limit on the load distance."""
+        self.refuse_rules("certificates")
         w, cost, allowed = self.workload, self.max_migration_cost, records.ALLOWED
         rows = [records.row(records.amounts(w.last_load))]
         for name, room in (self.resource_capacity or {}).items():
@@ -324,18 +303,15 @@ class KeyGroupAllocation(Limits):
             *self._broken_distance_floor(assignment),
             *self._moves_into_draining(assignment),
             *self._broken_capacities(assignment),
+            *self.broken_rules(assignment),
         ]
 
     def _broken_distance_floor(self, assignment: np.ndarray) -> list[Violation]:  # (5)
         if not self.distance_floor:
             return []
-        if self.several:
-            over = self.distances(assignment) - self.means
-            s = int(np.argmax(over - SLACK * np.where(self.means > 0, self.means, 1.0)))
-            excess, mean = float(over[s]), float(self.means[s])
-        else:
-            mean = self.mean_load
-            excess = metrics.load_distance(self.workload, assignment, mean) - mean
+        over = self.distances(assignment) - self.means
+        s = int(np.argmax(over - SLACK * np.where(self.means > 0, self.means, 1.0)))
+        excess, mean = float(over[s]), float(self.means[s])
         if excess <= SLACK * (mean or 1.0):
             return []
         return [Violation("distance_floor", f"the load distance exceeds the mean by {excess:g}", amount=excess)]
@@ -371,11 +347,7 @@ class KeyGroupAllocation(Limits):
 
     def binding(self, chosen: np.ndarray) -> list[str]:
         """Limits and nodes without slack, by the numbers of the formulation."""
-        if self.several:
-            return super().binding(chosen)
         w, figures = self.workload, self.metrics(chosen)
-        deviation = metrics.deviations(w, chosen, self.mean_load)
-        distance, near = figures["load_distance"], NEAR * self.scale
         found = []
         if self.max_migrations is not None and figures["migrations"] >= self.max_migrations:
             found.append(f"(2) all {self.max_migrations} migrations are used")
@@ -384,15 +356,23 @@ class KeyGroupAllocation(Limits):
             unmoved = self.migration_cost[~metrics.moved(w, chosen)]
             if unmoved.size and spare < unmoved.min() - NEAR * max(1.0, self.max_migration_cost):
                 found.append(f"(2) the migration cost left, {figure(spare)}, moves no further key group")
-        if distance <= near:
-            return found + self._full(chosen)
-        above, below = deviation >= distance - near, w.kept & (deviation <= near - distance)
-        for number, nodes, side in ((3, above, "above"), (4, below, "below")):
-            found += [
-                f"({number}) node {w.node(i)} lies {figure(abs(deviation[i]))} {side} the mean, the whole load distance"
-                for i in np.flatnonzero(nodes)
-            ]
-        return found + self._full(chosen)
+        return found + self._most_deviating(chosen) + self._full(chosen)
+
+    def _most_deviating(self, chosen: np.ndarray) -> list[str]:
+        """The nodes that make for the load distance, in every window that counts in it."""
+        w, distances, near = self.workload, self.distances(chosen), NEAR * self.scale
+        found, weights, k = [], self.planned.weights(distances), self.planned.count
+        for s, (deviation, distance) in enumerate(zip(self.deviations(chosen), distances.tolist(), strict=True)):
+            if distance <= near or weights[s] == 0:
+                continue
+            what = "the whole load distance" + (f" of window {s + 1} of {k}" if k > 1 else "")
+            above, below = deviation >= distance - near, w.kept & (deviation <= near - distance)
+            for number, nodes, side in ((3, above, "above"), (4, below, "below")):
+                found += [
+                    f"({number}) node {w.node(i)} lies {figure(abs(deviation[i]))} {side} the mean, {what}"
+                    for i in np.flatnonzero(nodes)
+                ]
+        return found
 
     def _full(self, chosen: np.ndarray) -> list[str]:
         """Nodes whose capacity (7) has no room for even the smallest key group."""

@@ -20,6 +20,8 @@ from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.errors import InputError
 from keyshift.models.priorities import Searched
 from keyshift.models.problem import Limit, Problem, Violation
+from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.ruled import Ruled
 from keyshift.models.windows import Over, OverWindows
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
@@ -54,7 +56,7 @@ def _both_ways(traffic: sp.csr_array) -> sp.csr_array:
 
 
 @dataclass(frozen=True, eq=False)
-class CollocatedAllocation(OverWindows):
+class CollocatedAllocation(Ruled, OverWindows):
     r"""Keep talkative key groups together, within a load distance and a migration limit.
 
     Sets and data as in `KeyGroupAllocation`; further :math:`t_e`, the tuples that the two key groups of pair
@@ -82,7 +84,7 @@ class CollocatedAllocation(OverWindows):
     D is `max_load_distance` percent of the mean. (11) is needed only where z weighs on loads: elsewhere the
     objective pushes z up by itself.
 
-    Over several windows or scenarios s each has loads :math:`y_{ks}`, a mean of its own, and rows (8) and (9) of its own; and
+    Over windows or scenarios s each has loads :math:`y_{ks}`, a mean of its own, and rows (8) and (9) of its own; and
     traffic :math:`t_{es}` of its own, where the workload has it, with one :math:`z_{ie}` for all. With
 
     .. math:: (14) \quad v_s = \sum_e t_{es} \bigl(1 - \sum_i z_{ie}\bigr) \;\text{ or }\; total_s
@@ -118,7 +120,7 @@ class CollocatedAllocation(OverWindows):
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "remote_traffic", "total_load", "load_distance", "migrations", "state_moved". By default `minimise` alone. Over
-        several windows there is no "load_distance", and none of traffic but with the mean.
+        k > 1 windows there is no "load_distance", and none of traffic but with the mean.
     windows : int, default 1
         (8) and (9) hold in each of the last so many windows; traffic is that of each of them. (7) is about the last one.
     scenarios : array_like, shape (k, p), optional
@@ -130,6 +132,8 @@ class CollocatedAllocation(OverWindows):
         Of CVaR: the share of probability that is left out.
     probabilities : array_like, shape (k,), optional
         Of the windows or scenarios; equal by default. Where one is 0 its window has no part in anything.
+    rules : sequence of Rule, optional
+        What the cluster does not allow besides (`keyshift.rules`).
 
     Raises
     ------
@@ -171,11 +175,12 @@ class CollocatedAllocation(OverWindows):
     over: Over = "mean"
     level: float = 0.9
     probabilities: ArrayLike | None = None
+    rules: Sequence[Rule] = ()
     allocation: KeyGroupAllocation = field(init=False, repr=False)
     """The same limits without collocation: what (1), (2), (6), (7) are taken from."""
 
     def __post_init__(self) -> None:
-        shared = ("max_migrations", "max_migration_cost", "alpha", "into_draining", "resource_capacity")
+        shared = ("max_migrations", "max_migration_cost", "alpha", "into_draining", "resource_capacity", "rules")
         self._put("allocation", KeyGroupAllocation(self.workload, **{name: getattr(self, name) for name in shared}))
         for name in shared:
             self._put(name, getattr(self.allocation, name))
@@ -186,6 +191,7 @@ class CollocatedAllocation(OverWindows):
         for name, known in (("minimise", ("remote_traffic", "total_load")), ("distance_unit", ("percent", "load"))):
             if getattr(self, name) not in known:
                 raise InputError(f"{name} = {getattr(self, name)!r} must be {known[0]!r} or {known[1]!r}")
+        self._put("rules", self.allocation.rules)
         self._read_priorities()
         self._read_windows()
         self._refuse_priorities_of_one_window(
@@ -210,7 +216,8 @@ class CollocatedAllocation(OverWindows):
     @property
     def combines(self) -> bool:
         """Whether (15) is more than the one window of mean load and traffic."""
-        return self.several and self.over != "mean" and bool(self.planned_traffic or self.minimise == "total_load")
+        differs = bool(self.planned_traffic or self.minimise == "total_load")
+        return self.planned.count > 1 and self.over != "mean" and differs
 
     @property
     def separate(self) -> bool:
@@ -234,7 +241,7 @@ class CollocatedAllocation(OverWindows):
 
     @cached_property
     def remote_loads(self) -> FloatArray:
-        """Y, shape (p,); over several windows, of the mean load and traffic."""
+        """Y, shape (p,); over k windows, of the mean load and traffic."""
         return guards.frozen(self.load_model.remote_loads(self.typical()))
 
     @cached_property
@@ -277,7 +284,7 @@ class CollocatedAllocation(OverWindows):
         return mean - d, mean + d
 
     def value(self, collocated: Any) -> Any:
-        """The objective when so much traffic is collocated, over several windows that of the mean: (15) is never below."""
+        """The objective when so much traffic is collocated, over k windows that of the mean: (15) is never below."""
         if self.minimise == "remote_traffic":
             return self.total_traffic - collocated
         return float(self.remote_loads.sum()) - self.load_model.per_tuple * collocated
@@ -320,11 +327,10 @@ class CollocatedAllocation(OverWindows):
 
     def _summed(self, measure: str, assignment: np.ndarray) -> float:
         """(14), the remote traffic or the total load, as (15) combines it."""
-        if self.several and self.over != "mean" and (self.planned_traffic or measure == "total_load"):
-            return self.planned.combined(np.array([w._summed(measure, assignment) for w in self.by_window]))
-        if measure == "remote_traffic":
-            return metrics.remote_traffic(self.typical(), assignment)
-        return self.load_model.total_load(self.typical(), assignment)
+        of = metrics.remote_traffic if measure == "remote_traffic" else self.load_model.total_load
+        if self.over == "mean" or not (self.planned_traffic or measure == "total_load"):
+            return of(self.typical(), assignment)
+        return self.planned.combined(np.array([of(window.workload, assignment) for window in self.by_window]))
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         found = [(w._distance(away), mean) for w in self.by_window for away, mean in [w._deviations(assignment)]]
@@ -382,12 +388,11 @@ class CollocatedAllocation(OverWindows):
 
     def conflicts(self) -> list[str]:
         """The conflicts of key-group allocation; a single key group too heavy for any node; nothing may move."""
-        if self.several:
-            return next(
-                (found for window in self.by_window if (found := window.conflicts())), self.allocation.conflicts()
-            )
-        found = self.allocation.conflicts()
-        w = self.workload
+        by_window = (found for window in self.by_window if (found := window._conflicts()))
+        return next(by_window, self.allocation.conflicts())
+
+    def _conflicts(self) -> list[str]:
+        found, w = self.allocation.conflicts(), self.workload
         if w.nodes == 1 or self.max_load_distance is None:
             return found
         # The largest mean against the lightest key group: no assignment need attain either, so this is only necessary.

@@ -86,6 +86,7 @@ class CollocationPyomo(AllocationPyomo):
         self.upper_loads()
         self.lower_loads()
         self.resource_capacities()
+        self.rules()
 
     def about(self, window: CollocatedAllocation, number: int | None = None) -> None:
         """Write rows with the loads and the traffic of a window; (8) and (9) are written in means."""
@@ -215,9 +216,10 @@ class CollocationPyomo(AllocationPyomo):
 
     def _in_windows(self, name: str, nodes: list[int], side: int) -> None:
         """Add the rows of a side, in every window."""
-        for s, window in enumerate(self.collocated.by_window):
+        each = self.collocated.by_window
+        for s, window in enumerate(each):
             self.about(window, s)
-            at = f"{name}_s{s}" if self.collocated.several else name
+            at = f"{name}_s{s}" if len(each) > 1 else name
             self.letters = {**self.letters, at: "n"}
             setattr(self.model, at, pyo.Constraint(nodes, rule=lambda m, i: self._load_row(i, side)))
         self.about(self.collocated)

@@ -19,43 +19,31 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import parse_json, read_archive, write_archive
-from keyshift.models.files.schema import Count, FileFormat, Whole, enveloped, object_of
+from keyshift.models.files.schema import Count, FileFormat, Finite, Positive, Whole, naming, object_of
 
 _CHOICE = re.compile(r"choice_([0-9]{1,9})_([0-9]{1,9})")
 
 
-class PolicyHeader(FileFormat):
+class PolicyHeader(FileFormat, kind="keyshift-policy", newest=2):
     """The header ``about`` of a migration policy."""
 
-    kind: ClassVar[str] = "keyshift-policy"
-    newest: ClassVar[int] = 2
-
-    format: str
-    version: int
     classes: Annotated[list[Count], Field(min_length=1, description="Node counts")]
-    low: Annotated[
-        float, Field(allow_inf_nan=False, description="The optimal values lie in [value + low, value + high]")
-    ]
-    high: Annotated[float, Field(allow_inf_nan=False)]
+    low: Annotated[Finite, Field(description="The optimal values lie in [value + low, value + high]")]
+    high: Finite
     discount: Annotated[float, Field(ge=0, lt=1)]
-    unit: Annotated[float, Field(gt=0, allow_inf_nan=False, description="State that one whole unit stands for")]
+    unit: Annotated[Positive, Field(description="State that one whole unit stands for")]
 
 
-class ProgressHeader(FileFormat):
+class ProgressHeader(FileFormat, kind="keyshift-policy-progress"):
     """The header ``about`` of a policy iteration under way, beside an array ``value_<n>`` for each class."""
 
-    kind: ClassVar[str] = "keyshift-policy-progress"
-    newest: ClassVar[int] = 1
-
-    format: str
-    version: int
     problem: Annotated[str, Field(description="SHA-256 of what the values depend on")]
     values: Annotated[str, Field(description="SHA-256 of the values")]
     rounds: Whole
@@ -65,8 +53,7 @@ class ProgressHeader(FileFormat):
 
 def write_policy(path: str | Path, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     """Write header and arrays in one step."""
-    header = np.array(json.dumps({**PolicyHeader.stamp(), **about}))
-    write_archive(path, {**arrays, "about": header})
+    _write(path, PolicyHeader, about, arrays)
 
 
 def read_policy(path: str | Path) -> tuple[PolicyHeader, dict[str, np.ndarray]]:
@@ -83,12 +70,17 @@ def read_policy(path: str | Path) -> tuple[PolicyHeader, dict[str, np.ndarray]]:
         raise InputError(f"{path} holds no migration policy ({str(error).removeprefix(f'{path} ')})") from None
     if type(content.get("format")) is int and content["format"] == 1:  # version 0.1 had a number only
         content = {**content, **PolicyHeader.stamp()}
-    header = enveloped(PolicyHeader, content, str(path))
-    try:
+    header = PolicyHeader.of(content, str(path))
+    with naming(path):
         _refuse_torn(header, held)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
     return header, held
+
+
+def _write(
+    path: str | Path, kind: type[FileFormat], about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> None:
+    header = np.array(json.dumps({**kind.stamp(), **about}, allow_nan=False))
+    write_archive(path, {**arrays, "about": header})
 
 
 def _opened(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -105,8 +97,7 @@ def write_progress(
 ) -> None:
     """Write the values between two rounds of policy iteration, in one step."""
     about = {"problem": problem, "values": _digest(values), "rounds": rounds, "stalled": stalled, "least": least}
-    header = np.array(json.dumps({**ProgressHeader.stamp(), **about}, allow_nan=False))
-    write_archive(path, {**{f"value_{n}": value for n, value in values.items()}, "about": header})
+    _write(path, ProgressHeader, about, {f"value_{n}": value for n, value in values.items()})
 
 
 def read_progress(
@@ -114,7 +105,7 @@ def read_progress(
 ) -> tuple[ProgressHeader, dict[int, np.ndarray]]:
     """The values between two rounds; `InputError` if they are torn, or belong to another problem."""
     content, held = _opened(path)
-    header = enveloped(ProgressHeader, content, str(path))
+    header = ProgressHeader.of(content, str(path))
     if header.problem != problem:
         raise InputError(f"{path} holds the policy iteration of another problem")
     values = {n: held.get(f"value_{n}") for n in sizes}

@@ -13,10 +13,12 @@ from keyshift.models.files.statistics import (
     DRIVER_ROWS,
     MANIFEST,
     assemble,
+    joined,
+    read_block,
     read_manifest,
+    rows_between,
     windows_of,
 )
-from keyshift.models.files.statistics_manifest import joined, read_block, rows_between
 from keyshift.models.files.workload import read_workload
 from keyshift.models.guards import whole
 from keyshift.models.workload import MOST_NODES, Workload

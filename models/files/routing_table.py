@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from keyshift.models.errors import InputError
 from keyshift.models.files import tables
-from keyshift.models.files.schema import FileFormat, FileModel, Whole, read_file
+from keyshift.models.files.schema import FileFormat, FileModel, Whole
 from keyshift.models.files.tables import Columns
-from keyshift.models.files.writing import write_file, write_text
+from keyshift.models.files.writing import write_file
 
 COLUMNS = Columns({"key": "whole", "node": "whole"})
 
@@ -26,12 +25,8 @@ class EntryPart(FileModel):
     label: Annotated[str | int | None, Field(description="The key's name, for people")] = None
 
 
-class RoutingTableFile(FileFormat):
+class RoutingTableFile(FileFormat, kind="keyshift-routing-table", newest=2, bare=True):
     """A routing table in one JSON file."""
-
-    kind: ClassVar[str] = "keyshift-routing-table"
-    newest: ClassVar[int] = 2
-    bare: ClassVar[bool] = True
 
     format: str = "keyshift-routing-table"
     version: int = 2
@@ -49,7 +44,7 @@ def write_table(
         entries: list[dict[str, Any]] = [{"key": k, "node": d} for k, d in zip(keys, nodes, strict=True)]
         for entry, label in zip(entries, labels or [], strict=False):
             entry["label"] = label
-        write_text(target, json.dumps({**RoutingTableFile.stamp(), "entries": entries}))
+        RoutingTableFile.write(target, {"entries": entries})
         return
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -64,7 +59,7 @@ def read_table(path: str | Path) -> tuple[Any, Any]:
     """Keys and nodes of a routing table, one of each for every entry."""
     source = Path(path)
     if source.suffix == ".json":
-        entries = read_file(source, RoutingTableFile).entries
+        entries = RoutingTableFile.read(source).entries
         return [entry.key for entry in entries], [entry.node for entry in entries]
     columns = tables.read_table(source, COLUMNS)
     return columns["key"], columns["node"]

@@ -1,20 +1,24 @@
-"""The base of every file's schema: strict types, a format and a version, one sentence for what is wrong.
+"""The one envelope of every JSON file: a format and a version, strict types, bounded sizes, one sentence for what is wrong.
 
-A schema is a pydantic model of plain JSON types. What it cannot say - that lists have the same length, that a load is
-finite - the class that is read checks itself, as for data that come from Python.
+A file is a `FileFormat`: a pydantic model of plain JSON types, which reads itself and writes itself. What it cannot say - that
+lists have the same length, that a load is finite - the class that is read checks itself, as for data that come from Python.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
+import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.reading import MOST_JSON, read_json, shown
+from keyshift.models.files.reading import MOST_JSON, digest, read_json, shown
+from keyshift.models.files.writing import write_text
 
 LARGEST = 2**53 - 1
 """The largest whole number in a file: beyond it floats, and most readers of JSON, cannot tell neighbours apart."""
@@ -34,23 +38,69 @@ FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_le
 """A name inside the file's own folder: no path leads out of it."""
 
 
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Labels = list[str | int]
+
+
 class FileModel(BaseModel):
     """A file, or a part of one: no unknown field, no text for a number, no number for a flag."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
+    @classmethod
+    def content(cls, source: object, **given: Any) -> dict[str, Any]:
+        """The fields as JSON holds them: what is given, else an object's attributes of the same names."""
+        fields = (name for name in cls.model_fields if name not in ENVELOPE)
+        return {name: plain(given[name] if name in given else getattr(source, name)) for name in fields}
+
+
+def plain(value: Any) -> Any:
+    """Arrays and tuples as lists, mappings as objects; JSON knows no infinity: null stands for it."""
+    if isinstance(value, np.ndarray):
+        made: list[Any] = value.tolist()
+        return (
+            made if value.dtype.kind != "f" or np.isfinite(value).all() else [None if v == np.inf else v for v in made]
+        )
+    if isinstance(value, Mapping):
+        return {name: plain(v) for name, v in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+ENVELOPE = ("format", "version", "digest")
+
 
 class FileFormat(FileModel):
-    """A whole file. It names its format and version; a file of version 0.1 named both in one field of another name."""
+    """A whole file. It names its format and version; a file of version 0.1 named both in one field of another name.
+
+    Parameters
+    ----------
+    kind : str
+        The name in the field ``format``.
+    newest : int
+        The version that is written; this and all earlier ones are read.
+    legacy : str, default ""
+        The field in which files of version 0.1 say that they are version 1.
+    bare : bool, default False
+        Whether a file may leave its format out, because people write it by hand.
+    verified : tuple of str
+        The fields that ``digest`` is made of; version 1 had none.
+    """
 
     kind: ClassVar[str]
-    """The name in the field ``format``."""
     newest: ClassVar[int]
-    """The version that is written; this and all earlier ones are read."""
     legacy: ClassVar[str] = ""
-    """The field in which files of version 0.1 say that they are version 1."""
     bare: ClassVar[bool] = False
-    """Whether a file may leave its format out, because people write it by hand."""
+    verified: ClassVar[tuple[str, ...]] = ()
+
+    format: str
+    version: int
+
+    def __init_subclass__(
+        cls, kind: str = "", newest: int = 1, legacy: str = "", bare: bool = False, verified: tuple[str, ...] = ()
+    ) -> None:
+        cls.kind, cls.newest, cls.legacy, cls.bare, cls.verified = kind, newest, legacy, bare, verified
 
     @classmethod
     def stamp(cls) -> dict[str, Any]:
@@ -58,48 +108,70 @@ class FileFormat(FileModel):
         return {"format": cls.kind, "version": cls.newest}
 
     @classmethod
-    def unstamped(cls, content: Mapping[str, Any], file: str | Path) -> dict[str, Any]:
+    def write(cls, file: str | Path, content: Mapping[str, Any], **style: Any) -> Path:
+        """Write a file, whole or not at all; `style` is for `json.dumps`."""
+        fields = {**cls.stamp(), **content}
+        if cls.verified:
+            fields["digest"] = cls._digest(fields)
+        return write_text(file, json.dumps(fields, allow_nan=False, **style) + "\n")
+
+    @classmethod
+    def read(cls, file: str | Path, most: int = MOST_JSON) -> Self:
+        """Read a file of at most so many bytes.
+
+        Raises
+        ------
+        InputError
+            With the file, and the field, position and value that are wrong.
+        """
+        return cls.of(read_json(Path(file), most), str(file))
+
+    @classmethod
+    def of(cls, content: Any, of: str) -> Self:
+        """Check JSON: one object, its format, a version that is known, its fields, their digest."""
+        held = object_of(content, of)
+        made = validated(cls, cls.todays(cls._unstamped(held, of)), of)
+        if cls.verified and held.get("digest") != cls._digest(held) and (made.version > 1 or "digest" in held):
+            named = " or ".join(cls.verified)
+            raise InputError(f"{of} is damaged: its {named} are not those that its digest was made of")
+        return made
+
+    @classmethod
+    def todays(cls, content: dict[str, Any]) -> dict[str, Any]:
+        """The fields of an earlier version as they are called today."""
+        return content
+
+    @classmethod
+    def _digest(cls, fields: Mapping[str, Any]) -> str:
+        parts = [fields[name] for name in cls.verified]
+        return digest(parts if len(parts) > 1 else parts[0])
+
+    @classmethod
+    def _unstamped(cls, content: Mapping[str, Any], of: str) -> dict[str, Any]:
         """Check format and version; return the content with both as today's fields."""
         fields = dict(content)
-        if cls.legacy in fields and not {"format", "version"} & set(fields):
-            fields = {"format": cls.kind, "version": fields.pop(cls.legacy), **fields}
-        elif cls.bare and not {"format", "version"} & set(fields):
-            fields = {"format": cls.kind, "version": 1, **fields}
+        if not {"format", "version"} & set(fields) and (cls.legacy in fields or cls.bare):
+            fields = {"format": cls.kind, "version": fields.pop(cls.legacy, 1), **fields}
         version = fields.get("version")
         known = isinstance(version, int) and not isinstance(version, bool) and 1 <= version <= cls.newest
         if fields.get("format") != cls.kind or not known:
             raise InputError(
-                f"{file} has another format than {cls.kind} {cls.newest}, which this version reads: "
+                f"{of} has another format than {cls.kind} {cls.newest}, which this version reads: "
                 f"format = {shown(fields.get('format'))}, version = {shown(version)}"
             )
         return fields
 
 
-Format = TypeVar("Format", bound=FileFormat)
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def read_file(file: str | Path, schema: type[Format], most: int = MOST_JSON) -> Format:
-    """Read a JSON file of a schema.
-
-    Parameters
-    ----------
-    file : str or Path
-    schema : subclass of FileFormat
-    most : int
-        Bytes; a larger file is refused before it is read.
-
-    Raises
-    ------
-    InputError
-        With the file, and the field, position and value that are wrong.
-    """
-    return enveloped(schema, read_json(Path(file), most), str(file))
-
-
-def enveloped(schema: type[Format], content: Any, of: str) -> Format:
-    """Check JSON against a schema: one object, its format, a version that is known, its fields."""
-    return validated(schema, schema.unstamped(object_of(content, of), of), of)
+@contextmanager
+def naming(place: str | Path, before: str = ": ") -> Iterator[None]:
+    """Put the file before whatever is refused in the block, unless it is named already."""
+    try:
+        yield
+    except InputError as error:
+        raise error if str(error).startswith(str(place)) else InputError(f"{place}{before}{error}") from None
 
 
 def object_of(content: Any, of: str) -> dict[str, Any]:

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from keyshift.models.answer import Termination
 from keyshift.models.errors import BoundError, InputError
 from keyshift.models.files.problem import decode, encode, problem_of, problem_record
-from keyshift.models.files.schema import FileFormat, read_file
-from keyshift.models.files.writing import write_text
+from keyshift.models.files.schema import Amount, FileFormat, FileModel, Finite, naming
 from keyshift.models.guards import frozen
 from keyshift.models.priorities import Prioritised, Priority, StageBound
 from keyshift.models.problem import Problem, Violation
 from keyshift.models.solution import Solution, Status, priorities_reached
 
-Finite = Annotated[float, Field(allow_inf_nan=False)]
 
-
-class StageRecord(BaseModel):
+class StageRecord(FileModel):
     """The proof of one stage: a bound that holds where earlier measures are at most what is given."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     measure: str
     bound: Finite | None
     given: dict[str, Finite]
 
 
-class SolutionFile(FileFormat):
+class SolutionFile(FileFormat, kind="keyshift-solution"):
     """A solution as its file holds it."""
 
-    kind: ClassVar[str] = "keyshift-solution"
-    newest: ClassVar[int] = 1
-
-    format: str
-    version: int
     problem: dict[str, Any]
     method: str
     status: Status
@@ -47,7 +36,7 @@ class SolutionFile(FileFormat):
     assignment: list[Any] | None
     objective: Finite | None
     bound: Finite | None
-    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    seconds: Amount
     metrics: dict[str, Finite]
     message: str
     details: dict[str, Any]
@@ -65,23 +54,15 @@ def solution_record(solution: Solution) -> dict[str, Any]:
             details[str(name)] = encode(value)
         except InputError:
             continue
-    return {
-        **SolutionFile.stamp(),
-        "problem": problem_record(s.problem),
-        "method": s.method,
-        "status": s.status,
-        "termination": s.termination,
-        "assignment": None if s.assignment is None else s.assignment.tolist(),
-        "objective": s.objective,
-        "bound": s.bound,
-        "seconds": s.seconds,
-        "metrics": {name: float(value) for name, value in s.metrics.items() if np.isfinite(value)},
-        "message": s.message,
-        "details": details,
-        "offered": None if s.offered is None else s.offered.tolist(),
-        "violations": [encode_violation(v) for v in s.violations],
-        "priorities": [{"measure": p.measure, "bound": p.bound, "given": dict(p.given)} for p in s.priorities],
-    }
+    content = SolutionFile.content(
+        s,
+        problem=problem_record(s.problem),
+        metrics={name: float(value) for name, value in s.metrics.items() if np.isfinite(value)},
+        details=details,
+        violations=[encode_violation(v) for v in s.violations],
+        priorities=[StageRecord.content(p) for p in s.priorities],
+    )
+    return {**SolutionFile.stamp(), **content}
 
 
 def encode_violation(violation: Violation) -> dict[str, Any]:
@@ -96,7 +77,7 @@ def encode_violation(violation: Violation) -> dict[str, Any]:
 
 def write_solution(solution: Solution, path: str | Path) -> None:
     """Write a solution, whole or not at all."""
-    write_text(path, json.dumps(solution_record(solution), allow_nan=False) + "\n")
+    SolutionFile.write(path, solution_record(solution))
 
 
 def read_solution(path: str | Path) -> Solution:
@@ -108,11 +89,9 @@ def read_solution(path: str | Path) -> Solution:
         With the file and what is wrong with it; also when the assignment breaks a rule, or has another objective than
         the file says, or one below the bound.
     """
-    record = read_file(path, SolutionFile)
-    try:
+    record = SolutionFile.read(path)
+    with naming(path):
         return _solution_of(record)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def _solution_of(r: SolutionFile) -> Solution:

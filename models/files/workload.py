@@ -5,8 +5,8 @@ A directory holds
 ====================  ==============================================================================
 ``workload.json``     format and version, number of key groups, nodes and windows; of each table the file, its rows and
                       the sum of each column of numbers, which are verified when it is read
-``key_groups.parquet``  key_group, state, current; where given: operator, home, key, resource.<name>
-``nodes.parquet``     node, capacity, draining; where given: name
+``key_groups.parquet``  key_group, state, current; where given: operator, home, key, resource.<name>, group.<name>
+``nodes.parquet``     node, capacity, draining; where given: name, domain.<name>
 ``load.parquet``      window, key_group, load (rows of load 0 are left out)
 ``traffic.parquet``   src, dst, tuples (only where the workload has traffic); window, where each has its own
 ====================  ==============================================================================
@@ -17,31 +17,26 @@ one step, says which count. Whatever else lies in the directory stays there.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import MOST_NUMBERS, opened
-from keyshift.models.files.schema import (
-    FileFormat,
-    Wholes,
-    read_file,
-)
+from keyshift.models.files.schema import ENVELOPE, FileFormat, Labels, Wholes, naming, plain
 from keyshift.models.files.workload_tables import (
     create_tables,
     read_tables,
     replace_tables,
-    stamp_of,
     traffic_columns,
     traffic_of_columns,
-)
-from keyshift.models.files.writing import reason, write_text
-from keyshift.models.guards import whole
+    version_of,
+)  # fmt: skip
+from keyshift.models.files.writing import reason
+from keyshift.models.guards import indices, whole
 from keyshift.models.workload import Workload
 
 _ONE = {"type": "array", "items": {"type": "number", "minimum": 0}}
@@ -52,16 +47,11 @@ def _rows_of(value: Any) -> Any:
     return [value] if isinstance(value, list) and not any(isinstance(v, list) for v in value) else value
 
 
-class WorkloadFile(FileFormat):
+class WorkloadFile(FileFormat, kind="keyshift-workload", newest=4, legacy="keyshift_workload", bare=True):
     """A workload in one JSON file."""
 
-    kind: ClassVar[str] = "keyshift-workload"
-    newest: ClassVar[int] = 3
-    legacy: ClassVar[str] = "keyshift_workload"
-    bare: ClassVar[bool] = True
-
     format: str = "keyshift-workload"
-    version: int = 3
+    version: int = 4
     load: Annotated[
         list[list[float]],
         BeforeValidator(_rows_of),
@@ -85,8 +75,16 @@ class WorkloadFile(FileFormat):
     operator: Wholes | None = None
     home: Wholes | None = None
     resources: Annotated[dict[str, list[float]] | None, Field(description="Further resources by name")] = None
-    keys: list[str | int] | None = None
-    node_names: list[str | int] | None = None
+    keys: Labels | None = None
+    node_names: Labels | None = None
+    groups: Annotated[
+        dict[str, Labels] | None,
+        Field(description="Labels of the key groups by name, such as topic, that rules may name; from version 4 on"),
+    ] = None
+    domains: Annotated[
+        dict[str, Labels] | None,
+        Field(description="Labels of the nodes by name, such as rack, that rules may name; from version 4 on"),
+    ] = None
 
 
 def write_workload(workload: Workload, path: str | Path, *, overwrite: bool = False) -> None:
@@ -112,8 +110,7 @@ def write_workload(workload: Workload, path: str | Path, *, overwrite: bool = Fa
     if target.suffix == ".json":
         if not overwrite and target.exists() and not _is_ours(target):
             raise InputError(f"{target} exists and is not a workload that keyshift wrote: it is not overwritten")
-        text = json.dumps(_content(workload))
-        write_text(target, text)
+        WorkloadFile.write(target, _content(workload))
     elif target.exists() or target.is_symlink():
         replace_tables(workload, target)
     else:
@@ -142,48 +139,32 @@ def read_workload(path: str | Path, *, max_numbers: int = MOST_NUMBERS, last: in
 
     source = Path(path)
     try:
-        if (source / statistics.MANIFEST).is_file():
-            return statistics.read_statistics(source, last=last)
-        if not source.exists():
-            raise InputError(f"{source} does not exist")
-        read = read_tables(source, max_numbers) if source.is_dir() else _read_json(source)
-        count = whole("last", last, least=1)
-        if count is None:
-            return read
-        traffic = list(read.window_traffic[-count:]) if read.earlier_traffic else read.traffic
-        return read.replace(load=read.load[-count:], traffic=traffic)
-    except InputError as error:
-        raise error if str(error).startswith(str(source)) else InputError(f"{source}: {error}") from None
+        with naming(source):
+            if (source / statistics.MANIFEST).is_file():
+                return statistics.read_statistics(source, last=last)
+            if not source.exists():
+                raise InputError(f"{source} does not exist")
+            read = read_tables(source, max_numbers) if source.is_dir() else _read_json(source)
+            count = whole("last", last, least=1)
+            if count is None:
+                return read
+            traffic = list(read.window_traffic[-count:]) if read.earlier_traffic else read.traffic
+            return read.replace(load=read.load[-count:], traffic=traffic)
     except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{str(path)!r} cannot be read ({reason(error)})") from None
 
 
 # JSON -----------------------------------------------------------------------------------------------------------
 
 
-def _content(workload: Workload) -> dict[str, Any]:
-    w = workload
-    content: dict[str, Any] = {
-        **stamp_of(WorkloadFile, w),
-        "load": w.load.tolist(),
-        "state": w.state.tolist(),
-        "current": w.current.tolist(),
-        "nodes": w.capacity.tolist(),
-    }
-    if w.draining.any():
-        content["draining"] = w.draining.tolist()
+def _content(w: Workload) -> dict[str, Any]:
+    """The workload's arguments, without those that say nothing; traffic as rows."""
+    given = w.arguments() | {"draining": w.draining if w.draining.any() else None, "resources": w.resources or None}
     if w.traffic is not None:
-        content["traffic"] = [list(row) for row in zip(*(c.tolist() for c in traffic_columns(w).values()), strict=True)]
-    for name in ("operator", "home"):
-        if (values := getattr(w, name)) is not None:
-            content[name] = values.tolist()
-    if w.resources:
-        content["resources"] = {name: use.tolist() for name, use in w.resources.items()}
-    if w.keys is not None:
-        content["keys"] = list(w.keys)
-    if w.node_names is not None:
-        content["node_names"] = list(w.node_names)
-    return content
+        given["traffic"] = [list(row) for row in zip(*(c.tolist() for c in traffic_columns(w).values()), strict=True)]
+    return {**version_of(w), **{name: plain(value) for name, value in given.items() if value is not None}}
 
 
 def _is_ours(file: Path) -> bool:
@@ -196,30 +177,16 @@ def _is_ours(file: Path) -> bool:
 
 
 def _read_json(source: Path) -> Workload:
-    read = read_file(source, WorkloadFile)
-    nodes: Any = read.nodes
-    if isinstance(nodes, int) and nodes > MOST_NUMBERS:
-        raise InputError(f"nodes = {nodes} is more than {MOST_NUMBERS:,}")
-    return Workload(
-        load=_even_rows(read.load),
-        state=read.state,
-        current=read.current,
-        nodes=nodes,
-        draining=read.draining,
-        traffic=None if read.traffic is None else _traffic_from_rows(read.traffic, len(read.state), len(read.load)),
-        operator=read.operator,
-        home=read.home,
-        resources=read.resources,
-        keys=read.keys,
-        node_names=read.node_names,
-    )
-
-
-def _even_rows(load: list[list[float]]) -> list[list[float]]:
-    for window, row in enumerate(load):
-        if len(row) != len(load[0]):
-            raise InputError(f"load[{window}] has {len(row)} entries, load[0] has {len(load[0])}")
-    return load
+    read = WorkloadFile.read(source)
+    given = {name: value for name, value in read if name not in ENVELOPE}
+    if isinstance(read.nodes, int) and read.nodes > MOST_NUMBERS:
+        raise InputError(f"nodes = {read.nodes} is more than {MOST_NUMBERS:,}")
+    for window, row in enumerate(read.load):
+        if len(row) != len(read.load[0]):
+            raise InputError(f"load[{window}] has {len(row)} entries, load[0] has {len(read.load[0])}")
+    if read.traffic is not None:
+        given["traffic"] = _traffic_from_rows(read.traffic, len(read.state), len(read.load))
+    return Workload(**given)
 
 
 def _traffic_from_rows(rows: list[list[float]], key_groups: int, windows: int) -> Any:
@@ -227,13 +194,6 @@ def _traffic_from_rows(rows: list[list[float]], key_groups: int, windows: int) -
     for position, row in enumerate(rows):
         if len(row) != len(names) + 1:
             raise InputError(f"traffic[{position}] = {row!r:.60} must be [{', '.join(names)}, tuples]")
-        for name, value in zip(names, row, strict=False):
-            most = windows if name == "window" else key_groups
-            if not (0 <= value < most and float(value).is_integer()):
-                what = "window" if name == "window" else "key group"
-                raise InputError(
-                    f"traffic.{name}[{position}] = {value:g} is not a {what}: they are numbered 0 to {most - 1}"
-                )
-    numbers = np.array(rows, dtype=np.float64).reshape(-1, len(names) + 1).T
-    columns = dict(zip(names, numbers[:-1].astype(np.int64), strict=True))
-    return traffic_of_columns({**columns, "tuples": numbers[-1]}, windows, key_groups)
+    *places, tuples = np.array(rows, dtype=np.float64).reshape(-1, len(names) + 1).T
+    columns = {name: indices(f"traffic.{name}", v, length=len(rows)) for name, v in zip(names, places, strict=True)}
+    return traffic_of_columns({**columns, "tuples": tuples}, windows, key_groups)

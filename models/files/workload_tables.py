@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import tempfile
 import uuid
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
 from keyshift.models.errors import InputError
-from keyshift.models.files.schema import Count, FileFormat, FileModel, FileName, Whole, read_file
+from keyshift.models.files.schema import Count, FileFormat, FileModel, FileName, Finite, Whole
 from keyshift.models.files.tables import Columns, read_table
-from keyshift.models.files.writing import only_writer, reason, write_file, write_text
+from keyshift.models.files.writing import only_writer, reason, write_file
+from keyshift.models.guards import numbered
 from keyshift.models.workload import Workload
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
 MANIFEST = "workload.json"
-_RESOURCE = "resource."
+_RESOURCE, _GROUP, _DOMAIN = "resource.", "group.", "domain."
 _OURS = re.compile(r"(key_groups|nodes|load|traffic)(-[0-9a-f]{8})?\.parquet")
 
 TABLES = {
     "key_groups": Columns(
         {"key_group": "whole", "state": "number", "current": "whole"},
         {"operator": "whole", "home": "whole", "key": "label"},
-        (_RESOURCE, "number"),
+        {_RESOURCE: "number", _GROUP: "label"},
     ),
-    "nodes": Columns({"node": "whole", "capacity": "number", "draining": "flag"}, {"name": "label"}),
+    "nodes": Columns(
+        {"node": "whole", "capacity": "number", "draining": "flag"}, {"name": "label"}, {_DOMAIN: "label"}
+    ),
     "load": Columns({"window": "whole", "key_group": "whole", "load": "number"}),
     "traffic": Columns({"src": "whole", "dst": "whole", "tuples": "number"}, {"window": "whole"}),
 }
@@ -45,18 +47,12 @@ class TableAccount(FileModel):
     file: FileName
     rows: Whole | None = None
     columns: list[str] | None = None
-    sums: dict[str, Annotated[float, Field(allow_inf_nan=False)]] | None = None
+    sums: dict[str, Finite] | None = None
 
 
-class WorkloadManifest(FileFormat):
+class WorkloadManifest(FileFormat, kind="keyshift-workload", newest=4, legacy="keyshift_workload"):
     """``workload.json`` of a directory of tables."""
 
-    kind: ClassVar[str] = "keyshift-workload"
-    newest: ClassVar[int] = 3
-    legacy: ClassVar[str] = "keyshift_workload"
-
-    format: str
-    version: int
     key_groups: Count
     nodes: Count
     windows: Count
@@ -71,6 +67,7 @@ def _tables_of(w: Workload) -> dict[str, dict[str, Any]]:
     optional = {"operator": w.operator, "home": w.home, "key": labels}
     key_groups |= {name: values for name, values in optional.items() if values is not None}
     key_groups |= {_RESOURCE + name: use for name, use in w.resources.items()}
+    key_groups |= {_GROUP + name: _column(column) for name, column in w.groups.items()}
     window, key_group = np.nonzero(w.load)
     tables: dict[str, dict[str, Any]] = {
         "key_groups": key_groups,
@@ -79,14 +76,15 @@ def _tables_of(w: Workload) -> dict[str, dict[str, Any]]:
     }
     if names is not None:
         tables["nodes"]["name"] = names
+    tables["nodes"] |= {_DOMAIN + name: _column(column) for name, column in w.domains.items()}
     if w.traffic is not None:
         tables["traffic"] = traffic_columns(w)
     return tables
 
 
-def stamp_of(kind: type[FileFormat], w: Workload) -> dict[str, Any]:
-    """Format and version: earlier versions of keyshift read all workloads but those with traffic for each window."""
-    return {**kind.stamp(), **({} if w.earlier_traffic else {"version": 2})}
+def version_of(w: Workload) -> dict[str, Any]:
+    """The version that the data need: 4 with labels of key groups or nodes, 3 with a traffic for each window."""
+    return {"version": 4 if w.groups or w.domains else 3 if w.earlier_traffic else 2}
 
 
 def traffic_columns(w: Workload) -> dict[str, np.ndarray]:
@@ -106,10 +104,7 @@ def traffic_of_columns(columns: dict[str, np.ndarray], windows: int, key_groups:
     if "window" not in columns:
         return sparse(columns["src"], columns["dst"], columns["tuples"], key_groups)
     number = columns["window"]
-    wrong = (number < 0) | (number >= windows)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise InputError(f"traffic.window[{at}] = {number[at]}, expected 0 to {windows - 1}")
+    numbered("traffic.window", number, windows, "window")
     parts = ({name: values[number == s] for name, values in columns.items()} for s in range(windows))
     return [sparse(part["src"], part["dst"], part["tuples"], key_groups) for part in parts]
 
@@ -145,7 +140,7 @@ def replace_tables(workload: Workload, target: Path) -> None:
     """New tables beside the old ones; then the manifest, in one step; then the old ones go."""
     if not (target / MANIFEST).is_file():
         raise InputError(f"{target} exists and is not a workload: it is not overwritten")
-    read_file(target / MANIFEST, WorkloadManifest)  # somebody else's file of that name stays
+    WorkloadManifest.read(target / MANIFEST)  # somebody else's file of that name stays
     with only_writer(target, str(target)):
         kept = _write_tables(workload, target, f"-{uuid.uuid4().hex[:8]}")
         for file in target.iterdir():
@@ -167,8 +162,7 @@ def _write_tables(workload: Workload, folder: Path, mark: str) -> set[str]:
             fill = partial(pq.write_table, pa.table(columns), write_page_checksum=True)
             write_file(folder / file, fill)
         about = {"key_groups": workload.key_groups, "nodes": workload.nodes, "windows": workload.windows}
-        manifest = {**stamp_of(WorkloadManifest, workload), **about, "tables": accounts}
-        write_text(folder / MANIFEST, json.dumps(manifest, indent=1) + "\n")
+        WorkloadManifest.write(folder / MANIFEST, {**version_of(workload), **about, "tables": accounts}, indent=1)
     except BaseException:
         for account in accounts.values():
             (folder / account["file"]).unlink(missing_ok=True)
@@ -185,7 +179,7 @@ def read_tables(source: Path, most: int) -> Workload:
     """The workload of a directory; `most` numbers are allowed in one table, or in the matrix of loads."""
     if not (source / MANIFEST).is_file():
         raise InputError(f"{source} is not a workload: it has no {MANIFEST}")
-    about = read_file(source / MANIFEST, WorkloadManifest)
+    about = WorkloadManifest.read(source / MANIFEST)
     p, m = about.key_groups, about.windows
     if max(p * m, p, about.nodes) > most:
         raise InputError(
@@ -205,9 +199,11 @@ def read_tables(source: Path, most: int) -> Workload:
         traffic=traffic_of_columns(pairs, m, p) if pairs else None,
         operator=groups.get("operator"),
         home=groups.get("home"),
-        resources={n.removeprefix(_RESOURCE): v for n, v in groups.items() if n.startswith(_RESOURCE)},
+        resources=_beginning(_RESOURCE, groups),
         keys=None if "key" not in groups else groups["key"].tolist(),
         node_names=None if "name" not in nodes else nodes["name"].tolist(),
+        groups={name: column.tolist() for name, column in _beginning(_GROUP, groups).items()},
+        domains={name: column.tolist() for name, column in _beginning(_DOMAIN, nodes).items()},
     )
     for name, account in (about.tables or {}).items():
         for column in account.columns or ():  # an optional one would not be missed
@@ -215,6 +211,11 @@ def read_tables(source: Path, most: int) -> Workload:
                 raise InputError(f"{source / account.file} lacks the column {column!r}")
         _verify_sums(source / account.file, read[name], account.sums or {})
     return made
+
+
+def _beginning(prefix: str, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The columns whose names begin so, without it."""
+    return {name.removeprefix(prefix): values for name, values in columns.items() if name.startswith(prefix)}
 
 
 def _table(source: Path, about: WorkloadManifest, name: str, most: int) -> dict[str, np.ndarray]:
@@ -250,11 +251,8 @@ def _in_order(source: Path, table: str, columns: dict[str, np.ndarray], index: s
 
 
 def _dense(load: dict[str, np.ndarray], windows: int, key_groups: int) -> np.ndarray:
-    for name, upper in (("window", windows), ("key_group", key_groups)):
-        wrong = (load[name] < 0) | (load[name] >= upper)
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            raise InputError(f"load.parquet: {name}[{at}] = {load[name][at]}, expected 0 to {upper - 1}")
+    numbered("load.window", load["window"], windows, "window")
+    numbered("load.key_group", load["key_group"], key_groups, "key group")
     place = load["window"] * key_groups + load["key_group"]
     _, first = np.unique(place, return_index=True)
     if first.size < place.size:
@@ -284,10 +282,5 @@ def sparse(src: np.ndarray, dst: np.ndarray, tuples: np.ndarray, key_groups: int
     import scipy.sparse as sp
 
     for name, side in (("src", src), ("dst", dst)):
-        wrong = (side < 0) | (side >= key_groups)
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            raise InputError(
-                f"traffic.{name}[{at}] = {side[at]} is not a key group: they are numbered 0 to {key_groups - 1}"
-            )
+        numbered(f"traffic.{name}", side, key_groups, "key group")
     return sp.csr_array((tuples, (src, dst)), shape=(key_groups, key_groups), dtype=np.float64)

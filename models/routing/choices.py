@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +14,9 @@ from keyshift.models.workload import FloatArray, IntArray
 
 
 def records_of(problem: MixedRouting) -> CompactKeys:
-    """Keys alike as one record; over several windows, whose loads differ, every key is one, with its mean load."""
-    return every_key(problem.typical()) if problem.several else compact(problem.workload)
+    """Keys alike as one record; over windows, whose loads differ, or under rules, every key is one, with its mean load."""
+    alike = problem.planned.count == 1 and not problem.rules
+    return compact(problem.typical()) if alike else every_key(problem.typical())
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +59,12 @@ class Choices:
         kept = np.flatnonzero(problem.workload.kept)
         return cls.of(problem, keys, np.repeat(np.arange(keys.size), kept.size), np.tile(kept, keys.size))
 
+    def by_key(self, x: Sequence[Any]) -> dict[tuple[int, int], Any]:
+        """The variables of pairs by key and node, where every record is one key: 1 for a key without a choice."""
+        pairs = zip(self.keys.members[self.record].tolist(), self.node.tolist(), strict=True)
+        fixed = zip(self.keys.members[self.fixed].tolist(), self.fixed_node.tolist(), strict=True)
+        return {**dict(zip(pairs, x, strict=True)), **dict.fromkeys(fixed, 1)}
+
     @property
     def state_unit(self) -> float:
         """A unit near the smallest state, so that solvers do not take it for zero; otherwise all the state."""
@@ -72,13 +81,15 @@ class Choices:
         """Whether a pair needs a table entry, by pair."""
         return np.asarray(self.node != self.keys.home[self.record])
 
-    @property
-    def fixed_load(self) -> FloatArray:
-        """Load that the records without a choice put on each node, shape (n,)."""
-        return self.loads_fixed(self.keys.load)
+    def windows(self) -> Iterator[tuple[str, MixedRouting, FloatArray]]:
+        """Each window's letter, empty where there is one; the problem in it alone; the load of each record's keys."""
+        each = self.problem.by_window
+        loads = [self.keys.load] if len(each) == 1 else self.problem.planned.load[:, self.keys.heads]
+        for s, (window, load) in enumerate(zip(each, loads, strict=True)):
+            yield "" if len(each) == 1 else f"s{s}", window, load
 
-    def loads_fixed(self, load: FloatArray) -> FloatArray:
-        """The same for other loads of the records."""
+    def fixed_load(self, load: FloatArray) -> FloatArray:
+        """What the records without a choice put on each node by their loads, shape (n,)."""
         weight = load[self.fixed] * self.fixed_units
         return np.bincount(self.fixed_node, weights=weight, minlength=self.problem.workload.nodes)
 

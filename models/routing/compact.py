@@ -42,6 +42,11 @@ class CompactKeys:
         """Number of records."""
         return int(self.count.size)
 
+    @property
+    def heads(self) -> IntArray:
+        """The first key of each record, shape (r,)."""
+        return self.members[np.cumsum(self.count) - self.count]
+
     def expand(self, record: IntArray, to: IntArray, units: IntArray) -> IntArray:
         """Node of every key under a plan, shape (p,).
 

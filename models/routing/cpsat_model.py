@@ -13,6 +13,7 @@ from ortools.sat.python import cp_model
 from keyshift.models.integers import Scaled, capped, scaled
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
+from keyshift.models.rules.rows import add_to_cpsat
 from keyshift.models.stages import CpSatStages, WholeMeasure
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -46,16 +47,17 @@ class RoutingCpSat(CpSatStages):
     def __init__(self, choices: Choices, most: float = math.inf) -> None:
         self.choices, self.problem = choices, choices.problem
         self.workload = self.problem.workload
-        self.load, self.load_error = self._whole(choices.keys.load)
         known = choices.keys.state if math.isinf(most) else capped(choices.keys.state, most)
         self.state, self.state_error = self._whole(known)
-        self.fixed_load = self._fixed_load()
+        self.in_windows = [(at and f"{at},", window, *self._whole(load)) for at, window, load in choices.windows()]
         self.model = cp_model.CpModel()
         self.variables()
         self.every_key_somewhere()
         self.upper_loads()
         self.lower_loads()
         self.table_size()
+        if self.problem.rules:
+            add_to_cpsat(self.model, self.problem.lowered, choices.by_key(self.x), self.workload.nodes)
         self.state_moved()
 
     def _whole(self, numbers: FloatArray) -> tuple[Scaled, Fraction]:
@@ -105,13 +107,10 @@ class RoutingCpSat(CpSatStages):
 
     def windows(self) -> Iterator[tuple[str, MixedRouting]]:
         """Each window's letter, and the problem in it alone; meanwhile `load` and what is fixed are those of the window."""
-        if not self.problem.several:
-            yield "", self.problem
-            return
-        for s, window in enumerate(self.problem.by_window):
-            self.load, self.load_error = self._whole(window.workload.last_load)  # every record is a key
+        for at, window, load, error in self.in_windows:
+            self.load, self.load_error = load, error
             self.fixed_load = self._fixed_load()
-            yield f"s{s},", window
+            yield at, window
 
     def _fixed_load(self) -> IntArray:
         fixed = np.zeros(self.workload.nodes, dtype=np.int64)

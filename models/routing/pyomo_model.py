@@ -14,6 +14,7 @@ from keyshift.models.integers import capped
 from keyshift.models.priorities import Stage
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
+from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.stages import PyomoStages
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -55,9 +56,7 @@ class RoutingPyomo(PyomoStages):
         self.choices, self.problem = choices, choices.problem
         self.workload = self.problem.workload
         self.state_unit = state_unit
-        self.mean = metrics.mean_load(self.workload) or 1.0
         keys, record = choices.keys, choices.record
-        self.load = (keys.load[record] / self.mean).tolist()
         known = keys.state if math.isinf(most) else capped(keys.state, most)
         self.state = (known[record] / state_unit).tolist()
         gone = choices.fixed_node != keys.current[choices.fixed]
@@ -69,6 +68,9 @@ class RoutingPyomo(PyomoStages):
         self.upper_loads()
         self.lower_loads()
         self.table_size()
+        if self.problem.rules:
+            x = choices.by_key(list(self.model.x.values()))
+            add_to_pyomo(self.model, self.problem.lowered, x, self.workload.nodes)
 
     def variables(self) -> None:
         """x for the open pairs; (5) is imposed by leaving out draining nodes."""
@@ -115,16 +117,12 @@ class RoutingPyomo(PyomoStages):
 
         Meanwhile `load` and `mean` are those of the window.
         """
-        if not self.problem.several:
-            yield family, self.problem, self.choices.fixed_load
-            return
-        for s, window in enumerate(self.problem.by_window):
-            load = window.workload.last_load  # every record is a key
+        for at, window, load in self.choices.windows():
             self.mean = metrics.mean_load(window.workload) or 1.0
             self.load = (load[self.choices.record] / self.mean).tolist()
-            name = f"{family}_s{s}"
+            name = f"{family}_{at}" if at else family
             self.letters = {**self.letters, name: "n"}
-            yield name, window, self.choices.loads_fixed(load)
+            yield name, window, self.choices.fixed_load(load)
 
     def _load_rows(self, name: str, nodes: IntArray, row: object) -> None:
         loads = {int(d): self.node_load(int(d)) for d in nodes}

@@ -210,7 +210,7 @@ def simulate(
         the nodes of an array of keys, such as `Partitioner.feed`; or any node in turn. By default where the workload's key
         groups run now.
     changes : sequence of (float, array_like, RoutingTable or Plan)
-        At these seconds, in order: another assignment, shape (p,), or table; several assignments, shape (phases, p), one
+        At these seconds, in order: another assignment, shape (p,), or table; a row of assignments, shape (phases, p), one
         after another, each as soon as the state of the one before has arrived; or a plan, which says when what moves.
     service_rate : float or array_like, shape (n,)
         Tuples a second that a node serves; one number is multiplied by the workload's capacities.

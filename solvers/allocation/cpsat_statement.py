@@ -29,7 +29,7 @@ def solve_cpsat(
     Parameters
     ----------
     threads : int, default 1
-        More than one may return another of several optima from run to run.
+        More than one may return another optimum from run to run.
     """
     return run_cpsat(problem, budget, start, seed=seed, threads=threads)
 

@@ -91,10 +91,10 @@ class Incumbent:
     @cached_property
     def steps(self) -> WholeLoads | None:
         """The distances there are, where loads are whole multiples of a unit."""
-        w = self.problem.workload
+        w, last_alone = self.problem.workload, self.problem.by_window[0] is self.problem
         load = w.last_load
         whole = np.array_equal(load, np.rint(load)) and 0 < load.sum() < MOST_WHOLE
-        if self.problem.several or not whole:
+        if not (last_alone and whole):
             return None
         multiple = int(np.gcd.reduce(load.astype(np.int64)))
         return WholeLoads(

@@ -41,13 +41,13 @@ def solve_milp(
     Every phase ends early when objective and bound meet. A Pyomo model is built only
     for HiGHS, when CP-SAT has not proven the answer.
 
-    Over several windows annealing values every window (`keyshift.solvers.allocation.windows`), the joint linear relaxation
+    Over k windows annealing values every window (`keyshift.solvers.allocation.windows`), the joint linear relaxation
     bounds it, and only small instances are stated for a solver; there is no second stage.
 
     Parameters
     ----------
     threads : int, default 1
-        Threads for the third phase; more than one may return another of several optima from run to run.
+        Threads for the third phase; more than one may return another optimum from run to run.
     second_stage : bool, default True
         Among assignments of the least load distance look for the least ``deviation_sum``: proven by CP-SAT where
         the first stage is proven on at most 3,000 (key group, node) pairs, as

@@ -118,7 +118,7 @@ class PortfolioSettings(Settings):
     second_stage_effort : float
         Deterministic seconds for it.
     stated : int
-        Over several windows, statements are written for this many (key group, node, window) triples at most.
+        Over k windows, statements are written for this many (key group, node, window) triples at most.
     rounds : RoundSettings
     """
 

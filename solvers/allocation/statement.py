@@ -32,7 +32,7 @@ def solve_highs(
     Parameters
     ----------
     threads : int, default 1
-        More than one may return another of several optima from run to run.
+        More than one may return another optimum from run to run.
     second_stage : bool, default False
         Then minimise the two one-sided deviations, the load distance kept at its least.
     weights : (w1, w2), optional

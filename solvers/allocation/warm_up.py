@@ -19,12 +19,6 @@ from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.pricing.tree import price_bound
 from keyshift.solvers.allocation.windows.arrays import WindowInstance
 from keyshift.solvers.allocation.windows.search import WindowSearch
-from keyshift.solvers.warm_up import rehearse
-
-
-def compile_bound(method: Callable[..., Answer]) -> None:
-    """Run a bound by itself."""
-    rehearse(method, [_small(), _small(max_migrations=None)])
 
 
 def compile_kernels(method: Callable[..., Answer]) -> None:

@@ -126,7 +126,7 @@ class LagrangianBound:
     O(p n); pairs outside the heaviest spanning forest are bounded by key group: at most m key groups move, so a mover
     can meet at most m - 1 others on the move, each shared half and half between the two.
 
-    Over several windows (8) and (9) have prices for each, and a pair's traffic is weighed by `row_share` where it differs.
+    Over k windows (8) and (9) have prices for each, and a pair's traffic is weighed by `row_share` where it differs.
 
     Min-marginals of the same dynamic program bound every assignment that puts k on i: a (k, i) whose bound does not
     exceed an incumbent is closed for good. `open_to` keeps what is left.

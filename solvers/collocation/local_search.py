@@ -73,7 +73,7 @@ def local_search(
 ) -> Answer:
     """Where everything runs now, or where that breaks a limit ALBIC's answer, improved by `Annealing` until it gains no more.
 
-    Over several windows it anneals under the limits of each of them. No guarantee.
+    Over k windows it anneals under the limits of each of them. No guarantee.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Collocated allocation over several windows: what shares of collocated traffic say of the objective, and the reverse."""
+"""Collocated allocation over k windows: what shares of collocated traffic say of the objective, and the reverse."""
 
 from __future__ import annotations
 

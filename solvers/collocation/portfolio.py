@@ -102,7 +102,7 @@ def solve_milp(
     start : ndarray, optional
         A feasible assignment.
     threads : int, default 1
-        For HiGHS. More than one may return another of several optima from run to run.
+        For HiGHS. More than one may return another optimum from run to run.
     search_steps, bound_steps : int, optional
         How long stages 1 and 2 may take, in steps: a number of steps repeats itself, a number of seconds does not.
         None grows with the instance, to 1,500,000 and 1,500.
@@ -111,7 +111,7 @@ def solve_milp(
 
     Notes
     -----
-    Over several windows all stages have the limits of each of them. Where (15) is not the mean, the bound is that of a
+    Over k windows all stages have the limits of each of them. Where (15) is not the mean, the bound is that of a
     weighted mean of the windows' traffic, with weights that each turn leans to those that were worst in it.
     """
     asked = _Asked(seed, start, threads, search_steps, bound_steps, finish)
@@ -139,7 +139,7 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
     data, finish, tuned = search.data, asked.finish, CollocationSettings.now()
     steps = min(1_500_000, 1_000 * data.key_groups * data.nodes) if asked.search_steps is None else asked.search_steps
     bound_steps = min(1500, 50 + 5 * data.key_groups) if asked.bound_steps is None else asked.bound_steps
-    lagrangian, mean = LagrangianBound(data), arrays_of(problem.averaged()) if problem.several else data
+    lagrangian, mean = LagrangianBound(data), data if data.windows == 1 else arrays_of(problem.averaged())
     bound = mean_bound(problem, most_by_structure(mean, budget))
     for turn in range(tuned.turns if finish else 1):
         more = tuned.further if turn and asked.search_steps is None else steps
@@ -153,7 +153,7 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
         budget.report(None if best is None else problem.objective(best), bound)
         if answer.termination == "optimal" or budget.expired or not finish:
             break
-        if turn == 0 and CollocationSets.suits(problem, data):
+        if turn == 0 and not problem.rules and CollocationSets.suits(problem, data):
             answer = _by_sets(problem, search, lagrangian, answer, budget)
             bound = max(bound, answer.bound or 0.0)
             if answer.termination in ("optimal", "infeasible") or budget.expired:
@@ -223,7 +223,7 @@ def _finish(
     explicit = _explicit(data, open_to, room)
     left_out = int((~explicit).sum())
     details = {"open": int(open_to.sum()), "pairs_left_out": left_out}
-    # Where z weighs on loads, or on several windows' traffic, no pair can be left out.
+    # Where z weighs on loads, or on more than one window's traffic, no pair can be left out.
     if (room < 0 and np.isfinite(budget.remaining)) or (left_out and (data.cost.max() > 0 or data.row_share.size > 1)):
         return Answer(
             best, answer.bound, "gap", "what the bound leaves open is too large to be solved exactly", details

@@ -40,7 +40,7 @@ def solve_cpsat(
     Parameters
     ----------
     threads : int, default 1
-        More than one may return another of several optima from run to run.
+        More than one may return another optimum from run to run.
     """
     with off_clock():
         from keyshift.models.collocation.cpsat_model import CollocationCpSat
@@ -150,7 +150,7 @@ def solve_plain_milp(
     Parameters
     ----------
     threads : int, default 1
-        More than one may return another of several optima from run to run.
+        More than one may return another optimum from run to run.
     """
     answer = better_of(problem, run_highs(problem, budget, seed, start, threads), start)
     found = answer.assignment

@@ -19,7 +19,7 @@ from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.threads import one_blas_thread
 
 REWEIGHINGS = 8
-"""Weights of the windows that a bound over several tries, one after another."""
+"""Weights of the windows that a bound over more than one tries, one after another."""
 LARGEST_CUT, LARGEST_SPECTRUM = 150, 1500
 """Components with more key groups get no minimum cut; workloads with more key groups no spectrum."""
 

@@ -86,7 +86,7 @@ def even_colouring(ends: IntArray, colours: int) -> list[IntArray]:
 
 
 def _split(side: IntArray, most: int) -> IntArray:
-    """Replace every node by copies of degree at most `most`: a copy carries one edge of a colour, they all several."""
+    """Replace every node by copies of degree at most `most`: a copy carries one edge of a colour, together all of them."""
     seen: dict[int, int] = {}
     numbers: dict[tuple[int, int], int] = {}
     made = np.empty(side.size, dtype=np.int64)

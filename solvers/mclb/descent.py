@@ -1,4 +1,4 @@
-"""A first placement for MCLB without a compiled loop: the steepest moves and swaps, from several beginnings."""
+"""A first placement for MCLB without a compiled loop: the steepest moves and swaps, from different beginnings."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def front(
         budgets = sorted({*grid, *(x for x in theirs if problem.core.forced < x < top.state_moved)})
         open_budgets = [b for b in budgets if b not in finished]
         made += [finished[b] for b in budgets if b in finished]
-        made += run.several(open_budgets, workers)
+        made += run.within(open_budgets, workers)
     return undominated(shared([p for p in made if p.answer.assignment is not None], run.known))
 
 
@@ -166,8 +166,8 @@ class _EpsilonConstraint:
             point = dataclasses.replace(point, answer=dataclasses.replace(point.answer, assignment=answer.assignment))
         return point
 
-    def several(self, limits: list[float], workers: int) -> list[FrontPoint]:
-        """Solve for several budgets, each within its share of the time; at a limit for the first of them alone."""
+    def within(self, limits: list[float], workers: int) -> list[FrontPoint]:
+        """Solve for some budgets, each within its share of the time; at a limit for the first of them alone."""
         waves = math.ceil(len(limits) / max(workers, 1))
 
         def solved(position: int) -> FrontPoint | None:

@@ -200,7 +200,7 @@ def anneal(
     Each step draws a key group and takes the best of its moves and swaps, each by its own luck: O(p), a nanosecond or
     two for each, where a step drawn by itself would take a hundred. Where steps pass often, fewer swaps are looked at.
     State beyond the budget may be moved on the way, at a price for each unit that rises from a tenth to ten times
-    `price`: to exchange one large key group for several smaller ones takes more than one step. Returns the best placement
+    `price`: to exchange one large key group for smaller ones takes more than one step. Returns the best placement
     within the budget and its change of the sum of squares against the start (<= 0); `chosen` is changed to where the
     search ends.
     """

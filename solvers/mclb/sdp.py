@@ -25,7 +25,7 @@ are one more than the others, so that
 
 A vector of 1, -1, -1 is the triangle inequality :math:`X_{ij} + X_{ik} - X_{jk} \le 1 - 1/n`, ones for n + 1 key groups say
 that two of them share a node. Where the relaxation has a key group half here and half there, longer vectors are what
-cuts it off: without a budget they are worth little more than the triangles are, with anchors several times as much.
+cuts it off: without a budget they are worth little more than the triangles are, with anchors many times as much.
 
 The dual multipliers v of (1), (2), (4)-(6) make up a matrix M = C - A*(v). As the trace of X is the same for every
 placement, any multipliers give the bound b'v + trace(X) min(0, lambda_min(M)): exact arithmetic on whatever the

@@ -60,7 +60,7 @@ def relax(load, state, count, current, home, price, entry, kept, by_price):
 def choices(load, state, current, home, price, entry, kept, by_price):
     """Cheapest node of each record, its cost, and how clear it is: the lead over staying, going home or elsewhere.
 
-    Which of several equally cheap other nodes a record goes to does not depend on the prices, and is not counted.
+    Which of equally cheap other nodes a record goes to does not depend on the prices, and is not counted.
     """
     r_count = load.size
     best, least, regret = np.empty(r_count, np.int64), np.empty(r_count), np.full(r_count, np.inf)

@@ -39,7 +39,7 @@ def solve_milp(
     Parameters
     ----------
     threads : int, default 1
-        More than one may return another of several optima from run to run.
+        More than one may return another optimum from run to run.
 
     Notes
     -----

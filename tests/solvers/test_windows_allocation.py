@@ -13,6 +13,7 @@ from over_windows import agree, over_all, rule, same_answers, windows_of, with_o
 
 import keyshift as ks
 from keyshift.cli import main
+from keyshift.models import metrics
 from keyshift.models.families.allocation import synthetic_workload
 
 
@@ -85,6 +86,36 @@ def test_one_window_is_the_last_window_bit_for_bit(seed):
     rng = np.random.default_rng([17, seed])
     one = random_problem(rng, 6, 3)
     same_answers(one, with_older_windows(rng, one, over="mean"))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_window_is_valued_bit_for_bit_as_the_figures_of_the_last_window(seed):
+    rng = np.random.default_rng([7, seed])
+    problem = random_problem(rng, 9, 3)
+    w, chosen = problem.workload, rng.integers(0, 3, 9)
+    mean = metrics.mean_load(w)
+    mean = float(np.ceil(mean)) if problem.mean == "ceiling" else mean
+    found = problem.metrics(chosen)
+    deviation = metrics.deviations(w, chosen, mean)
+    assert problem.mean_load == mean
+    assert problem.objective(chosen) == found["load_distance"] == metrics.load_distance(w, chosen, mean)
+    assert found["upper_deviation"] == deviation.max()
+    assert found["lower_deviation"] == -deviation[w.kept].min()
+    assert "worst_distance" not in found
+
+
+def test_what_binds_is_named_for_every_window_that_counts():
+    w = ks.Workload(load=[[4, 1, 1], [1, 1, 4]], state=[1, 1, 1], current=[0, 0, 1], nodes=2)
+    stay = np.array([0, 0, 1])
+    assert ks.KeyGroupAllocation(w).binding(stay) == [
+        "(3) node 1 lies 1 above the mean, the whole load distance",
+        "(4) node 0 lies 1 below the mean, the whole load distance",
+    ]
+    assert ks.KeyGroupAllocation(w, windows=2).binding(stay) == [
+        "(3) node 0 lies 2 above the mean, the whole load distance of window 1 of 2",
+        "(4) node 1 lies 2 below the mean, the whole load distance of window 1 of 2",
+    ]
+    assert len(ks.KeyGroupAllocation(w, windows=2, over="mean").binding(stay)) == 4
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -66,7 +66,7 @@ def solve_ssm(problem: IntervalMigration, *, budget: Budget, seed: int = 0) -> A
     """Cut the tasks anew so that least state moves: exact.
 
     O(m (slack + 1)) time, where slack is n' less the least number of intervals that the load limit needs, and
-    O(m sqrt(n')) memory above 4 million states. Draws no random numbers; of several optima it takes one with few
+    O(m sqrt(n')) memory above 4 million states. Draws no random numbers; of the optima it takes one with few
     intervals.
 
     Notes
