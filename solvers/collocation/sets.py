@@ -84,7 +84,7 @@ SAMPLE = 40
 SWAPPED = 1_500
 """So many changes by moves and swaps are looked at in full."""
 SINGLE = 1e-4
-"""Reduced costs of pairs of halves are compared in single precision first, with this much room, in shares of all traffic."""
+"""Reduced costs of pairs of halves are compared in single precision first, with this much room, in shares of all that is paid."""
 BLOCK = 500_000
 """So many of them are computed at once."""
 GAIN, SLACK, CLOSE = 1e-3, 0.3, 0.3
@@ -220,8 +220,8 @@ class NodeSets:
         return float(max(tried, key=lambda slope: self._floor(part.take(some), worth[some], inside, slope).mean()))
 
     @cached_property
-    def halves(self) -> list[Subsets] | None:
-        """Subsets of two halves of the key groups that a node can carry, by load; None where they are too many."""
+    def halves(self) -> list[Subsets]:
+        """Subsets of two halves of the key groups that a node can carry, by load; none where they are too many."""
         order, most = (
             np.argsort(-self.inside[self.remote][0], kind="stable"),
             CollocationSetsSettings.now().most_subsets,
@@ -230,23 +230,24 @@ class NodeSets:
             subsets_of(part, self.inside, self.limits, self.leaving, self.room, self.allowed, most)
             for part in (order[::2], order[1::2])
         ]
-        return None if made[0] is None or made[1] is None else [one.sorted() for one in made if one is not None]
+        return [] if made[0] is None or made[1] is None else [one.sorted() for one in made if one is not None]
 
     def window(self) -> tuple[IntArray, IntArray]:
         """Which subsets of the second half each of the first can meet, by their loads."""
-        a, b = (one.inside[:, 0] for one in self.halves or ())
+        a, b = (one.inside[:, 0] for one in self.halves)
         least = -np.inf if self.data.cost.any() else self.lower[0]
         low = np.searchsorted(b, least - a, side="left")
         return low, np.maximum(low, np.searchsorted(b, self.upper[0] - a, side="right"))
 
     def pairs_below(self, prices: CoverPrices, most: float, count: int, budget: Budget) -> tuple[FloatArray, float]:
         """The same by pairs of halves, at most `count` of them."""
-        (a, b), pay, p = self.halves or (), self.pay(prices), self.data.key_groups
+        (a, b), pay, p = self.halves, self.pay(prices), self.data.key_groups
         second = members_of(b.bits, p)
         used = second.any(axis=0)
         there = self.cost(second) + second @ pay
         right = np.vstack([second[:, used].T, np.ones(len(there)), there]).astype(np.float32)
         lows, highs = self.window()
+        doubt = SINGLE * max(1.0, float(np.abs(pay).sum()))
         kept, worth, size, begin = [np.zeros((2, 0), dtype=np.int64)], [np.zeros(0)], 0, 0
         while begin < len(lows):
             if budget.expired:
@@ -260,9 +261,9 @@ class NodeSets:
                 [-(first @ self.traffic)[:, used], self.cost(first) + first @ pay, np.ones(len(first))]
             )
             reduced = left.astype(np.float32) @ right[:, low:high]
-            i, j = np.nonzero(reduced <= most + SINGLE)
+            i, j = np.nonzero(reduced <= most + doubt)
             kept.append(np.vstack([i + begin, j + low]))
-            worth.append(reduced[i, j].astype(np.float64) - SINGLE)
+            worth.append(reduced[i, j].astype(np.float64) - doubt)
             begin, size = end, size + i.size
             if size > 2 * count:
                 pairs, values = np.concatenate(kept, axis=1), np.concatenate(worth)
@@ -318,7 +319,6 @@ class CollocationSets(Cover):
         self.groups = self._alike()
         sizes = np.array([group.size for group in self.groups], dtype=np.float64)
         super().__init__(data.key_groups, sizes, 2, self.value / data.key_groups, 4.0)
-        self.center: CoverPrices | None = None
         self.proven, self.trust = -np.inf, 0.5
 
     @staticmethod
@@ -356,8 +356,8 @@ class CollocationSets(Cover):
         traffic += traffic.T
         remote = (self.lowest, self.goal)
         self.sets = [NodeSets(self.data, group, self.open_to, remote, traffic) for group in self.groups]
-        prices = self._first_prices(traffic)
-        if not self._begin(prices, budget):
+        self.center = self._first_prices(traffic)
+        if not self._begin(budget):
             return False
         while not budget.expired:
             prices = self._generate(budget)
@@ -373,10 +373,10 @@ class CollocationSets(Cover):
         apart = np.ones_like(traffic) if self.best is None else self.best[:, None] != self.best
         return CoverPrices((traffic * apart).sum(axis=1) / 2, np.zeros(self.sizes.size), np.zeros(2))
 
-    def _begin(self, prices: CoverPrices, budget: Budget) -> bool:
+    def _begin(self, budget: Budget) -> bool:
         """The first columns: the best's own, otherwise some of little reduced cost; whether there are any."""
         if self.best is None:
-            found = [one.all_below(prices, np.inf, self.settings.fresh, False, budget) for one in self.sets]
+            found = [one.all_below(self.center, np.inf, self.settings.fresh, False, budget) for one in self.sets]
             made = [one[0] for one in found if one is not None]
         else:
             made = [np.array([self.best == i for i in group], dtype=np.float64) for group in self.groups]
@@ -403,9 +403,8 @@ class CollocationSets(Cover):
     def _prove(self, prices: CoverPrices, budget: Budget) -> bool | None:
         """A bound by all sets that cost less than the columns there are; the end, proven or not, or None to go on."""
         prices = prices._replace(kinds=np.zeros(self.sizes.size))
-        if self.center is not None:
-            share = self.trust
-            prices = CoverPrices(*(share * a + (1 - share) * b for a, b in zip(self.center, prices, strict=True)))
+        share = self.trust if np.isfinite(self.proven) else 0.0
+        prices = CoverPrices(*(share * a + (1 - share) * b for a, b in zip(self.center, prices, strict=True)))
         doubt = self.rounding(prices)
         known = self.least(self.columns, prices)
         slack = SLACK * max(self.goal - self.relaxed, 1e-3 * self.goal) / self.sizes.sum()
@@ -452,7 +451,7 @@ class CollocationSets(Cover):
         """Whether there are few enough subsets and pairs of halves."""
         cells = subsets = 0
         for one in self.sets:
-            if one.halves is None:
+            if not one.halves:
                 return False
             low, high = one.window()
             cells, subsets = cells + int((high - low).sum()), subsets + sum(half.bits.size for half in one.halves)
