@@ -74,7 +74,12 @@ class Rounds:
         self.found, self.seed, self.most, self.settings = found, seed, most, settings or RoundSettings.now()
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed, expired=lambda: found.done)
-        few = movable(self.instance) and self.instance.space.pairs <= self.settings.narrow_pairs and most is None
+        few = (
+            not found.problem.rules
+            and movable(self.instance)
+            and self.instance.space.pairs <= self.settings.narrow_pairs
+            and most is None
+        )
         self.narrow = NarrowSets(found, self.instance, seed) if few else None
         self.planner: CountPlanner | None = None
         self.trees: list[PriceTree] = []
@@ -130,7 +135,7 @@ class Rounds:
         turn = 1
         quick = [phase for phase in settings.cycle if phase != "trios"]
         later: Sequence[str] = quick
-        if self.many_moves and self.instance.nodes > 2:
+        if self.many_moves and self.instance.nodes > 2 and not self.found.problem.rules:
             later = settings.cycle_of_few if self.search.size < 2 else settings.cycle
             later = settings.cycle_of_small if small and self._unbounded else later
         early = len(quick) - quick.count("price") if small and self.most is None else 0
@@ -195,7 +200,7 @@ class Rounds:
 
     def _plan_next(self, turn: int) -> int:
         """One plan, realised and polished; how many steps that took."""
-        if self.planner is None or not self.planner.useful:
+        if self.planner is None or not self.planner.useful or self.found.problem.lowered.merged:
             return self._anneal_next(turn)
         return self._plan(self.planner, turn)
 

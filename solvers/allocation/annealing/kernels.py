@@ -11,6 +11,10 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.move_kernels import accept, propose
 from keyshift.solvers.allocation.annealing.state_kernels import goes_nowhere, power, refresh, unchanged
 from keyshift.solvers.random_kernels import uniform as draw
+from keyshift.solvers.row_kernels import make_room, row_change
+
+KEPT = 1e-6
+"""Rows are exceeded by no less than this, or by what rounding adds."""
 
 
 class Touched(NamedTuple):
@@ -108,10 +112,13 @@ def anneal(rng, iterations, doublings, hot, cold, best_moves, best_value, edit, 
     refresh(data, state)
     inverse = 1.0 / max(best_value, 1e-9)  # small enough to tell, large enough for no power to overflow
     above = at_least(best_value, value)
+    broken = power(data.bump * inverse, doublings)  # what a unit in excess of a row counts for
     temperature, cooling = hot, (cold / hot) ** (1.0 / max(1, iterations))
     for _ in range(iterations):
         temperature *= cooling
         steps = propose(rng, edit, data, state)
+        if state.held.size and steps:
+            steps = make_room(rng, steps, edit, data, state)
         count = touch(steps, edit, touched, data, state)
         if count == 0:
             continue
@@ -119,6 +126,8 @@ def anneal(rng, iterations, doublings, hot, cold, best_moves, best_value, edit, 
         for c in range(count):
             touched.fresh[c] = after(c, touched, data, state)
             rise += power(touched.fresh[c] * inverse, doublings) - power(value[touched.nodes[c]] * inverse, doublings)
+        if state.held.size:
+            rise += broken * row_change(steps, edit, data, state)
         if rise > 0.0 and rise > -temperature * np.log(1.0 - draw(rng)):
             continue
         for c in range(count):
@@ -126,7 +135,7 @@ def anneal(rng, iterations, doublings, hot, cold, best_moves, best_value, edit, 
             above += int(touched.fresh[c] >= best_value) - int(value[i] >= best_value)
             value[i] = touched.fresh[c]
         accept(steps, edit, data, state)
-        if above == 0 and state.tally[1] <= data.max_cost:  # a plan may begin beyond it
+        if above == 0 and state.tally[1] <= data.max_cost and state.tally[2] < KEPT:  # a plan may begin beyond it
             best_value = keep(best_moves, state)
             above = at_least(best_value, value)
     return best_value

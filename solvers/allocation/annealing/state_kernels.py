@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.row_kernels import RuleRows, shift, sum_rows
 
 
 class SearchData(NamedTuple):
@@ -38,6 +39,7 @@ class SearchData(NamedTuple):
     """Where each node's begin in `order`, shape (n + 1,)."""
     still: FloatArray
     """The current deviation of each node, and what it counts for at least while it has just that, shape (2, n)."""
+    rows: RuleRows
 
 
 class SearchState(NamedTuple):
@@ -54,7 +56,9 @@ class SearchState(NamedTuple):
     value: FloatArray
     """`node_value` of each node, shape (n,)."""
     tally: FloatArray
-    """How many slots are in use, and the migration cost."""
+    """How many slots are in use, the migration cost, and by how much the rows are exceeded, shape (3,)."""
+    held: FloatArray
+    """What each row holds."""
 
 
 @njit(**LEAF)
@@ -116,6 +120,8 @@ def put(x, k, target, data, state):
     state.first[target] = x
     state.role[k] = x
     state.tally[1] += data.cost[k]
+    if state.held.size:
+        state.tally[2] += shift(k, data.current[k], target, data, state.held)
 
 
 @njit(**LEAF)
@@ -140,6 +146,8 @@ def take(x, data, state):
         state.first[target] = following
     state.role[k] = -1
     state.tally[1] -= data.cost[k]
+    if state.held.size:
+        state.tally[2] += shift(k, target, data.current[k], data, state.held)
     moves[0, x] = -1
 
 
@@ -149,6 +157,7 @@ def refresh(data, state):
     state.dev[:] = -data.mean
     state.used[:] = 0.0
     state.tally[1] = 0.0
+    state.tally[2] = sum_rows(data, state)
     for k in range(data.current.size):
         x = state.role[k]
         if x >= 0:
