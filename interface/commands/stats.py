@@ -127,9 +127,9 @@ class StatsJob(SimpleNamespace):
 
         described = Topology.from_yaml(self.topology)
         keys, transitions = wanted(self.topology)
-        self.keys = self.keys or keys
-        self.transitions = transitions if self.transitions is None else self.transitions
-        return self._run(described)
+        given = vars(self)
+        chosen = transitions if given["transitions"] is None else given["transitions"]
+        return StatsJob(**given | {"keys": given["keys"] or keys, "transitions": chosen})._run(described)
 
     def _run(self, described: Topology) -> dict[str, Any]:
         from keyshift.spark_stats import local_session
