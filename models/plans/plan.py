@@ -17,11 +17,9 @@ from keyshift.models.files.problem import CLASSES, pose
 from keyshift.models.guards import frozen
 from keyshift.models.lazily import load
 from keyshift.models.plans.made_for import MadeFor
-from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.ruled_way import broken_on_the_way
 from keyshift.models.plans.transfers import TransferScheduling, durations, net_change, peaks
-from keyshift.models.plans.way import Way
-from keyshift.models.plans.worth import distance_gains
+from keyshift.models.plans.way import Phase, Way, distance_gains
 from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 

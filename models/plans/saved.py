@@ -9,8 +9,8 @@ import numpy as np
 from keyshift.models.errors import InputError
 from keyshift.models.files.plan import PlanFile
 from keyshift.models.plans.made_for import MadeFor
-from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.plan import Plan
+from keyshift.models.plans.way import Phase
 
 
 def read_plan(path: str | Path) -> Plan:
