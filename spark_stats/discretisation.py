@@ -10,13 +10,17 @@ so that the deviation is spread over the nodes as well.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pandas as pd
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
 from keyshift.models.routing.hlhe import discretise_counts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_VALUES = 2_000_000
 """Different (home, load, state) that may come to the driver: 32 bytes each."""
@@ -78,7 +82,9 @@ def discretised(found: pd.DataFrame, name: str, degree: int) -> pd.DataFrame:
     taken[order] -= (until - counts[order]) * upper[which[order]] // keys[which[order]]
     above = found.assign(**{name: high[which], "count": taken})
     below = found.assign(**{name: low[which], "count": counts - taken})
-    whole = pd.concat([above, below], ignore_index=True).query("count > 0")
+    from pandas import concat
+
+    whole = concat([above, below], ignore_index=True).query("count > 0")
     return whole.groupby(["home", "load", "state"])[["count"]].sum().reset_index()
 
 

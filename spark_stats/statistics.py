@@ -17,11 +17,11 @@ from keyshift.spark_stats import output
 from keyshift.spark_stats.facts import rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.hadoop import place
-from keyshift.spark_stats.keys import Keys
 from keyshift.spark_stats.tallied import STATE, Tallied
 
 if TYPE_CHECKING:
     from keyshift.models.workload import Workload
+    from keyshift.spark_stats.keys import Keys
 
 
 class Stats(Tallied):
@@ -130,6 +130,8 @@ class Stats(Tallied):
         number : int, optional
             Number of the window; default: the last in which it accepts a tuple.
         """
+        from keyshift.spark_stats.keys import Keys  # with pandas, which nothing else here needs
+
         if self.log is None:
             raise InputError("these statistics are of a stream that has gone by: single keys need the log")
         return Keys.of(self.log(operator), operator, number)

@@ -101,6 +101,15 @@ def test_an_answer_without_a_proof_gives_way_to_a_better_rival():
     assert solution.bound == 0.0
 
 
+def test_starts_and_rivals_have_a_hundredth_of_every_limit_each():
+    names = ("a", "b", "c", "d")
+    assert solving._kept_for(names, 1.0) == 0.1
+    assert solving._kept_for(names, 60.0) == pytest.approx(2.4)
+    assert solving._kept_for(names, 600.0) == pytest.approx(24.0)
+    assert solving._kept_for(names, float("inf")) == solving.RIVALS_SECONDS
+    assert solving._enough(names, 600.0, solving.STARTS_SECONDS) == pytest.approx(24.0)
+
+
 SMALL = {
     "key-group-allocation": ("hard-allocation", {"kind": "boundary", "key_groups": 40}),
     "collocated-allocation": ("hard-collocation", {"kind": "boundary", "key_groups": 20}),
