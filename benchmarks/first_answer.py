@@ -2,7 +2,7 @@
 
     python benchmarks/first_answer.py [--only cold warm stats] [--before TREE] [--runs 3] --out DIR
 
-Processor seconds (user and system) of fresh processes and of all they start, Java included. Each runs on a copy of the
+Processor seconds (user and system) of fresh processes and of all they start, Java and Spark's Python workers included. Each runs on a copy of the
 package that has compiled nothing; *cold* with an empty cache every time, *warm* after two runs with the same one. TREE
 is a checkout with its own .venv; its runs alternate with ours, so that both meet the same neighbours on the machine.
 """
@@ -16,8 +16,9 @@ import resource
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,8 @@ class Tree:
         """Processor seconds of a process and of all it left behind, and what it printed."""
         given = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "PYTHONPATH": str(self.lines), "NUMBA_CACHE_DIR": str(cache)}  # fmt: skip
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = subprocess.run([str(self.python), *arguments], env=given, cwd=cache, capture_output=True, text=True, check=False)  # fmt: skip
+        with spark_workers() as workers:
+            done = subprocess.run([str(self.python), *arguments], env=given, cwd=cache, capture_output=True, text=True, check=False)  # fmt: skip
         try:
             while True:
                 os.wait()  # a Java that outlived its parent is ours: see `reaping`
@@ -97,7 +99,8 @@ class Tree:
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if done.returncode:
             raise RuntimeError(f"{self.name}: {' '.join(arguments)}: {done.stderr[-2000:]}")
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
+        took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return took + sum(workers.values()), done.stdout
 
     def answer(self, case: str, cache: Path) -> dict[str, Any]:
         took, said = self.ran(["-c", PREPARED + ASKED % CASES[case]], cache)
@@ -111,6 +114,36 @@ def reaping() -> Iterator[None]:
     ctypes.CDLL(None).prctl(36, 1)
     yield
     ctypes.CDLL(None).prctl(36, 0)
+
+
+@contextmanager
+def spark_workers() -> Iterator[dict[int, float]]:
+    """Processor seconds of each of Spark's Python workers that are seen within the block (Linux).
+
+    Their parent, PySpark's daemon, ignores how its children end, so that the system counts them nowhere.
+    """
+    found: dict[int, float] = {}
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.05):
+            ours = {}
+            for folder in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    if b"pyspark.daemon" in (folder / "cmdline").read_bytes():
+                        state = (folder / "stat").read_text().rpartition(")")[2].split()
+                        ours[int(folder.name)] = int(state[1]), int(state[11]) + int(state[12])
+            found.update(
+                {pid: ticks / os.sysconf("SC_CLK_TCK") for pid, (parent, ticks) in ours.items() if parent in ours}
+            )
+
+    watching = threading.Thread(target=look)
+    watching.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        watching.join()
 
 
 def trees(page: Page, scratch: Path) -> list[Tree]:

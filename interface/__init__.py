@@ -48,12 +48,12 @@ with lazily() as _LAZY:
     from keyshift.modelling.opening import model, read_answer, statements
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.collocation import CollocatedAllocation, LoadModel
-    from keyshift.models.files.plan import read_plan
     from keyshift.models.files.solution import read_solution
     from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
     from keyshift.models.plans.phase import Phase
+    from keyshift.models.plans.saved import read_plan
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.simulation import Aggregation, Migration, Simulation, simulate
     from keyshift.models.splitting import KeyPlacement, KeySplitting

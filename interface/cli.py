@@ -51,122 +51,72 @@ class Command(NamedTuple):
 
     Attributes
     ----------
-    summary : str
-        The first sentence of its docstring, or of its group's help.
     module : str
         In `keyshift.commands`.
+    summary : str
+        The first sentence of its docstring, or of its group's help.
+    takes : {"", "problem", "rest"}
+        "problem": a problem's own parameters are options too (--max-migrations 13): the command reads them from the rest of
+        the line, and its help lists them. "rest": it reads the rest of the line, such as a family's parameters.
     function : str
-        A `typer.Typer` of this name is a group of commands.
-    takes_problem : bool
-        A problem's own parameters are options too (--max-migrations 13): the command reads them from the rest of the
-        line, and its help lists them.
-    takes_rest : bool
-        It reads the rest of the line, such as a family's parameters.
+        Where it is not called as the command; a `typer.Typer` of this name is a group of commands.
     """
 
-    summary: str
     module: str
-    function: str
-    takes_problem: bool = False
-    takes_rest: bool = False
+    summary: str
+    takes: str = ""
+    function: str = ""
 
+
+_DEMO = "Rebalance a real stream: New York's flights of 2013 on 20 nodes (needs pip install '.[demo]' and Java)."
+_GENERATE = "Write a synthetic instance; the family's parameters are options, such as --nodes 20 --seed 3."
+_STUDY = "Solve many instances by many methods. A family's parameters are options; 20,40 stands for both values."
+_REPLAY = "Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes."
+_CERTIFY = (
+    "Solve a problem and write the answer with its proof to a file that verify.py checks. Exit code 0: all is proven."
+)
+_REMEDIES = "For each limit: the smallest change that gives the problem an answer, or one that is good enough."
+_VERIFY = "Check a certificate: one sentence says what is proven, or what is wrong. Exit code 0: proven; 1: not."
+_MODEL = (
+    "Open the declarative model of a problem: print it, write it to a file for any solver, solve it, read an answer."
+)
 
 COMMANDS = MappingProxyType(
     {
-        "demo": Command(
-            "Rebalance a real stream: New York's flights of 2013 on 20 nodes (needs pip install '.[demo]' and Java).",
-            "demo",
-            "demo",
-        ),
-        "generate": Command(
-            "Write a synthetic instance; the family's parameters are options, such as --nodes 20 --seed 3.",
-            "generate",
-            "generate",
-            takes_rest=True,
-        ),
-        "families": Command(
-            "List the families of instances; with a name, what its parameters are.", "families", "families"
-        ),
-        "stats": Command("Gather load, state and traffic of a topology from a log of tuples.", "stats", "stats"),
-        "solve": Command(
-            "Answer a problem about a workload: its figures, then the moves.", "solve", "solve", takes_problem=True
-        ),
-        "compare": Command(
-            "Run methods on one problem and show them side by side.", "compare", "compare", takes_problem=True
-        ),
+        "demo": Command("demo", _DEMO),
+        "generate": Command("families", _GENERATE, "rest"),
+        "families": Command("families", "List the families of instances; with a name, what its parameters are."),
+        "stats": Command("stats", "Gather load, state and traffic of a topology from a log of tuples."),
+        "solve": Command("solve", "Answer a problem about a workload: its figures, then the moves.", "problem"),
+        "compare": Command("solve", "Run methods on one problem and show them side by side.", "problem"),
         "plan": Command(
-            "Solve a problem and plan how to carry the answer out: which key group moves when.",
-            "plan",
-            "plan",
-            takes_problem=True,
+            "plan", "Solve a problem and plan how to carry the answer out: which key group moves when.", "problem"
         ),
-        "explain": Command("Solve a problem and explain the answer.", "explain", "explain", takes_problem=True),
-        "diff": Command(
-            "Compare two plans for the same key groups: figures, then the moves that differ.", "diff", "diff"
-        ),
-        "remedies": Command(
-            "For each limit: the smallest change that gives the problem an answer, or one that is good enough.",
-            "remedies",
-            "remedies",
-            takes_problem=True,
-        ),
+        "explain": Command("plan", "Solve a problem and explain the answer.", "problem"),
+        "diff": Command("plan", "Compare two plans for the same key groups: figures, then the moves that differ."),
+        "remedies": Command("plan", _REMEDIES, "problem"),
         "pareto": Command(
+            "solve",
             "Trace the front of a problem's objective against a second one, with a bound at every point.",
-            "pareto",
-            "pareto",
-            takes_problem=True,
+            "problem",
         ),
-        "study": Command(
-            "Solve many instances by many methods. A family's parameters are options; 20,40 stands for both values.",
-            "study",
-            "study",
-            takes_rest=True,
-        ),
-        "replay": Command(
-            "Run the adaptation loop period by period, methods side by side; with --out, a killed run resumes.",
-            "replay",
-            "replay",
-            takes_problem=True,
-        ),
+        "study": Command("study", _STUDY, "rest"),
+        "replay": Command("replay", _REPLAY, "problem"),
         "simulate": Command(
-            "Simulate throughput and latency of a workload on its nodes, and what a plan does to them.",
-            "simulate",
-            "simulate",
+            "plan", "Simulate throughput and latency of a workload on its nodes, and what a plan does to them."
         ),
-        "check": Command(
-            "Check an assignment without any solver. Exit code 0: feasible; 1: not.",
-            "check",
-            "check",
-            takes_problem=True,
+        "check": Command("solve", "Check an assignment without any solver. Exit code 0: feasible; 1: not.", "problem"),
+        "certify": Command("certify", _CERTIFY, "problem"),
+        "verify": Command("certify", _VERIFY),
+        "import": Command(
+            "importing", "Read a running cluster, from what the engine's own tools print.", function="app"
         ),
-        "certify": Command(
-            "Solve a problem and write the answer with its proof to a file that verify.py checks. Exit code 0: all is proven.",
-            "certify",
-            "certify",
-            takes_problem=True,
-        ),
-        "verify": Command(
-            "Check a certificate: one sentence says what is proven, or what is wrong. Exit code 0: proven; 1: not.",
-            "verify",
-            "verify",
-        ),
-        "import": Command("Read a running cluster, from what the engine's own tools print.", "importing", "app"),
         "export": Command(
-            "Write a plan as the files that an engine's own tools read, phase by phase, with the way back.",
-            "exporting",
-            "export",
+            "importing", "Write a plan as the files that an engine's own tools read, phase by phase, with the way back."
         ),
-        "warm-up": Command("Compile ahead what methods need: for images and CI.", "warming", "warm_up"),
-        "methods": Command(
-            "List problems and methods; the first method of each problem is its default.", "methods", "methods"
-        ),
-        "model": Command(
-            "Open the declarative model of a problem: print it, write it to a file for any solver, solve it, read an "
-            "answer.",
-            "model",
-            "model",
-            takes_problem=True,
-        ),
+        "warm-up": Command("methods", "Compile ahead what methods need: for images and CI.", function="warm_up"),
+        "methods": Command("methods", "List problems and methods; the first method of each problem is its default."),
+        "model": Command("model", _MODEL, "problem"),
     }
 )
 
@@ -190,14 +140,14 @@ def application(wanted: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
 
 
 def _add(app: typer.Typer, name: str, command: Command) -> None:
-    loaded = getattr(importlib.import_module(f"keyshift.commands.{command.module}"), command.function)
+    loaded = getattr(importlib.import_module(f"keyshift.commands.{command.module}"), command.function or name)
     if isinstance(loaded, typer.Typer):
         app.add_typer(loaded, name=name)
         return
     settings: dict[str, Any] = {}
-    if command.takes_problem or command.takes_rest:
+    if command.takes:
         settings["context_settings"] = {"allow_extra_args": True, "ignore_unknown_options": True}
-    if command.takes_problem:
+    if command.takes == "problem":
         from keyshift.commands.options import ProblemCommand
 
         settings["cls"] = ProblemCommand

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from keyshift.catalogue import find_method, formulation_of
+from keyshift.catalogue import find_method, formulation_of, methods
 from keyshift.catalogue.method import Method
 from keyshift.models import Answer, Budget, CheckReport, InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT, Progress
@@ -27,6 +27,9 @@ STARTS_SHARE, STARTS_SECONDS = 0.25, 2.0
 """The share of the time, and the seconds, that all starts may take together; each that is tried in need may take the share."""
 RIVALS_SHARE, RIVALS_SECONDS = 0.1, 1.0
 """The share of the time, and the seconds at most, kept for rivals of an answer that is not proven."""
+EACH_SHARE = 0.01
+"""The share of the time that each start and each rival has at least, however long that is: no default is beaten by what one of
+these finds in so little of it."""
 _STOPS: list[Callable[[], None]] = []
 """Ctrl-C calls these: one for each `interruptible` block that runs, the outermost first."""
 MOST_SEED = 2**31 - 1
@@ -127,7 +130,7 @@ def _with_why(solution: Solution, method: Method, budget: Budget) -> Solution:
 
 def make_ready(problem: Problem, method: Method, start: np.ndarray | None) -> None:
     """Import a method, and what finds its start where none is given: the clock does not run meanwhile."""
-    for used in (method, *(find_method(problem, name) for name in method.starts + method.rivals if start is None)):
+    for used in (method, *(_those(problem, method.starts + method.rivals) if start is None else ())):
         _ = used.function
 
 
@@ -197,7 +200,7 @@ def _own(
         start = best_start(problem, method, budget, seed)
     if start is not None:
         budget.report(objective=problem.objective(start), note="start")
-    most = budget.remaining - min(RIVALS_SHARE * budget.remaining, RIVALS_SECONDS) if not alone else math.inf
+    most = math.inf if alone else budget.remaining - _kept_for(method.rivals, budget.remaining)
     part = budget if math.isinf(most) else budget.part(1.0, most)
     answer = method.function(problem, budget=part, seed=seed, start=start, **options)
     if not alone and answer.termination not in ("optimal", "infeasible") and answer.problem is None:
@@ -213,13 +216,23 @@ def _own(
     return answer
 
 
+def _kept_for(rivals: tuple[str, ...], seconds: float) -> float:
+    """Of so many seconds, those that rivals have together."""
+    return min(RIVALS_SHARE * seconds, _enough(rivals, seconds, RIVALS_SECONDS))
+
+
+def _enough(names: tuple[str, ...], seconds: float, most: float) -> float:
+    """Seconds for all of these: what they may take, or more where a limit is so long that it is less than their share."""
+    return max(most, len(names) * EACH_SHARE * seconds) if math.isfinite(seconds) else most
+
+
 def _with_rivals(problem: Problem, method: Method, answer: Answer, budget: Budget, part: Budget, seed: int) -> Answer:
     """An unproven answer, or that of a rival that is better."""
     if part.expired and answer.termination in ("completed", "gap"):
         answer.termination = budget.ended("time_limit")  # its share of the time was used up
     found = None if answer.assignment is None else _better(problem, None, answer.assignment)
     # A method that comes back late leaves them their share all the same.
-    left = Budget(0.0 if budget.interrupted else min(RIVALS_SHARE * budget.time_limit, RIVALS_SECONDS))
+    left = Budget(0.0 if budget.interrupted else _kept_for(method.rivals, budget.time_limit))
     best = _tried(problem, method.rivals, left, seed, found)
     if best is not found and best is not None:
         answer.assignment = best[1]
@@ -232,7 +245,8 @@ def best_start(problem: Problem, asked: Method, budget: Budget, seed: int) -> np
     best: tuple[float, np.ndarray] | None = None
     if asked.starts and workload is not None:
         best = _better(problem, None, workload.current)
-    best = _tried(problem, asked.warm_start, budget.part(STARTS_SHARE, STARTS_SECONDS), seed, best)
+    most = _enough(asked.warm_start, budget.remaining, STARTS_SECONDS)
+    best = _tried(problem, asked.warm_start, budget.part(STARTS_SHARE, most), seed, best)
     for name in asked.rescue:
         if best is None:
             best = _tried(problem, (name,), budget.part(STARTS_SHARE), seed, None)
@@ -247,14 +261,20 @@ def _tried(
     One that takes a start, and is not the first, begins from the best so far.
     """
     plain = problem.plain() if isinstance(problem, Prioritised) else problem
-    for at, name in enumerate(names):
-        method = find_method(problem, name)
+    able = _those(problem, names)
+    for at, method in enumerate(able):
         if budget.expired or not method.may_help(problem):
             continue
         known = {"start": best[1]} if at > 0 and best is not None and method.takes_start else {}
-        share = budget.part(1 / (len(names) - at), scale=0.0)
+        share = budget.part(1 / (len(able) - at), scale=0.0)
         best = _better(problem, best, method.function(plain, budget=share, seed=seed, **known).assignment)
     return best
+
+
+def _those(problem: Problem, names: tuple[str, ...]) -> list[Method]:
+    """The methods of these names, but for those that do not keep the problem's rules."""
+    known = {method.name: method for method in methods(problem)}
+    return [known[name] for name in names if name in known]
 
 
 def _better(

@@ -39,7 +39,7 @@ EACH = 100_000
 """Iterations that a kernel may run uncompiled, over all its calls in a process: some 0.1 s."""
 ALL = 1_000_000
 """The same of all kernels together."""
-LARGE = 200_000
+LARGE = 50_000
 """A kernel that is handed arrays of more numbers than this is compiled at once."""
 
 _LOG = logging.getLogger("keyshift")

@@ -1,20 +1,14 @@
-"""Tables in and out: any data frame with a row for each key group becomes a workload; workloads and answers become tables."""
+"""Any data frame with a row for each key group becomes the arguments of a workload."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.guards import shortened
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from keyshift.models.solution import Solution
-    from keyshift.models.workload import Workload
+from keyshift.models.guards import by_name, shortened
 
 
 class Table:
@@ -76,6 +70,8 @@ def arguments_from_frame(
     nodes: Any,
     columns: dict[str, Hashable | None],
     resources: Sequence[Hashable],
+    groups: Sequence[Hashable] = (),
+    domains: Mapping[str, Any] | Sequence[Hashable] = (),
 ) -> dict[str, Any]:
     """The arguments of `Workload`, read from the columns of a table.
 
@@ -97,12 +93,45 @@ def arguments_from_frame(
         # A workload whose nodes are already numbered 0..n-1 needs no names.
         "node_names": None if names == list(range(len(names))) else names,
         "keys": table.keys(key),
+        "groups": {_named(name, "group."): table.labels(name) for name in groups},
+        "domains": _domains_of(table, domains, names, table.numbered(node, number)),
     }
     if home is not None:
         made["home"] = table.numbered(home, number)
     if (operator := columns.get("operator")) is not None:
         made["operator"] = np.unique(np.asarray(table.labels(operator)), return_inverse=True)[1]
     return made
+
+
+def _named(column: Hashable, prefix: str) -> str:
+    """The name of a column of labels, without what `to_frame` put before it."""
+    return str(column).removeprefix(prefix)
+
+
+def _domains_of(table: Table, domains: Any, names: list[str | int], current: np.ndarray) -> dict[str, Any]:
+    """The labels of the nodes: as they are given, by the names of nodes, or from columns with a label for each row's node."""
+    if isinstance(domains, Mapping):
+        made = dict(domains)
+        for name, given in domains.items():
+            if isinstance(given, Mapping):
+                made[name] = by_name(f"domains[{name!r:.60}]", given, names, len(names), None).tolist()
+        return made
+    found: dict[str, Any] = {}
+    for column in domains:
+        labels: list[str | int | None] = [None] * len(names)
+        for row, (i, label) in enumerate(zip(current.tolist(), table.labels(column), strict=True)):
+            if labels[i] not in (None, label):
+                raise InputError(
+                    f"column {column!r}, row {row}: node {names[i]} is {label!r} here and {labels[i]!r} before"
+                )
+            labels[i] = label
+        if None in labels:
+            node = names[labels.index(None)]
+            raise InputError(
+                f"column {column!r}: node {node} has no row; give domains={{{str(column)!r}: ...}} by node"
+            )
+        found[_named(column, "domain.")] = labels
+    return found
 
 
 def _nodes_of(table: Table, columns: Sequence[Hashable], nodes: Any) -> tuple[list[str | int], Any]:
@@ -117,38 +146,3 @@ def _nodes_of(table: Table, columns: Sequence[Hashable], nodes: Any) -> tuple[li
         return list(range(int(nodes))), int(nodes)
     listed = [n.item() if isinstance(n, np.generic) else n for n in nodes]
     return listed, len(listed)
-
-
-def to_frame(workload: Workload) -> pd.DataFrame:
-    """One row for each key group: key, node, load (or one column for each window), state, and what else there is."""
-    import pandas as pd
-
-    w = workload
-    columns: dict[str, Any] = {"key": [w.key(k) for k in range(w.key_groups)], "node": [w.node(i) for i in w.current]}
-    if w.windows == 1:
-        columns["load"] = w.last_load
-    else:
-        columns |= {f"load_{t}": row for t, row in enumerate(w.load)}
-    columns["state"] = w.state
-    if w.home is not None:
-        columns["home"] = [w.node(i) for i in w.home]
-    if w.operator is not None:
-        columns["operator"] = w.operator
-    return pd.DataFrame({**columns, **dict(w.resources)})
-
-
-def answer_frame(solution: Solution) -> pd.DataFrame:
-    """Where everything goes: the workload's table with `target` and `moved`; without a workload, `target` alone."""
-    import pandas as pd
-
-    given, workload = solution.assignment, getattr(solution.problem, "workload", None)
-    if given is None:
-        raise InputError(f"the solution holds no assignment: {solution!r}")
-    if workload is None:
-        return pd.DataFrame({"target": given})
-    frame = to_frame(workload)
-    if given.ndim == 1:
-        target = [workload.node(int(i)) for i in given]
-        return frame.assign(target=target, moved=np.asarray(given) != workload.current)
-    rows = {f"target_{row}": [workload.node(int(i)) for i in values] for row, values in enumerate(given)}
-    return frame.assign(**rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -134,6 +134,29 @@ def named(name: str, values: Mapping[str, ArrayLike], *, length: int) -> Mapping
     if not isinstance(values, Mapping):
         raise InputError(f"{name} must map names to arrays, not be a {type(values).__name__}")
     made = {str(k): non_negative(f"{name}[{k!r}]", v, length=length, of="key groups") for k, v in values.items()}
+    return MappingProxyType(made)
+
+
+def columns(
+    name: str, values: Mapping[str, Sequence[str | int]], *, length: int, of: str
+) -> Mapping[str, tuple[str | int, ...]]:
+    """A read-only mapping of columns of labels, which may repeat: all of a column whole numbers, or all texts."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"{name} must map names to labels, not be a {type(values).__name__}")
+    made: dict[str, tuple[str | int, ...]] = {}
+    for column, given in values.items():
+        said = f"{name}[{column!r:.60}]"
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise InputError(f"{said} must be a list of labels, one for each of the {of}")
+        found = tuple(v.item() if isinstance(v, np.generic) else v for v in given)
+        _expect_length(said, len(found), length, of)
+        for position, label in enumerate(found):
+            if isinstance(label, bool) or not isinstance(label, str | int):
+                raise InputError(f"{said}[{position}] = {label!r:.60} must be a text or a whole number")
+            if isinstance(label, str) and not label.isascii() and _HALF.search(label):
+                raise InputError(f"{said}[{position}] = {label!r:.60} holds half of a character")
+        numbers = all(isinstance(label, int) and abs(label) < 2**63 for label in found)
+        made[str(column)] = found if numbers else tuple(map(str, found))
     return MappingProxyType(made)
 
 

@@ -105,6 +105,8 @@ class Limit:
         A problem whose optimum is the least value, the other limits kept.
     measure : str
         The measure that it limits, where the catalogue has bounds for it (`Formulation.measure_bounds`).
+    drops : bool
+        Whether it stands for a rule as a whole: 1 with it, 0 without.
     """
 
     name: str
@@ -119,6 +121,7 @@ class Limit:
     arithmetic: Callable[[], Number] | None = None
     least: Callable[[], Problem] | None = None
     measure: str = ""
+    drops: bool = False
 
     @classmethod
     def of(cls, problem: Problem, name: str, *, whole: bool = False, **more: Any) -> Limit:

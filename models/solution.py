@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from keyshift.models.answer import Answer, Termination
-from keyshift.models.errors import BoundError
+from keyshift.models.errors import BoundError, InputError
 from keyshift.models.figures import figure, percent
 from keyshift.models.guards import frozen
 from keyshift.models.priorities import Priority, Stage, StageBound
@@ -115,9 +115,19 @@ class Solution:
 
         A sequence or a policy has a target for each of its rows; where there is no workload, `target` is all.
         """
-        from keyshift.models.frames import answer_frame
+        import pandas as pd
 
-        return answer_frame(self)
+        given, workload = self.assignment, getattr(self.problem, "workload", None)
+        if given is None:
+            raise InputError(f"the solution holds no assignment: {self!r}")
+        if workload is None:
+            return pd.DataFrame({"target": given})
+        frame: pd.DataFrame = workload.to_frame()
+        if given.ndim == 1:
+            target = [workload.node(int(i)) for i in given]
+            return frame.assign(target=target, moved=np.asarray(given) != workload.current)
+        rows = {f"target_{row}": [workload.node(int(i)) for i in values] for row, values in enumerate(given)}
+        return frame.assign(**rows)
 
     def save(self, path: str | Path) -> None:
         """Write the solution, its problem included, as one JSON file that `keyshift.read_solution` reads.

@@ -12,7 +12,7 @@ from keyshift.models.workload import BoolArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class MoveSpace:
-    """Every key group may stay where it is, or enter a node that is open to key groups of its kind.
+    """Every key group may stay where it is, unless rules forbid it, or enter a node that is open to key groups of its kind.
 
     Whoever needs to know who may go where asks this, and nothing else: a rule that closes nodes to key groups is then kept
     by every search, bound and heuristic at once.
@@ -24,11 +24,14 @@ class MoveSpace:
         Key groups of one kind may enter the same nodes.
     enter : ndarray of bool, shape (kinds, n)
         Each row is of somebody's kind.
+    stay : ndarray of bool, shape (p,), or None
+        Who may stay where it is; None: everybody. Searches and bounds that take it for granted work on a relaxation.
     """
 
     current: IntArray
     kind: IntArray
     enter: BoolArray
+    stay: BoolArray | None = None
 
     @classmethod
     def of(cls, current: IntArray, enter: BoolArray) -> MoveSpace:
@@ -44,7 +47,15 @@ class MoveSpace:
         closed[:, nodes] = False
         rows, kind = np.unique(self.kind + len(self.enter) * chosen, return_inverse=True)
         enter, alike = np.unique(np.concatenate([self.enter, closed])[rows], axis=0, return_inverse=True)
-        return MoveSpace(self.current, alike.ravel()[kind].astype(np.int64), enter)
+        return MoveSpace(self.current, alike.ravel()[kind].astype(np.int64), enter, self.stay)
+
+    def without(self, closed: BoolArray) -> MoveSpace:
+        """The same, but for pairs that are closed, shape (p, n): such a key group neither enters such a node nor stays there."""
+        enter = self.enter[self.kind] & ~closed
+        enter, kind = np.unique(enter, axis=0, return_inverse=True)
+        stay = ~closed[np.arange(self.current.size), self.current]
+        stay = stay if self.stay is None else stay & self.stay
+        return MoveSpace(self.current, kind.ravel().astype(np.int64), enter, None if stay.all() else stay)
 
     @cached_property
     def open(self) -> BoolArray:
@@ -77,11 +88,12 @@ class MoveSpace:
     def allowed(self) -> BoolArray:
         """Which key group may run on which node, shape (p, n)."""
         may = self.enter[self.kind]
-        may[np.arange(self.current.size), self.current] = True
+        may[np.arange(self.current.size), self.current] = True if self.stay is None else self.stay
         return may
 
     @property
     def pairs(self) -> int:
         """How many pairs `allowed` has, without listing them."""
-        sizes = self.enter.sum(axis=1)
-        return int(sizes[self.kind].sum() + (~self.enter[self.kind, self.current]).sum())
+        stay = np.ones(self.current.size, dtype=bool) if self.stay is None else self.stay
+        here = self.enter[self.kind, self.current]
+        return int(self.enter.sum(axis=1)[self.kind].sum() + stay.sum()) - int(here.sum())

@@ -61,6 +61,10 @@ class Workload:
         A label for each key group, no two alike.
     node_names : sequence of str or int, optional
         A name for each node, no two alike: it comes back in plans, messages and figures.
+    groups : mapping of str to sequence of str or int, each of length p, optional
+        Labels of key groups that rules may name: ``{"topic": [...], "partition": [...]}``.
+    domains : mapping of str to sequence of str or int, each of length n, optional
+        Labels of nodes: ``{"rack": [...], "zone": [...]}``.
 
     Raises
     ------
@@ -87,6 +91,8 @@ class Workload:
     resources: Mapping[str, FloatArray]
     keys: tuple[str | int, ...] | None
     node_names: tuple[str | int, ...] | None
+    groups: Mapping[str, tuple[str | int, ...]]
+    domains: Mapping[str, tuple[str | int, ...]]
 
     # Anything array-like goes in, read-only arrays come out: hence an __init__ of our own.
     def __init__(
@@ -103,6 +109,8 @@ class Workload:
         resources: Mapping[str, ArrayLike] | None = None,
         keys: Sequence[str | int] | None = None,
         node_names: Sequence[str | int] | None = None,
+        groups: Mapping[str, Sequence[str | int]] | None = None,
+        domains: Mapping[str, Sequence[str | int]] | None = None,
     ) -> None:
         def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
@@ -128,6 +136,8 @@ class Workload:
         put("home", None if home is None else guards.indices("home", home, length=p, upper=n, what="node"))
         put("resources", guards.named("resources", resources or {}, length=p))
         put("keys", None if keys is None else guards.labels("keys", keys, length=p))
+        put("groups", guards.columns("groups", groups or {}, length=p, of="key groups"))
+        put("domains", guards.columns("domains", domains or {}, length=n, of="nodes"))
 
     @property
     def key_groups(self) -> int:
@@ -172,7 +182,7 @@ class Workload:
         values = self.arguments()
         if self.earlier_traffic and "load" in changes and len(np.atleast_2d(changes["load"])) != self.windows:
             values["traffic"] = self.traffic
-        unknown = sorted(set(changes) - set(values))
+        unknown = sorted(set(changes) - set(values) - {"groups", "domains"})
         if unknown:
             raise InputError(f"a workload has no field {unknown[0]!r}; its fields are {', '.join(values)}")
         return Workload(**{**values, **changes})
@@ -192,6 +202,8 @@ class Workload:
         resources: Sequence[Hashable] = (),
         draining: Sequence[str | int] = (),
         traffic: Any = None,
+        groups: Sequence[Hashable] = (),
+        domains: Mapping[str, Any] | Sequence[Hashable] = (),
     ) -> Workload:
         """A workload from a table with one row for each key group.
 
@@ -215,6 +227,11 @@ class Workload:
             Nodes marked for removal.
         traffic : sparse array, or a sequence of them, optional
             As for `Workload`, in the order of the rows.
+        groups : list of labels, optional
+            Columns of labels that rules may name, as in ``["topic", "partition"]``.
+        domains : mapping, or list of labels, optional
+            Labels of the nodes by name, in the order of `nodes` or by the nodes' names: ``{"rack": {"b1": "r1", ...}}``. Or
+            columns: each row says the rack of its `node`, and every node has a row.
 
         Raises
         ------
@@ -224,17 +241,36 @@ class Workload:
         from keyshift.models.frames import arguments_from_frame
 
         columns = {"home": home, "operator": operator}
-        made = arguments_from_frame(frame, load, state, node, key, nodes, columns, resources)
+        made = arguments_from_frame(frame, load, state, node, key, nodes, columns, resources, groups, domains)
         return cls(**made, draining=dict.fromkeys(draining, True), traffic=traffic)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each key group: key, node, load, state, and home, operator and resources where there are any.
+        """One row for each key group: key, node, load, state, and what else there is.
 
-        `from_frame` reads it again.
+        That is home, operator, resources, groups, and the domains of its node. `from_frame` reads it again. A column of
+        labels that is called like another is ``group.NAME`` or ``domain.NAME``.
         """
-        from keyshift.models.frames import to_frame
+        import pandas as pd
 
-        return to_frame(self)
+        columns: dict[str, Any] = {
+            "key": [self.key(k) for k in range(self.key_groups)],
+            "node": [self.node(i) for i in self.current],
+        }
+        if self.windows == 1:
+            columns["load"] = self.last_load
+        else:
+            columns |= {f"load_{t}": row for t, row in enumerate(self.load)}
+        columns["state"] = self.state
+        if self.home is not None:
+            columns["home"] = [self.node(i) for i in self.home]
+        if self.operator is not None:
+            columns["operator"] = self.operator
+        columns |= self.resources
+        for name, labels in self.groups.items():
+            columns[name if name not in columns else f"group.{name}"] = list(labels)
+        for name, labels in self.domains.items():
+            columns[name if name not in columns else f"domain.{name}"] = [labels[i] for i in self.current]
+        return pd.DataFrame(columns)
 
     def arguments(self) -> dict[str, Any]:
         """The workload's arguments, by the names of its parameters."""
@@ -242,7 +278,9 @@ class Workload:
         values["nodes"] = values.pop("capacity")
         if earlier := values.pop("earlier_traffic"):
             values["traffic"] = [*earlier, self.traffic]
-        return {**values, "resources": dict(self.resources)}
+        labels = {name: dict(values.pop(name)) for name in ("groups", "domains")}
+        given = {name: columns for name, columns in labels.items() if columns}
+        return {**values, "resources": dict(self.resources), **given}
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Rebuilt, not copied: arrays would come back writable, and a read-only mapping does not pickle at all.
@@ -253,7 +291,8 @@ class Workload:
             name for name in ("traffic", "operator", "home", "keys", "node_names") if getattr(self, name) is not None
         ]
         drained = f", {int(self.draining.sum())} draining" if self.draining.any() else ""
-        more = f", with {', '.join([*extras, *self.resources])}" if extras or self.resources else ""
+        extras += [*self.resources, *self.groups, *self.domains]
+        more = f", with {', '.join(extras)}" if extras else ""
         return (
             f"Workload({self.key_groups} key groups, {self.nodes} nodes{drained}, "
             f"{self.windows} window{'s' * (self.windows != 1)}{more})"
@@ -303,7 +342,10 @@ def grown(workload: Workload, nodes: int) -> Workload:
     names = workload.node_names
     if names is not None:
         names = (*names, *_fresh_names(names, new))
+    # A new node is in no rack that one knows of: in one of its own.
+    domains = {name: (*labels, *_fresh_names(labels, new)) for name, labels in workload.domains.items()}
     return workload.replace(
+        domains=domains,
         nodes=np.concatenate([workload.capacity, np.full(new, workload.capacity.max())]),
         draining=np.concatenate([workload.draining, np.zeros(new, dtype=bool)]),
         node_names=names,

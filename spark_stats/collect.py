@@ -11,7 +11,7 @@ from keyshift.models.errors import InputError
 from keyshift.spark_stats.acceptance import read_all
 from keyshift.spark_stats.facts import gather
 from keyshift.spark_stats.key_groups import KeyGroups
-from keyshift.spark_stats.keys import KeyLog
+from keyshift.spark_stats.key_tables import KeyLog
 from keyshift.spark_stats.session import refuse_connect_frame
 from keyshift.spark_stats.statistics import Stats
 from keyshift.spark_stats.topology import Topology

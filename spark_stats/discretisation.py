@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
-from keyshift.models.routing.hlhe_kernel import discretise_counts
+from keyshift.models.routing.hlhe import discretise_counts
 
 MOST_VALUES = 2_000_000
 """Different (home, load, state) that may come to the driver: 32 bytes each."""

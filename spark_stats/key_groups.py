@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import Column, SparkSession
@@ -16,6 +16,9 @@ from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.spark_stats import hashing
 from keyshift.spark_stats.session import workers_python
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 cloudpickle.register_pickle_by_value(hashing)
 
@@ -57,9 +60,12 @@ class KeyGroups:
             )
         function, count = hashing.FUNCTIONS[self.hash], self.count
 
-        def group(keys: pd.Series) -> pd.Series:
-            return pd.Series(function(pa.Array.from_pandas(keys), count))
+        from pandas import Series
 
+        def group(keys: pd.Series) -> pd.Series:
+            return Series(function(pa.Array.from_pandas(keys), count))
+
+        group.__annotations__ = {"keys": Series, "return": Series}  # Spark looks for the names in our module
         # A null key is refused before its group matters, and would turn whole numbers into floats on the way.
         nothing = F.lit("" if isinstance(kind, T.StringType) else 0).cast(kind)
         session = SparkSession.getActiveSession()

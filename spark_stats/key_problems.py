@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,16 +20,16 @@ from keyshift.models.splitting.stream import CHUNK, as_keys
 from keyshift.models.workload import IntArray, Workload
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.key_groups import label
-
-if TYPE_CHECKING:
-    from keyshift.spark_stats.keys import Keys
+from keyshift.spark_stats.key_tables import KeyTables
 
 SLICES = 256
 """At most this many chunks in a stream made of a histogram."""
 
 
 @in_one_sentence()
-def key_splitting(keys: Keys, workers: int | ArrayLike, *, max_rows: int = DRIVER_ROWS, **options: Any) -> KeySplitting:
+def key_splitting(
+    keys: KeyTables, workers: int | ArrayLike, *, max_rows: int = DRIVER_ROWS, **options: Any
+) -> KeySplitting:
     """Pose key splitting for the messages of the window, from the histogram of their keys.
 
     The messages are made of the histogram chunk by chunk, each key's spread evenly over the stream: optimum and bounds
@@ -40,13 +40,15 @@ def key_splitting(keys: Keys, workers: int | ArrayLike, *, max_rows: int = DRIVE
 
 
 @in_one_sentence()
-def key_placement(keys: Keys, workers: int | ArrayLike, *, max_rows: int = DRIVER_ROWS, **options: Any) -> KeyPlacement:
+def key_placement(
+    keys: KeyTables, workers: int | ArrayLike, *, max_rows: int = DRIVER_ROWS, **options: Any
+) -> KeyPlacement:
     """Pose key placement: one message for each key, of the weight of all its tuples."""
     _, (known, counts) = _histogram(keys, max_rows)
     return KeyPlacement(known, workers=workers, weights=counts.astype(float), **options)
 
 
-def _histogram(keys: Keys, max_rows: int) -> tuple[Callable[[], Iterator[IntArray]], tuple[IntArray, IntArray]]:
+def _histogram(keys: KeyTables, max_rows: int) -> tuple[Callable[[], Iterator[IntArray]], tuple[IntArray, IntArray]]:
     kind = keys.log.kind(keys.operator)
     counted = keys.frame.where("tuples > 0").select(label(F.col("key"), kind).alias("label"), "tuples")
     table = _limited(counted, max_rows, "take fewer keys, or a larger max_rows").sort_values("label", ignore_index=True)
@@ -76,7 +78,7 @@ def messages(keys: IntArray, counts: IntArray, seed: int = 0, chunk: int = CHUNK
 
 @in_one_sentence()
 def workload(
-    keys: Keys,
+    keys: KeyTables,
     nodes: int | ArrayLike,
     *,
     to: Sequence[str] = (),
@@ -123,13 +125,13 @@ def workload(
     )
 
 
-def _table(keys: Keys, max_rows: int) -> pd.DataFrame:
+def _table(keys: KeyTables, max_rows: int) -> pd.DataFrame:
     named = keys.frame.withColumn("label", label(F.col("key"), keys.log.kind(keys.operator)))
     chosen = named.select("label", "key_group", "load", "state")
     return _limited(chosen, max_rows, "take key groups instead of keys").sort_values("label", ignore_index=True)
 
 
-def _labelled(keys: Keys, to: str) -> DataFrame:
+def _labelled(keys: KeyTables, to: str) -> DataFrame:
     names = {"src": (keys.operator, "src_key"), "dst": (keys.log.topology.number(to), "dst_key")}
     columns = [label(F.col(column), keys.log.kind(o)).alias(name) for name, (o, column) in names.items()]
     return keys.traffic(to).select(*columns, "tuples")

@@ -1,20 +1,14 @@
-"""Statistics of single keys: for mixed routing and key splitting, with millions of them.
-
-Keys stay in Spark. What comes to the driver - the hottest keys, the compact records, the entries of a problem - is
-limited in rows, and asking for more is an error that names the limit.
-"""
+"""Statistics of single keys, and the problems that they pose: mixed routing, key splitting, allocation key by key."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from functools import cached_property, partial, reduce
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from pyspark import cloudpickle
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -22,96 +16,23 @@ from pyspark.sql import types as T
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS
-from keyshift.models.placement import placement as placed
-from keyshift.spark_stats import directory, exact_sums, heavy_pairs
-from keyshift.spark_stats.acceptance import Log, Measure, read_all, read_tuples
-from keyshift.spark_stats.discretisation import compacted
-from keyshift.spark_stats.facts import in_arrow
+from keyshift.models.routing import MixedRouting
+from keyshift.models.workload import FloatArray, IntArray, Workload
+from keyshift.spark_stats import exact_sums
+from keyshift.spark_stats.discretisation import check_degree, rung
 from keyshift.spark_stats.failures import in_one_sentence
-from keyshift.spark_stats.hadoop import HadoopPath, place
 from keyshift.spark_stats.key_groups import KeyGroups, label
+from keyshift.spark_stats.key_tables import KeyLog, KeyTables
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows, zone_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from keyshift.models.routing import MixedRouting
     from keyshift.models.splitting import KeyPlacement, KeySplitting
     from keyshift.models.workload import Workload
 
 
-cloudpickle.register_pickle_by_value(heavy_pairs)
-
-
-@dataclass(frozen=True)
-class KeyLog:
-    """The log with window, key and key group of every operator, evaluated row by row and never collected.
-
-    Attributes
-    ----------
-    frame : DataFrame
-        What `read_tuples` gives, and the columns key_0, key_1, ...: each operator's key.
-    """
-
-    frame: DataFrame
-    measures: dict[tuple[int, str], Measure]
-    topology: Topology
-    windows: Windows
-    key_groups: KeyGroups
-
-    @classmethod
-    def of(
-        cls,
-        events: DataFrame | Mapping[str, DataFrame],
-        topology: Topology,
-        time: str | None,
-        windows: Windows,
-        groups: KeyGroups,
-        operator: str | None = None,
-    ) -> KeyLog:
-        """Evaluate the topology on a log, keys included; of the logs on that of an operator."""
-        read_all(events, topology, time, windows, groups)  # refuses what does not fit, by the log's own columns
-        name = None
-        if isinstance(events, Mapping):
-            name = topology.operators[0 if operator is None else topology.number(operator)].log
-            events = events[name or ""]
-        log = Log(events, topology.trust)
-        names = [f"__keyshift_key_{o}" for o in range(len(topology.operators))]
-        keys = {
-            n: log.column("key", op.key) if op.log == name else F.lit(None)
-            for n, op in zip(names, topology.operators, strict=True)
-        }
-        tuples = read_tuples(events.withColumns(keys), topology, time, windows, groups, keep=names, of=name)
-        frame = tuples.frame.withColumnsRenamed({name: f"key_{o}" for o, name in enumerate(names)})
-        return cls(frame, tuples.measures, topology, windows, groups)
-
-    def accepted(self, o: int) -> DataFrame:
-        """The tuples that pass an operator."""
-        return self.frame.where(F.col(f"group_{o}") >= 0)
-
-    def sums(self, o: int, name: str, where: Column | None = None) -> list[Column]:
-        """Sums of the whole numbers of a measure, over the tuples for which a condition holds."""
-        values = [F.col(column) for column in self.measures[o, name].columns] or [F.lit(1)]
-        return [F.sum(value if where is None else value * where.cast("long")) for value in values]
-
-    def kind(self, o: int) -> T.DataType:
-        """Type of an operator's keys."""
-        return self.frame.schema[f"key_{o}"].dataType
-
-    def keys(self, operator: str | None, number: int | None) -> Keys:
-        """The keys of one operator in one window, by default the last in which it accepts a tuple."""
-        if operator is None and len(self.topology.operators) > 1:
-            raise InputError(f"whose keys? give one of {', '.join(self.topology.names)}")
-        o = 0 if operator is None else self.topology.number(operator)
-        if number is None:
-            number = self.accepted(o).agg(F.max("window")).collect()[0][0]
-        if number is None:
-            raise InputError(f"operator {self.topology.names[o]!r} accepts no tuple of the log")
-        return Keys(self, o, int(number))
-
-
-class Keys:
+class Keys(KeyTables):
     """Load and state of every key of one operator in one window, and its traffic; lazy Spark tables.
 
     Attributes
@@ -122,185 +43,14 @@ class Keys:
         The window's number.
     """
 
-    def __init__(self, log: KeyLog, operator: int, number: int) -> None:
-        self.log, self.operator, self.number = log, operator, number
-        self.key_groups = log.key_groups.count
-
-    @property
-    def name(self) -> str:
-        """The operator's name."""
-        return self.log.topology.names[self.operator]
-
-    @cached_property
-    def frame(self) -> DataFrame:
-        o, key = self.operator, F.col(f"key_{self.operator}").alias("key")
-        inside = F.col("window") == self.number
-        reach = self.log.topology.operators[o].windows
-        recent = self.log.accepted(o).where((F.col("window") <= self.number) & (F.col("window") > self.number - reach))
-        return recent.groupBy(key, F.col(f"group_{o}").alias("key_group")).agg(
-            F.sum(inside.cast("long")).alias("tuples"),
-            exact_sums.joined(self.log.sums(o, "cost", inside)).alias("load"),
-            exact_sums.joined(self.log.sums(o, "state")).alias("state"),
-        )
-
-    @cached_property
-    def by_window(self) -> DataFrame:
-        """window, key, key_group, tuples, load, and what the window adds to the state: every window of the log."""
-        o = self.operator
-        found = self.log.accepted(o).groupBy("window", f"key_{o}", f"group_{o}")
-        made = found.agg(
-            F.count(F.lit(1)).alias("tuples"),
-            exact_sums.joined(self.log.sums(o, "cost")).alias("load"),
-            exact_sums.joined(self.log.sums(o, "state")).alias("state_added"),
-        )
-        return made.withColumnsRenamed({f"key_{o}": "key", f"group_{o}": "key_group"})
-
-    @cached_property
-    def series(self) -> DataFrame:
-        """The same with window_start, the instant, in place of the window's number."""
-        start = self.log.windows.start(F.col("window")).alias("window_start")
-        return self.by_window.select(start, "key", "key_group", "tuples", "load", "state_added")
-
-    def traffic(self, to: str | None = None) -> DataFrame:
-        """Tuples of the window from each key to each key of a downstream operator: src_key, dst_key, tuples, bytes.
-
-        One tuple that passes both ends counts once; bytes is null unless the operator has `bytes`. Exact; where the
-        pairs are hundreds of millions, see `heavy_traffic`.
-        """
-        pairs = self._pairs(to)
-        size = F.lit(None).cast("double")
-        if (self.operator, "bytes") in self.log.measures:
-            size = exact_sums.joined(self.log.sums(self.operator, "bytes"))
-        return pairs.groupBy("src_key", "dst_key").agg(F.count(F.lit(1)).alias("tuples"), size.alias("bytes"))
-
-    def heavy_traffic(
-        self, to: str | None = None, *, capacity: int = 10_000, max_rows: int = DRIVER_ROWS
-    ) -> tuple[pd.DataFrame, int]:
-        """The heaviest pairs in the memory of `capacity` pairs a task, and how much their counts may be low.
-
-        Returns
-        -------
-        pandas.DataFrame
-            src_key, dst_key, tuples: at most `capacity` pairs, heaviest first. No count is above the true one.
-        int
-            What a count, or a pair that is not there, may lack: at most N / (capacity + 1), for N tuples.
-        """
-        guards.whole("capacity", capacity, least=1, optional=False)
-        if capacity > max_rows:
-            raise InputError(f"capacity = {capacity} pairs are more than max_rows = {max_rows} rows")
-        pairs = self._pairs(to).select(*(label(F.col(n), self._type(n, to)).alias(n) for n in ("src_key", "dst_key")))
-        types = [f"{name} {pairs.schema[name].dataType.simpleString()}" for name in ("src_key", "dst_key")]
-        schema = ", ".join([*types, "tuples bigint", "final boolean"])
-        task = partial(heavy_pairs.summarise, capacity=capacity)
-        with in_one_sentence():
-            found = in_arrow(in_arrow(pairs, task, schema).coalesce(1), task, schema).toPandas()
-        least = int(found.loc[found["final"].astype(bool), "tuples"].sum())
-        table = found[~found["final"].astype(bool)].drop(columns="final")
-        order = ["tuples", "src_key", "dst_key"]
-        return table.sort_values(order, ascending=[False, True, True], ignore_index=True), least
-
-    def _type(self, side: str, to: str | None) -> T.DataType:
-        return self.log.kind(self.operator if side == "src_key" else self._downstream(to))
-
-    def _pairs(self, to: str | None) -> DataFrame:
-        o, d = self.operator, self._downstream(to)
-        both = (F.col(f"group_{o}") >= 0) & (F.col(f"group_{d}") >= 0) & (F.col("window") == self.number)
-        keys = F.col(f"key_{o}").alias("src_key"), F.col(f"key_{d}").alias("dst_key")
-        sizes = self.log.measures[o, "bytes"].columns if (o, "bytes") in self.log.measures else ()
-        return self.log.frame.where(both).select(*keys, *sizes)
-
-    def _downstream(self, to: str | None) -> int:
-        follow = [d for s, d in self.log.topology.numbered_edges if s == self.operator]
-        if to is None and len(follow) == 1:
-            return follow[0]
-        number = None if to is None else self.log.topology.number(to)
-        if number not in follow:
-            known = ", ".join(self.log.topology.names[d] for d in follow) or "nobody"
-            raise InputError(f"operator {self.name!r} sends to {known}" + ("" if to is None else f", not to {to!r}"))
-        return number
-
-    @in_one_sentence()
-    def numbered(self, path: str | Path) -> DataFrame:
-        """The keys with a column `number`, the same in every window and run.
-
-        Parameters
-        ----------
-        path : str or Path
-            A folder that keeps the numbers, or a URL of one; new keys are added.
-        """
-        named = self.frame.withColumn("label", label(F.col("key"), self.log.kind(self.operator)))
-        return named.join(numbered(named, path), "label").drop("label")
-
-    # To the driver -----------------------------------------------------------------------------------------------
-
-    @in_one_sentence()
-    def distinct(self) -> int:
-        """Number of distinct keys that hold state or occur in the window."""
-        return self.frame.count()
-
-    @in_one_sentence()
-    def top(self, count: int = 20, *, max_rows: int = DRIVER_ROWS) -> pd.DataFrame:
-        """Return the keys with the most load, exactly, heaviest first; ties in the order of the keys."""
-        count = guards.whole("count", count, least=1, optional=False)
-        if count > max_rows:
-            raise InputError(f"top {count} keys are more than max_rows = {max_rows} rows")
-        return self.frame.orderBy(F.desc("load"), "key").limit(count).toPandas()
-
-    @in_one_sentence()
-    def compact(
-        self, nodes: int, *, degree: int = 1, placement: str = "ranges", max_rows: int = DRIVER_ROWS
-    ) -> pd.DataFrame:
-        """Return the compact records (d', d, h, load, state, count) of [Fang2016], section IV, for planning.
-
-        Keys on the same node with the same home, load and state are one record. Nothing has moved yet: d' = d = h.
-        Load and state are discretised by HLHE with the given degree R (1: whole numbers as they are), over the whole
-        operator: Spark counts how many keys have which values, see `keyshift.spark_stats.discretisation`.
-
-        Raises
-        ------
-        InputError
-            More records than `max_rows`: take a larger degree.
-        """
-        return compacted(self.homed(nodes, placement), degree, max_rows)
-
-    def homed(self, nodes: int, placement: str) -> DataFrame:
-        """The keys with their home."""
-        homes = F.array(*(F.lit(home) for home in placed(placement, self.key_groups, nodes).tolist()))
-        return self.frame.withColumn("home", F.element_at(homes, F.col("key_group") + 1))
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep the keys in Spark while questions are asked, unless they are kept already."""
-        ours = not self.frame.is_cached
-        if ours:
-            self.frame.persist()
-        try:
-            yield
-        finally:
-            if ours:
-                self.frame.unpersist()
-
-    def persist(self) -> Keys:
-        """Keep the keys in Spark's memory and disks, for more than one question; `close` frees them."""
-        self.frame.persist()
-        return self
-
-    def close(self) -> None:
-        """Free what `persist` keeps."""
-        self.frame.unpersist()
-
-    def __enter__(self) -> Keys:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    # Into the models ---------------------------------------------------------------------------------------------
+    @classmethod
+    def of(cls, log: KeyLog, operator: str | None, number: int | None) -> Self:
+        """The keys of one operator of a log; see `KeyLog.keys`."""
+        found = log.keys(operator, number)
+        return cls(log, found.operator, found.number)
 
     def mixed_routing(self, nodes: int, theta_max: float, **options: Any) -> MixedRouting:
-        """Pose mixed routing for these keys; see `keyshift.spark_stats.key_routing.mixed_routing`."""
-        from keyshift.spark_stats.key_routing import mixed_routing
-
+        """Pose mixed routing for these keys; see `keyshift.spark_stats.keys.mixed_routing`."""
         return mixed_routing(self, nodes, theta_max, **options)
 
     def key_splitting(self, workers: Any, **options: Any) -> KeySplitting:
@@ -346,52 +96,269 @@ def collect_keys(
     """
     windows = Windows.of(window, origin, zone_of(events, time_zone))
     log = KeyLog.of(events, topology, time, windows, KeyGroups(key_groups, hash), operator)
-    return log.keys(operator, number)
+    return Keys.of(log, operator, number)
 
 
-_NUMBERS = "label {}, number long"
-_ROW = 2**33 - 1
-"""The bits of `monotonically_increasing_id` that count the rows of a partition."""
+# Mixed routing of the keys of one operator: what of millions of keys the problem has to know comes to the driver.
+
+SOME = 16
+"""Keys of a record that are listed in any case, if the number of records allows."""
+MULTIPLES = (16.0, 8.0, 4.0, 2.0, 1.25)
+"""Of a node's excess, how much the listed keys carry: the first that does not list too many."""
 
 
-def numbered(labels: DataFrame, path: str | Path) -> DataFrame:
-    """Return label and number of every label of a table with that column, and keep new ones under `path`.
+def quotas(records: pd.DataFrame, limit: FloatArray, loads: FloatArray, most: int) -> IntArray:
+    """Return how many keys of each record to list, at most `most` in all.
 
-    A key has the same number in every window, and after every restart. The folder holds the numbers in parts. A call that
-    meets keys without one adds a part: they get the next whole numbers in the order of their labels, so that equal calls
-    in equal order give equal numbers, however Spark is run. A part counts once Spark has finished it; what a killed job
-    left is written over.
+    A node sheds what is above its limit, its *excess*, and no key has to leave a node that is within it, except to make
+    room. So of each home are listed
+
+    * some keys of every record, to fit the last gaps and to be swapped;
+    * the heaviest keys that are not more than the excess, until they carry a multiple of it: plans with few table entries;
+    * those of the most load for their state, likewise: plans that move little state.
+
+    Where the lighter keys of a home are less than its excess, one of its heavier keys has to leave, and so the roomiest
+    nodes need keys that make room for it: these have an excess then, too.
+
+    Parameters
+    ----------
+    records : DataFrame
+        home, load and heaviest (the sum and the largest of its keys' loads), state (about, of each key), count.
+    limit, loads : ndarray, shape (n,)
+        What each node may carry; what it carries if all keys stay, or go home.
+
+    Raises
+    ------
+    InputError
+        `most` is not even a key of each record, or not enough to shed the excess.
     """
-    spark = labels.sparkSession
-    folder = place(path, spark)
-    with directory.claim(folder):
-        parts = _parts(folder)
-        schema = _NUMBERS.format(labels.schema["label"].dataType.simpleString())
-        known = spark.createDataFrame([], schema)
-        if parts:
-            known = spark.read.schema(schema).parquet(*map(str, parts))
-        fresh = labels.select("label").distinct().join(known, "label", "left_anti").orderBy("label")
-        at = F.monotonically_increasing_id()
-        ordered = fresh.select("label", F.shiftright(at, 33).alias("part"), at.bitwiseAND(F.lit(_ROW)).alias("row"))
-        ordered.persist()
-        sizes = dict(sorted(ordered.groupBy("part").count().collect()))
-        if sizes:
-            start, before = known.count(), {}
-            for part, size in sizes.items():
-                before[part], start = start, start + size
-            offset = reduce(
-                lambda so_far, p: so_far.when(F.col("part") == p, before[p]), before, F.when(F.lit(False), 0)
-            )
-            added = folder / f"numbers-{len(parts):06d}"
-            ordered.select("label", (offset + F.col("row")).alias("number")).write.mode("overwrite").parquet(str(added))
-            known = spark.read.schema(schema).parquet(*map(str, [*parts, added]))
-        ordered.unpersist()
-        return known.join(labels.select("label").distinct(), "label")
+    count = records["count"].to_numpy(dtype=np.int64)
+    if count.sum() <= most:
+        return count
+    if most < 2 * len(records):
+        raise InputError(
+            f"movable = {most} keys are too few for {len(records)} records of keys alike: raise it, or take a larger degree"
+        )
+    some = np.minimum(count, min(SOME, most // (2 * len(records))))
+    excess = excesses(records, limit, loads)
+    for multiple in MULTIPLES:
+        wanted = np.maximum(some, walked(records, excess, multiple))
+        if wanted.sum() <= most:
+            return wanted
+    raise InputError(
+        f"{wanted.sum()} keys would have to be listed to shed what nodes carry above their limits, more than movable = "
+        f"{most}: raise it, or theta_max"
+    )
 
 
-def _parts(folder: Path | HadoopPath) -> list[Path | HadoopPath]:
-    """The finished parts, in order: there are no gaps, since one is written after the other."""
-    found: list[Path | HadoopPath] = []
-    while ((part := folder / f"numbers-{len(found):06d}") / "_SUCCESS").exists():
-        found.append(part)
+def excesses(records: pd.DataFrame, limit: FloatArray, loads: FloatArray) -> FloatArray:
+    """Load that each node has to shed, shape (n,): for its own limit, or to make room for a heavy key."""
+    excess = np.maximum(loads - limit, 0.0)
+    home, heaviest = records["home"].to_numpy(dtype=np.int64), records["heaviest"].to_numpy(dtype=float)
+    light = heaviest <= excess[home]
+    carried = np.bincount(home[light], weights=records["load"].to_numpy(dtype=float)[light], minlength=limit.size)
+    forced = np.flatnonzero((excess > 0) & (carried < excess))
+    leaving = np.sort([heaviest[(home == d) & ~light].min(initial=np.inf) for d in forced])[::-1]
+    roomiest = np.argsort(loads - limit, kind="stable")[: leaving.size]
+    roomiest, leaving = roomiest[excess[roomiest] == 0], leaving[: int((excess[roomiest] == 0).sum())]
+    leaving = np.where(np.isfinite(leaving), leaving, 0.0)
+    excess[roomiest] = np.maximum(leaving - (limit - loads)[roomiest], 0.0)
+    return excess
+
+
+def walked(records: pd.DataFrame, excess: FloatArray, multiple: float) -> IntArray:
+    """Keys of each record until those before it carry a multiple of the home's excess, in two orders."""
+    home, count = records["home"].to_numpy(dtype=np.int64), records["count"].to_numpy(dtype=np.int64)
+    load, state = records["load"].to_numpy(dtype=float), records["state"].to_numpy(dtype=float)
+    each = load / count
+    usable = (records["heaviest"].to_numpy(dtype=float) <= excess[home]) & (each > 0)
+    psi = each / np.where(state > 0, state, 1e-300)
+    wanted = np.zeros_like(count)
+    for order in (np.lexsort((-each, home)), np.lexsort((each, -psi, home))):
+        order = order[usable[order]]
+        total = np.cumsum(load[order])
+        first = np.searchsorted(home[order], home[order])  # where its home's records begin
+        before = total - load[order] - (total - load[order])[first]
+        missing = np.clip(multiple * excess[home[order]] - before, 0.0, None)
+        part = np.minimum(np.ceil(missing / each[order] * (1 - 1e-12)).astype(np.int64), count[order])
+        wanted[order] = np.maximum(wanted[order], part)
+    return wanted
+
+
+RECORD = ("home", "load_class", "state_class")
+SEED = 17
+"""Of the hash by which the keys of a record are listed: another than that of their key groups."""
+
+
+@in_one_sentence()
+def mixed_routing(
+    keys: KeyTables,
+    nodes: int | ArrayLike,
+    theta_max: float,
+    *,
+    degree: int = 64,
+    movable: int = 200_000,
+    exceptions: Mapping[Any, int] | None = None,
+    placement: str = "ranges",
+    max_rows: int = DRIVER_ROWS,
+    **options: Any,
+) -> MixedRouting:
+    r"""Pose mixed routing for the keys of one operator, without bringing them all to the driver.
+
+    Keys alike in home, and in the classes of load and state that HLHE of degree R has, are one record, counted and added
+    up in Spark. The records say what each node carries and by how much that is too much, and so how many keys of which
+    record may have to leave it (see `quotas`): so many are *listed*, in the order of a hash.
+    They are the keys of the problem, with their true load and state; all others stay at home. With b_d their load on
+    node d, T the load of the listed keys and L that of all, constraint (2) for all keys,
+
+    .. math:: b_d + \sum_k c_k x_{kd} \le (1 + \theta_{max})\, L\, q_d / \sum_i q_i =: U_d,
+
+    is constraint (2) for the listed keys alone, with capacities :math:`q'_d = U_d - b_d`, what the other keys leave, and
+    :math:`\theta' = \theta_{max} L / T`. So every node's true load is within what was asked for, and the state moved is
+    the true one. What is given up is moving keys that are not listed: an optimum is one among plans that move listed
+    keys. Operators with at most `movable` keys list them all, and give up nothing.
+
+    Parameters
+    ----------
+    keys : Keys
+    nodes : int or array_like, shape (n,)
+        Number of nodes, or their capacities.
+    theta_max : float
+        As for `MixedRouting`, like max_table_size among the further options; `sides` is "upper".
+    degree : int, default 64
+        R of HLHE, a power of two: larger means fewer records.
+    movable : int, default 200,000
+        Keys that are listed at most, over all nodes.
+    exceptions : mapping of key to node, optional
+        The routing table in force: keys that do not run at home now. They are always listed.
+    placement : str, default "ranges"
+        Key group -> node.
+    max_rows : int
+        At most this many records, and this many exceptions.
+
+    Returns
+    -------
+    MixedRouting
+        ``workload.keys`` are the listed keys (see `keyshift.spark_stats.key_groups.label`). `keyshift.engines.spark.route`
+        takes its solutions. Figures relative to capacities, such as theta, are relative to what the other keys leave.
+
+    Raises
+    ------
+    InputError
+        More records than `max_rows`; too few movable keys to shed what nodes carry above their limits; a node whose other
+        keys alone are too much, or a key for which they leave no room anywhere.
+    """
+    guards.whole("movable", movable, least=1, optional=False)
+    check_degree(degree)
+    if options.get("sides", "upper") != "upper":
+        raise InputError(f"sides = {options['sides']!r}: keys that are not listed are known on the upper side only")
+    n = int(nodes) if isinstance(nodes, int | np.integer) else int(np.size(nodes))
+    guards.whole("nodes", n, least=1, optional=False)
+    for key, node in (exceptions or {}).items():
+        if not isinstance(node, int | np.integer) or not 0 <= node < n:
+            raise InputError(f"exceptions[{key!r}] = {node!r} is not a node: they are numbered 0 to {n - 1}")
+    theta = guards.real("theta_max", theta_max, optional=False)
+    capacity = np.ones(n) if np.ndim(nodes) == 0 else guards.non_negative("nodes", nodes)
+    with keys.held():
+        classed, found = _records(keys.homed(n, placement), degree, max_rows)
+        totals = np.bincount(found["home"], weights=found["load"], minlength=n)
+        limit = (1 + theta) * totals.sum() * capacity / capacity.sum()
+        kind = keys.log.kind(keys.operator)
+        named = classed.withColumn("label", label(F.col("key"), kind))
+        away = _exceptions(named, exceptions or {}, kind, max_rows)
+        loads = totals.copy()
+        np.add.at(loads, away["home"].to_numpy(dtype=np.int64), -away["load"].to_numpy(dtype=float))
+        np.add.at(loads, away["node"].to_numpy(dtype=np.int64), away["load"].to_numpy(dtype=float))
+        found["listed"] = quotas(found, limit, np.maximum(loads, totals), movable)
+        table = pd.concat([away, _listed(named, found)]).drop_duplicates("label").sort_values("label")
+    room, theta = _room(totals, limit, table)
+    listed_keys = Workload(
+        load=table["load"].to_numpy(),
+        state=table["state"].to_numpy(),
+        current=table["node"].fillna(table["home"]).to_numpy(dtype=np.int64),
+        home=table["home"].to_numpy(dtype=np.int64),
+        nodes=room / room.mean(),
+        keys=table["label"].tolist(),
+    )
+    return MixedRouting(listed_keys, theta_max=theta, **options)
+
+
+def _records(homed: DataFrame, degree: int, max_rows: int) -> tuple[DataFrame, pd.DataFrame]:
+    """The keys with their classes; and the records: home, classes, count, load, heaviest, state. Sums are exact."""
+    span = homed.agg(
+        *(
+            function(F.when(F.col(name) > 0, F.col(name))).alias(f"{function.__name__}_{name}")
+            for name in ("load", "state")
+            for function in (F.min, F.max)
+        )
+    ).collect()[0]
+    classes = {
+        f"{name}_class": rung(F.col(name), degree, span[f"min_{name}"] or 1.0, span[f"max_{name}"] or 1.0)
+        for name in ("load", "state")
+    }
+    classed = homed.withColumns(classes)
+    limbs = exact_sums.split(F.col("load"), whole=False)
+    counted = classed.groupBy(*RECORD).agg(
+        F.count(F.lit(1)).alias("count"),
+        exact_sums.joined([F.sum(limb) for limb in limbs]).alias("load"),
+        F.max("load").alias("heaviest"),
+    )
+    found: pd.DataFrame = counted.limit(max_rows + 1).toPandas()
+    if len(found) > max_rows:
+        raise InputError(f"more than max_rows = {max_rows} records of keys alike: take a larger degree")
+    found = found.sort_values(list(RECORD), ignore_index=True)
+    return classed, found.assign(state=found["state_class"])
+
+
+def _exceptions(named: DataFrame, exceptions: Mapping[Any, int], kind: T.DataType, max_rows: int) -> pd.DataFrame:
+    """The keys that do not run at home now: label, home, load, state, node."""
+    if len(exceptions) > max_rows:
+        raise InputError(f"{len(exceptions)} exceptions are more than max_rows = {max_rows}")
+    columns = ["label", "home", "load", "state", "node"]
+    if not exceptions:
+        return pd.DataFrame({name: pd.Series(dtype=float if name != "label" else object) for name in columns})
+    spark, text = named.sparkSession, "bigint" if isinstance(kind, T.IntegralType) else "string"
+    entries = spark.createDataFrame(
+        pd.DataFrame({"label": list(exceptions), "node": [int(node) for node in exceptions.values()]}),
+        f"label {text}, node long",
+    )
+    found: pd.DataFrame = named.join(F.broadcast(entries), "label").select(*columns).toPandas()
     return found
+
+
+def _listed(named: DataFrame, records: pd.DataFrame) -> pd.DataFrame:
+    """Bring as many keys of each record as are to be listed: those whose hash is smallest.
+
+    A record's keys have hashes all over 64 bits, so that about the right number lies below a threshold; a few more are
+    brought, and dropped here. Nothing is sorted in Spark.
+    """
+    wanted, count = records["listed"].to_numpy(), records["count"].to_numpy()
+    share = np.minimum((wanted + 6 * np.sqrt(wanted) + 20) / count, 1.0)
+    asked = records.assign(share=np.where(wanted < count, share, 1.0))[wanted > 0]
+    chosen = named.sparkSession.createDataFrame(asked[[*RECORD, "listed", "share"]])
+    uniform: Column = F.xxhash64(F.lit(SEED), F.col("key")) / F.lit(2.0**64) + 0.5
+    kept = named.withColumn("at", uniform).join(F.broadcast(chosen), list(RECORD)).where("at <= share")
+    found: pd.DataFrame = kept.select(*RECORD, "label", "load", "state", "at", "listed").toPandas()
+    found = found.sort_values([*RECORD, "at", "label"])
+    rank = found.groupby(list(RECORD)).cumcount()
+    return found.loc[rank < found["listed"], ["label", "home", "load", "state"]].assign(node=np.nan)
+
+
+def _room(totals: FloatArray, limit: FloatArray, listed: pd.DataFrame) -> tuple[FloatArray, float]:
+    """Load that the keys which are not listed leave on each node, and the theta of the listed ones."""
+    own = np.bincount(listed["home"].to_numpy(dtype=np.int64), weights=listed["load"], minlength=totals.size)
+    others = np.maximum(totals - own, 0.0)
+    room = limit - others
+    if (room <= 0).any():
+        at = int(np.argmin(room))
+        raise InputError(
+            f"node {at}: the keys that are not listed carry {others[at]:g}, its limit is {limit[at]:g}: "
+            "raise movable or theta_max"
+        )
+    heaviest = float(listed["load"].max()) if len(listed) else 0.0
+    if heaviest > room.max() * (1 + 1e-9):
+        raise InputError(
+            f"a key carries {heaviest:g}, and beside the keys that are not listed no node has room for more than "
+            f"{room.max():g}: raise movable or theta_max"
+        )
+    return room, room.sum() / (own.sum() or 1.0) - 1.0

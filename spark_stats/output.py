@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from functools import reduce
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,12 +36,10 @@ from keyshift.spark_stats.hadoop import HadoopPath, local_copy
 from keyshift.spark_stats.held_state import STATE
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.periods import rows_at_most
+from keyshift.spark_stats.tallied import Tallied
 from keyshift.spark_stats.tallies import ARRIVED, LATE
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
-
-if TYPE_CHECKING:
-    from keyshift.spark_stats.statistics import Stats
 
 WRITERS = 32
 """Files that one task holds open; for windows beyond these Spark sorts."""
@@ -51,7 +49,7 @@ FOLDERS, FEWER, ROWS = 1000, 100, 500_000
 
 
 def write(
-    stats: Stats,
+    stats: Tallied,
     target: Path | HadoopPath,
     *,
     options: Mapping[str, Any] | None = None,
@@ -121,7 +119,7 @@ def open_manifest(target: Path | HadoopPath, description: dict[str, Any]) -> dic
     return manifest
 
 
-def windows_together(stats: Stats) -> int:
+def windows_together(stats: Tallied) -> int:
     """How many neighbouring windows lie in one folder: one, unless that made many folders."""
     numbers, rows = np.asarray(stats.seen, dtype=np.int64), rows_at_most(stats)
     if numbers.size <= FOLDERS:
@@ -136,7 +134,7 @@ def windows_together(stats: Stats) -> int:
 
 
 def write_tables(
-    stats: Stats, folder: Path | HadoopPath, block: int, keys: Sequence[str] = ()
+    stats: Tallied, folder: Path | HadoopPath, block: int, keys: Sequence[str] = ()
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Write the tables of one run, partitioned by blocks of so many windows; returns what to check them by."""
     start = stats.windows.start(F.col("window")).alias("window_start")
@@ -175,7 +173,7 @@ def _without_sorting(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(setting, before or "0")
 
 
-def key_table(stats: Stats, operators: Sequence[str]) -> DataFrame:
+def key_table(stats: Tallied, operators: Sequence[str]) -> DataFrame:
     """window, operator, key, key_group, tuples, load, state_added: of single keys, written as texts."""
     if stats.log is None:
         raise InputError("these statistics are of a stream that has gone by: single keys need the log")
@@ -190,7 +188,7 @@ def key_table(stats: Stats, operators: Sequence[str]) -> DataFrame:
     return whole.repartition(F.col("window")).sortWithinPartitions("window", "operator", "key")
 
 
-def checks(stats: Stats, block: int, keys: DataFrame | None = None) -> dict[str, dict[str, dict[str, float]]]:
+def checks(stats: Tallied, block: int, keys: DataFrame | None = None) -> dict[str, dict[str, dict[str, float]]]:
     """Return {table: {block: {"rows": number of rows, column: sum of the column, ...}}}, without sums that are null."""
     found: dict[str, dict[str, dict[str, float]]] = {"load": {}, "arrivals": {}}
     if stats.topology.edges:
@@ -206,7 +204,7 @@ def checks(stats: Stats, block: int, keys: DataFrame | None = None) -> dict[str,
     return found
 
 
-def _sums(stats: Stats, block: int) -> Iterator[tuple[str, int, dict[str, float]]]:
+def _sums(stats: Tallied, block: int) -> Iterator[tuple[str, int, dict[str, float]]]:
     """Table, block, and what each operator's or edge's rows there add up to: exact until the last division."""
     totals: dict[tuple[int, int], list[int]] = {}
     for number, kind, rows, tuples, more in stats._facts.summary(block):

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from keyshift.models import guards
@@ -16,10 +15,12 @@ from keyshift.models.files.statistics import DRIVER_ROWS, assemble
 from keyshift.models.intervals.policy.transitions import transition_matrix
 from keyshift.spark_stats.facts import rows_of
 from keyshift.spark_stats.failures import in_one_sentence
+from keyshift.spark_stats.tallied import Tallied
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from keyshift.models.workload import FloatArray, IntArray, Workload
-    from keyshift.spark_stats.statistics import Stats
 
 LOAD = ("window", "operator", "key_group", "load", "state_whole", "state_high", "state_low")
 BLOCK_ROWS = 1_000_000
@@ -27,7 +28,7 @@ BLOCK_ROWS = 1_000_000
 
 
 def workloads(
-    stats: Stats,
+    stats: Tallied,
     nodes: int | ArrayLike,
     *,
     current: ArrayLike | None = None,
@@ -52,13 +53,15 @@ def workloads(
     }  # fmt: skip
 
     def block_by_block() -> Iterator[Workload]:
+        from pandas import concat
+
         reach, earlier = max(operator.windows for operator in stats.topology.operators), None
         for first, end in _blocks(stats, min(BLOCK_ROWS, max_rows)):
             with in_one_sentence():
                 part = stats.between(first, end)
                 added = rows_of(part.added.select(*LOAD), max_rows)
                 pairs = rows_of(part.pairs, max_rows).sort_values("window") if stats.topology.edges else None
-            added = added if earlier is None else pd.concat([earlier, added])
+            added = added if earlier is None else concat([earlier, added])
             added = added.sort_values(["window", "operator", "key_group"])
             for window in range(first, end + 1):
                 yield assemble(
@@ -72,7 +75,7 @@ def workloads(
     return block_by_block()
 
 
-def _blocks(stats: Stats, most: int) -> Iterator[tuple[int, int]]:
+def _blocks(stats: Tallied, most: int) -> Iterator[tuple[int, int]]:
     """First and last windows of blocks whose tables have at most so many rows each, unless one window has more."""
     windows = stats.seen
     first, held = windows[0], 0
@@ -84,7 +87,7 @@ def _blocks(stats: Stats, most: int) -> Iterator[tuple[int, int]]:
     yield first, windows[-1]
 
 
-def rows_at_most(stats: Stats) -> IntArray:
+def rows_at_most(stats: Tallied) -> IntArray:
     """How many rows a table can have in each window in which something arrived."""
     tuples, groups = stats.tuples[1], stats.key_groups.count
     operators, edges = len(stats.topology.operators), len(stats.topology.edges)
@@ -97,7 +100,7 @@ def _rows(table: pd.DataFrame, first: int, end: int) -> pd.DataFrame:
 
 
 @in_one_sentence()
-def total_loads(stats: Stats) -> FloatArray:
+def total_loads(stats: Tallied) -> FloatArray:
     """Load of all operators together in each window, from the first to the last, shape (windows,)."""
     first, end = stats.span
     rows: pd.DataFrame = rows_of(stats.added.groupBy("window").agg({"load": "sum"}), DRIVER_ROWS)
@@ -107,7 +110,7 @@ def total_loads(stats: Stats) -> FloatArray:
 
 
 def transitions(
-    stats: Stats,
+    stats: Tallied,
     target_utilisation: float,
     *,
     node_capacity: float | None = None,

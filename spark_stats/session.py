@@ -30,11 +30,21 @@ _QUIET = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # the lines it would name are ours, not the caller's
 }
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java for a job of seconds: what it compiles, it compiles once and lightly."""
+SMALL_LOG = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Spark for a log of seconds: plans that are made once, and no code of their own to compile for each of them. The job runs in one
+thread, and so in one Python, since each more takes longer to start than such a log to count."""
 TRUSTED = "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 """Spark's own classes, some ten thousand, are not verified one by one."""
+RARELY = "-XX:CompileThresholdScaling=4 -XX:-UsePerfData -Xmn256m"
+"""Most of what a start runs, it runs a few hundred times: less than compiling it takes. Garbage is collected once, if at all."""
 
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -50,12 +60,12 @@ def local_session(
     name : str
         The application's name.
     master : str, optional
-        Spark master, such as ``spark://host:7077``; default ``local[*]``. An active session is used as it is, and then
-        another master must not be asked for.
+        Spark master, such as ``spark://host:7077``; default ``local[*]``, or ``local[1]`` where `brief`. An active session is
+        used as it is, and then another master must not be asked for.
     conf : mapping of str to str, optional
         Further Spark settings; they win over ours (UTC, no web page, no progress on the console).
     brief : bool, default False
-        Whether the session is for a small log: Java then spends less on making itself fast.
+        Whether the session is for a small log: Spark and Java then spend less on making themselves fast.
 
     Raises
     ------
@@ -79,7 +89,7 @@ def local_session(
             active.conf.set(key, value)
         yield active
         return
-    master = master or "local[*]"
+    master = master or ("local[1]" if brief else "local[*]")
     check_master(master)
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers run whichever python3 comes first
@@ -90,8 +100,9 @@ def local_session(
 
     with _log_file() as file:
         java = f"-Dkeyshift.log={file} -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
-        said = {"spark.driver.extraJavaOptions": f"{java} {f'{BRIEF} {TRUSTED}' if brief else ''}".strip()}
-        settings = {**_QUIET, **said, **(_LOCAL if master.startswith("local") else {}), **(conf or {})}
+        said = {"spark.driver.extraJavaOptions": f"{java} {f'{BRIEF} {TRUSTED} {RARELY}' if brief else ''}".strip()}
+        own = {**_QUIET, **said, **(SMALL_LOG if brief else {}), **(_LOCAL if master.startswith("local") else {})}
+        settings = {**own, **(conf or {})}
         builder = SparkSession.builder.master(master).appName(name)
         for key, value in settings.items():
             builder = builder.config(key, value)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
-
-import networkx as nx
 
 from keyshift.models import guards
 from keyshift.models.errors import InputError
@@ -133,10 +132,16 @@ class Topology:
         return tuple((self.number(source), self.number(destination)) for source, destination in self.edges)
 
     def _refuse_cycle(self) -> None:
-        graph = nx.DiGraph(self.edges)
-        if not nx.is_directed_acyclic_graph(graph):
-            around = [source for source, _ in nx.find_cycle(graph)]
-            raise InputError(f"the operators form a cycle: {' -> '.join([*around, around[0]])}")
+        order: TopologicalSorter[str] = TopologicalSorter()
+        for source, destination in self.edges:
+            order.add(destination, source)
+        try:
+            order.prepare()
+        except CycleError as error:
+            around = error.args[1][:-1]  # its first node comes again at its end
+            at = around.index(min(around, key=self.names.index))
+            said = " -> ".join([*around[at:], *around[: at + 1]])
+            raise InputError(f"the operators form a cycle: {said}") from None
 
     @property
     def logs(self) -> tuple[str, ...]:

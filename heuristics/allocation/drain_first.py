@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from keyshift.heuristics.allocation.flux import Moves
+from keyshift.heuristics.allocation.flux import Migrations
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.answer import Termination
@@ -33,7 +33,7 @@ def drain_first(
     Source: [Madsen2016], section 5.1, "a non-integrated approach, which first performs scale-in as an independent process
     and then tries to move the key groups from the to-be-removed nodes to the other nodes evenly".
     """
-    w, state = problem.workload, Moves(problem.averaged())
+    w, state = problem.workload, Migrations(problem.averaged())
     kept = np.flatnonzero(w.kept)
     leaving = np.flatnonzero(w.draining[w.current])
     drained = 0
@@ -59,7 +59,7 @@ def _ended(budget: Budget) -> Termination:
     return budget.why if budget.expired else "completed"
 
 
-def _balanced(problem: KeyGroupAllocation, state: Moves, budget: Budget, seed: int) -> np.ndarray:
+def _balanced(problem: KeyGroupAllocation, state: Migrations, budget: Budget, seed: int) -> np.ndarray:
     """Balance from the drained assignment with the moves and the cost that are left."""
     from dataclasses import replace
 

@@ -42,14 +42,14 @@ def flux(
     move that would break the migration limit or a capacity is passed over for the next smaller key group. Over k
     windows it balances their mean load.
     """
-    state = Moves(problem.averaged())
+    state = Migrations(problem.averaged())
     done = 0
     while (rounds is None or done < rounds) and not budget.expired and _one_round(state):
         done += 1
     return Answer(state.assignment, termination=budget.why if budget.expired else "completed", details={"rounds": done})
 
 
-class Moves:
+class Migrations:
     """The assignment in the making, and what is left of the limits."""
 
     def __init__(self, problem: KeyGroupAllocation) -> None:
@@ -104,7 +104,7 @@ class Moves:
         self.cost += self.problem.alpha * float(w.state[k])
 
 
-def _one_round(state: Moves) -> bool:
+def _one_round(state: Migrations) -> bool:
     """Treat every pair once; whether anything moved."""
     order = np.argsort(-state.relative, kind="stable")
     changed = False
@@ -116,7 +116,7 @@ def _one_round(state: Moves) -> bool:
     return changed
 
 
-def _biggest_suitable(state: Moves, giver: int, taker: int) -> int | None:
+def _biggest_suitable(state: Migrations, giver: int, taker: int) -> int | None:
     """The biggest loaded key group whose move lowers the higher of the two nodes; a key group moves only once."""
     staying = state.staying(giver)
     for k in staying[state.lowers(staying, giver, taker)]:

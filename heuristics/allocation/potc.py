@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from keyshift.heuristics.allocation.flux import Moves
+from keyshift.heuristics.allocation.flux import Migrations
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.ranges import Count
@@ -36,7 +36,7 @@ def potc(
     stays whole, one of the two nodes is where it is now, and the migration limits hold. Over k windows a load is
     their mean.
     """
-    state = Moves(problem.averaged())
+    state = Migrations(problem.averaged())
     rng = np.random.default_rng(seed)
     open_nodes = np.flatnonzero(problem.workload.kept)
     hashed = open_nodes[rng.integers(0, open_nodes.size, (problem.workload.key_groups, max(0, choices - 1)))]

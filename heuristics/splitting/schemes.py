@@ -12,8 +12,8 @@ from keyshift.models import Answer, Budget
 from keyshift.models.guards import frozen, whole
 from keyshift.models.ranges import Count, NonNegative, Positive
 from keyshift.models.splitting import KeySplitting
+from keyshift.models.splitting.data import parts
 from keyshift.models.splitting.hashing import candidates
-from keyshift.models.splitting.outcome import parts
 from keyshift.models.splitting.stream import room_for_assignment
 
 

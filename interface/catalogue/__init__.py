@@ -85,7 +85,8 @@ def methods(problem: Problem) -> list[Method]:
     list of Method
         Each with its name, kind ("exact", "relaxation", "heuristic") and source.
     """
-    return list(formulation_of(problem).methods)
+    ruled = bool(getattr(problem, "rules", ()))
+    return [method for method in formulation_of(problem).methods if method.rules or not ruled]
 
 
 def register(problem: str, method: Method) -> None:
@@ -208,4 +209,6 @@ def find_method(problem: Problem, name: str | None) -> Method:
     for method in known:
         if isinstance(name, str) and method.name == name:
             return method
+    if isinstance(name, str) and any(method.name == name for method in formulation_of(problem).methods):
+        raise InputError(f"method {shown(name)} keeps no rules; choose one of {', '.join(m.name for m in known)}")
     raise InputError(f"no method {shown(name)} for {problem.name}; choose one of {', '.join(m.name for m in known)}")

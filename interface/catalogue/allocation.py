@@ -16,7 +16,8 @@ with lazily():
     from keyshift.solvers.allocation.portfolio import solve_milp
     from keyshift.solvers.allocation.pricing.tree import price_bound
     from keyshift.solvers.allocation.statement import lp_bound, solve_highs
-    from keyshift.solvers.allocation.warm_up import compile_bound, compile_kernels
+    from keyshift.solvers.allocation.warm_up import compile_kernels
+    from keyshift.solvers.rehearsals import allocation_bound
     from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
 
 FORMULATION = Formulation(
@@ -26,18 +27,12 @@ FORMULATION = Formulation(
     lesson="lessons/allocation",
     statements=(
         Statement(
-            kind="pyomo",
-            language="pyomo",
-            code=AllocationWindowsPyomo,
-            summary="x[k,n]: key group k runs on node n; d, the load distance.",
-            source="KeyGroupAllocation, (1)-(7); [Madsen2016], sec. 4.3.1",
+            "pyomo", "pyomo", AllocationWindowsPyomo, "x[k,n]: key group k runs on node n; d, the load distance.",
+            "KeyGroupAllocation, (1)-(7); [Madsen2016], sec. 4.3.1",
         ),
         Statement(
-            kind="cp-sat",
-            language="cp-sat",
-            code=AllocationWindowsCpSat,
-            summary="The same in whole numbers, widened where they round.",
-            source="KeyGroupAllocation, (1)-(7); [Madsen2016], sec. 4.3.1",
+            "cp-sat", "cp-sat", AllocationWindowsCpSat, "The same in whole numbers, widened where they round.",
+            "KeyGroupAllocation, (1)-(7); [Madsen2016], sec. 4.3.1",
         ),
     ),
     trades=(
@@ -46,75 +41,38 @@ FORMULATION = Formulation(
     ),
     methods=(
         Method(
-            name="milp",
-            kind="exact",
-            source="[Madsen2016], sec. 4.3.1; keyshift's search and bounds, then CP-SAT and HiGHS",
-            guarantee="the optimum, proven; at a limit the best found and a bound",
-            code=solve_milp,
-            warm_up=compile_kernels,
-            warm_start=("flux", "potc", "drain-first"),
-            lesson="lessons/proving-it",
+            "milp", "exact", "[Madsen2016], sec. 4.3.1; keyshift's search and bounds, then CP-SAT and HiGHS",
+            solve_milp, "the optimum, proven; at a limit the best found and a bound", rules=True,
+            warm_up=compile_kernels, warm_start=("flux", "potc", "drain-first"), lesson="lessons/proving-it",
             later=by_search_and_solvers,
         ),
         Method(
-            name="highs",
-            kind="exact",
-            source="[Madsen2016], sec. 4.3.1; HiGHS on the Pyomo statement",
-            guarantee="the optimum, proven; at a limit the best found and a bound",
-            limits="hundreds of key groups",
-            code=solve_highs,
-            warm_start=("flux",),
-            later=by_highs,
+            "highs", "exact", "[Madsen2016], sec. 4.3.1; HiGHS on the Pyomo statement", solve_highs,
+            "the optimum, proven; at a limit the best found and a bound", rules=True, limits="hundreds of key groups",
+            warm_start=("flux",), later=by_highs,
         ),
         Method(
-            name="cp-sat",
-            kind="exact",
-            source="[Madsen2016], sec. 4.3.1; CP-SAT on its own statement",
-            guarantee="the optimum, proven; at a limit the best found and a bound",
-            limits="hundreds of key groups",
-            code=solve_cpsat,
-            warm_start=("flux",),
-            later=by_cpsat,
+            "cp-sat", "exact", "[Madsen2016], sec. 4.3.1; CP-SAT on its own statement", solve_cpsat,
+            "the optimum, proven; at a limit the best found and a bound", rules=True, limits="hundreds of key groups",
+            warm_start=("flux",), later=by_cpsat,
         ),
         Method(
-            name="lp",
-            kind="relaxation",
-            source="[Madsen2016], sec. 4.3.1, without integrality; HiGHS",
-            guarantee="a lower bound",
-            code=lp_bound,
+            "lp",
+            "relaxation",
+            "[Madsen2016], sec. 4.3.1, without integrality; HiGHS",
+            lp_bound,
+            "a lower bound",
+            rules=True,
         ),
         Method(
-            name="prices",
-            kind="relaxation",
-            source="keyshift: counts of moves, and column generation over their prices",
-            guarantee="a lower bound, rarely far off",
-            code=price_bound,
-            warm_up=compile_bound,
-            lesson="lessons/proving-it",
+            "prices", "relaxation", "keyshift: counts of moves, and column generation over their prices", price_bound,
+            "a lower bound, rarely far off", rules=True, warm_up=allocation_bound, lesson="lessons/proving-it",
         ),
+        Method("flux", "heuristic", "[Shah2003], as [Madsen2016] describes it", flux, "none"),
+        Method("potc", "heuristic", "[Azar1999], within the limits", potc, "none"),
         Method(
-            name="flux",
-            kind="heuristic",
-            source="[Shah2003], as [Madsen2016] describes it",
-            guarantee="none",
-            code=flux,
-        ),
-        Method(
-            name="potc",
-            kind="heuristic",
-            source="[Azar1999], within the limits",
-            guarantee="none",
-            code=potc,
-        ),
-        Method(
-            name="drain-first",
-            kind="heuristic",
-            source="[Madsen2016], sec. 5.1: drain first, balance afterwards",
-            guarantee="none",
-            code=drain_first,
-            useful=drains,
-            warm_up=compile_kernels,
-            lesson="lessons/rebalancing-over-time",
+            "drain-first", "heuristic", "[Madsen2016], sec. 5.1: drain first, balance afterwards", drain_first, "none",
+            useful=drains, warm_up=compile_kernels, lesson="lessons/rebalancing-over-time",
         ),
     ),
-)
+)  # fmt: skip

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+import importlib.util
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Literal
 
-from keyshift.catalogue.options import check_value
-from keyshift.catalogue.parameters import GIVEN_BY_SOLVE, parameters_of
+from annotated_types import Ge, Gt, Le
+
+from keyshift.catalogue.options import annotations_of, check_value
 from keyshift.catalogue.statement import Statement
 from keyshift.catalogue.trade import Trade
-from keyshift.models import Answer, InputError, Problem
+from keyshift.models import Answer, InputError, Problem, ranges
 from keyshift.models.compiling import COMPILING, off_clock
 from keyshift.models.lazily import NamesCode, load
 from keyshift.models.priorities import Stage
@@ -52,6 +56,8 @@ class Method(NamesCode):
         ``"module:function"`` that, called with the method's own function, compiles what that needs; see `compile_ahead`.
     lesson : str
         The page of the docs that shows it, where it is not the formulation's.
+    rules : bool
+        Whether it keeps the rules of a problem (`keyshift.rules`); where it does not, it is none of that problem's methods.
     later : str, optional
         ``"module:function"`` that answers a later stage of a problem with priorities, with a bound; by default local
         search does, without one.
@@ -71,6 +77,7 @@ class Method(NamesCode):
     useful: Any = None
     warm_up: Any = None
     lesson: str = ""
+    rules: bool = False
     later: Any = None
 
     def compile_ahead(self) -> None:
@@ -176,3 +183,56 @@ class Formulation(NamesCode):
         """The problem's class, imported on first use."""
         cls: type[Problem] = load(self.code)
         return cls
+
+
+# A method's parameters, read from its source: what is wrong with an option is said before any solver is loaded ---------
+
+GIVEN_BY_SOLVE = ("problem", "budget", "seed", "start")
+"""No options: what `solve` gives every method."""
+_KNOWN = {**vars(ranges), "Annotated": Annotated, "Any": Any, "Literal": Literal, "Ge": Ge, "Gt": Gt, "Le": Le}
+
+
+@lru_cache(maxsize=256)
+def parameters_of(code: str) -> dict[str, Any]:
+    """The annotations of the parameters of ``"module:function"``, by name.
+
+    The source is parsed, not run. Where it does not say enough - a function that was imported, an annotation made
+    elsewhere - the module is imported after all.
+    """
+    module, _, name = code.partition(":")
+    found = _definition(module, name)
+    if found is None:
+        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return annotations_of(function)
+    return found
+
+
+def _definition(module: str, name: str) -> dict[str, Any] | None:
+    spec = importlib.util.find_spec(module)
+    source = getattr(spec and spec.loader, "get_source", lambda module: None)(module)
+    tree = ast.parse(source or "")
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    if len(functions) != 1 or functions[0].decorator_list:
+        return None
+    names = _KNOWN | dict(_aliases(tree))
+    arguments = functions[0].args
+    try:
+        return {
+            a.arg: None if a.arg in GIVEN_BY_SOLVE else _value(a.annotation, names) if a.annotation else Any
+            for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        }
+    except NameError:
+        return None
+
+
+def _aliases(tree: ast.Module) -> Iterator[tuple[str, Any]]:
+    """A module's alias of a type: ``Threshold = Literal["mean", "upper"]``."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.value, ast.Subscript):
+            target, kind = node.targets[0], node.value.value
+            if isinstance(target, ast.Name) and isinstance(kind, ast.Name) and kind.id in ("Literal", "Annotated"):
+                yield target.id, _value(node.value, _KNOWN)
+
+
+def _value(expression: ast.expr, names: dict[str, Any]) -> Any:
+    return eval(compile(ast.Expression(expression), "annotation", "eval"), names)  # our own source, never input

@@ -11,7 +11,7 @@ with lazily():
     from keyshift.models.movement.pyomo_model import MovementPyomo
     from keyshift.solvers.movement.local_search import local_search
     from keyshift.solvers.movement.statement import lp_bound, solve_cpsat, solve_milp
-    from keyshift.solvers.movement.warm_up import compile_search
+    from keyshift.solvers.rehearsals import movement as rehearsal
 
 FORMULATION = Formulation(
     name="movement-within-limits",
@@ -20,62 +20,33 @@ FORMULATION = Formulation(
     lesson="lessons/mclb-slip",
     statements=(
         Statement(
-            kind="pyomo",
-            language="pyomo",
-            code=MovementPyomo,
-            summary="x[k,n]: key group k runs on node n; z[n]: the node is in use.",
-            source="MovementWithinLimits, (1)-(5)",
+            "pyomo", "pyomo", MovementPyomo, "x[k,n]: key group k runs on node n; z[n]: the node is in use.",
+            "MovementWithinLimits, (1)-(5)",
         ),
         Statement(
-            kind="cp-sat",
-            language="cp-sat",
-            code=MovementCpSat,
-            summary="The same in whole numbers, widened where they round.",
-            source="MovementWithinLimits, (1)-(5)",
+            "cp-sat", "cp-sat", MovementCpSat, "The same in whole numbers, widened where they round.",
+            "MovementWithinLimits, (1)-(5)",
         ),
     ),
     methods=(
         Method(
-            name="milp",
-            kind="exact",
-            source="keyshift's statement of [Guo2018], sec. 3; HiGHS",
-            guarantee="the optimum, proven; at a limit the best found and a bound",
-            code=solve_milp,
-            warm_up=compile_search,
-            warm_start=("elb", "local-search"),
-            rivals=("local-search",),
+            "milp", "exact", "keyshift's statement of [Guo2018], sec. 3; HiGHS", solve_milp,
+            "the optimum, proven; at a limit the best found and a bound", rules=True, warm_up=rehearsal,
+            warm_start=("elb", "local-search"), rivals=("local-search",),
         ),
         Method(
-            name="cp-sat",
-            kind="exact",
-            source="keyshift's statement of [Guo2018], sec. 3; CP-SAT",
-            guarantee="the optimum, proven; at a limit the best found and a bound",
-            code=solve_cpsat,
-            warm_up=compile_search,
+            "cp-sat", "exact", "keyshift's statement of [Guo2018], sec. 3; CP-SAT", solve_cpsat,
+            "the optimum, proven; at a limit the best found and a bound", rules=True, warm_up=rehearsal,
             warm_start=("elb", "local-search"),
         ),
         Method(
-            name="lp",
-            kind="relaxation",
-            source="the linear relaxation of keyshift's statement; HiGHS",
-            guarantee="a lower bound",
-            code=lp_bound,
-            warm_up=compile_search,
+            "lp", "relaxation", "the linear relaxation of keyshift's statement; HiGHS", lp_bound, "a lower bound",
+            rules=True, warm_up=rehearsal,
         ),
         Method(
-            name="local-search",
-            kind="heuristic",
-            source="keyshift: moves, swaps and returns, annealed",
-            guarantee="none",
-            code=local_search,
-            warm_up=compile_search,
+            "local-search", "heuristic", "keyshift: moves, swaps and returns, annealed", local_search, "none",
+            warm_up=rehearsal,
         ),
-        Method(
-            name="elb",
-            kind="heuristic",
-            source="[Guo2018], Algorithm 1",
-            guarantee="none",
-            code=elb_within_limits,
-        ),
+        Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb_within_limits, "none"),
     ),
-)
+)  # fmt: skip

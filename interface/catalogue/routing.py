@@ -11,10 +11,9 @@ with lazily():
     from keyshift.models.routing import MixedRouting
     from keyshift.models.routing.cpsat_model import RoutingCpSat
     from keyshift.models.routing.pyomo_model import RoutingPyomo
-    from keyshift.solvers.routing.fewest_entries import fewest_entries
+    from keyshift.solvers.rehearsals import routing as rehearsal
     from keyshift.solvers.routing.pooled import pooled_bound
-    from keyshift.solvers.routing.statement import lp_bound, solve_cpsat, solve_milp
-    from keyshift.solvers.routing.warm_up import compile_kernels
+    from keyshift.solvers.routing.statement import fewest_entries, lp_bound, solve_cpsat, solve_milp
     from keyshift.solvers.stages.exact import by_cpsat, by_search_and_solvers
 
 FORMULATION = Formulation(
@@ -24,18 +23,12 @@ FORMULATION = Formulation(
     lesson="lessons/hash-plus-exceptions",
     statements=(
         Statement(
-            kind="pyomo",
-            language="pyomo",
-            code=RoutingPyomo,
-            summary="x[r,n]: so many of the like keys of record r go to node n.",
-            source="MixedRouting, (1)-(5); [Fang2016], problem (3)",
+            "pyomo", "pyomo", RoutingPyomo, "x[r,n]: so many of the like keys of record r go to node n.",
+            "MixedRouting, (1)-(5); [Fang2016], problem (3)",
         ),
         Statement(
-            kind="cp-sat",
-            language="cp-sat",
-            code=RoutingCpSat,
-            summary="The same in whole numbers, widened where they round.",
-            source="MixedRouting, (1)-(5); [Fang2016], problem (3)",
+            "cp-sat", "cp-sat", RoutingCpSat, "The same in whole numbers, widened where they round.",
+            "MixedRouting, (1)-(5); [Fang2016], problem (3)",
         ),
     ),
     trades=(
@@ -45,89 +38,29 @@ FORMULATION = Formulation(
     bounds={"table_size": fewest_entries},
     methods=(
         Method(
-            name="milp",
-            kind="exact",
-            source="[Fang2016], problem (3); prices decide most keys, HiGHS the rest",
-            guarantee="the optimum, proven; at a limit the best found and a bound",
-            code=solve_milp,
-            warm_up=compile_kernels,
-            warm_start=("mixed", "min-mig", "min-table"),
-            rivals=("llfd", "mixed-bf", "readj"),
+            "milp", "exact", "[Fang2016], problem (3); prices decide most keys, HiGHS the rest", solve_milp,
+            "the optimum, proven; at a limit the best found and a bound", warm_up=rehearsal,
+            warm_start=("mixed", "min-mig", "min-table"), rivals=("llfd", "mixed-bf", "readj"),
             later=by_search_and_solvers,
         ),
         Method(
-            name="cp-sat",
-            kind="exact",
-            source="[Fang2016], problem (3); prices decide most keys, CP-SAT the rest",
-            guarantee="the optimum, proven; at a limit the best found and a bound",
-            code=solve_cpsat,
-            warm_up=compile_kernels,
-            warm_start=("mixed", "min-mig", "min-table"),
-            later=by_cpsat,
+            "cp-sat", "exact", "[Fang2016], problem (3); prices decide most keys, CP-SAT the rest", solve_cpsat,
+            "the optimum, proven; at a limit the best found and a bound", rules=True, warm_up=rehearsal,
+            warm_start=("mixed", "min-mig", "min-table"), later=by_cpsat,
         ),
         Method(
-            name="lp",
-            kind="relaxation",
-            source="[Fang2016], problem (3) without integrality, by its Lagrangian dual",
-            guarantee="a lower bound",
-            code=lp_bound,
-            warm_up=compile_kernels,
+            "lp", "relaxation", "[Fang2016], problem (3) without integrality, by its Lagrangian dual", lp_bound,
+            "a lower bound", warm_up=rehearsal,
         ),
         Method(
-            name="lp-pooled",
-            kind="relaxation",
-            source="[Fang2016], problem (3) without integrality, stated with a pool; HiGHS",
-            guarantee="a lower bound",
-            code=pooled_bound,
-            warm_up=compile_kernels,
+            "lp-pooled", "relaxation", "[Fang2016], problem (3) without integrality, stated with a pool; HiGHS",
+            pooled_bound, "a lower bound", warm_up=rehearsal,
         ),
-        Method(
-            name="llfd",
-            kind="heuristic",
-            source="[Fang2016], Algorithm 1",
-            guarantee="none",
-            code=llfd,
-            warm_up=compile_kernels,
-        ),
-        Method(
-            name="min-table",
-            kind="heuristic",
-            source="[Fang2016], Algorithm 2",
-            guarantee="none",
-            code=min_table,
-            warm_up=compile_kernels,
-        ),
-        Method(
-            name="min-mig",
-            kind="heuristic",
-            source="[Fang2016], Algorithm 3",
-            guarantee="none",
-            code=min_mig,
-            warm_up=compile_kernels,
-        ),
-        Method(
-            name="mixed",
-            kind="heuristic",
-            source="[Fang2016], Algorithm 4",
-            guarantee="none",
-            code=mixed,
-            warm_up=compile_kernels,
-        ),
-        Method(
-            name="mixed-bf",
-            kind="heuristic",
-            source="[Fang2016], sec. III-C",
-            guarantee="none",
-            code=mixed_bf,
-            warm_up=compile_kernels,
-        ),
-        Method(
-            name="readj",
-            kind="heuristic",
-            source="[Gedik2014], as [Fang2016] describes it",
-            guarantee="none",
-            code=readj,
-            warm_up=compile_kernels,
-        ),
+        Method("llfd", "heuristic", "[Fang2016], Algorithm 1", llfd, "none", warm_up=rehearsal),
+        Method("min-table", "heuristic", "[Fang2016], Algorithm 2", min_table, "none", warm_up=rehearsal),
+        Method("min-mig", "heuristic", "[Fang2016], Algorithm 3", min_mig, "none", warm_up=rehearsal),
+        Method("mixed", "heuristic", "[Fang2016], Algorithm 4", mixed, "none", warm_up=rehearsal),
+        Method("mixed-bf", "heuristic", "[Fang2016], sec. III-C", mixed_bf, "none", warm_up=rehearsal),
+        Method("readj", "heuristic", "[Gedik2014], as [Fang2016] describes it", readj, "none", warm_up=rehearsal),
     ),
-)
+)  # fmt: skip

@@ -11,9 +11,9 @@ with lazily():
     from keyshift.models.splitting import KeySplitting
     from keyshift.models.splitting.cpsat_model import SplittingCpSat
     from keyshift.models.splitting.pyomo_model import SplittingPyomo
+    from keyshift.solvers.rehearsals import splitting
     from keyshift.solvers.splitting.portfolio import solve_flow
     from keyshift.solvers.splitting.statement import lp_bound, solve_milp, universal_bound
-    from keyshift.solvers.splitting.warm_up import compile_splitting
 
 FORMULATION = Formulation(
     name="key-splitting",
@@ -22,96 +22,43 @@ FORMULATION = Formulation(
     lesson="lessons/two-choices",
     statements=(
         Statement(
-            kind="pyomo",
-            language="pyomo",
-            code=SplittingPyomo,
-            summary="x[g,n]: so many messages of group g go to worker n; largest, the largest load.",
-            source="KeySplitting, (1)-(3); [Nasir2015]",
+            "pyomo", "pyomo", SplittingPyomo,
+            "x[g,n]: so many messages of group g go to worker n; largest, the largest load.",
+            "KeySplitting, (1)-(3); [Nasir2015]",
         ),
         Statement(
-            kind="cp-sat",
-            language="cp-sat",
-            code=SplittingCpSat,
-            summary="The same in whole numbers, loads rounded by no more than is taken off the bound.",
-            source="KeySplitting, (1)-(3); [Nasir2015]",
+            "cp-sat", "cp-sat", SplittingCpSat,
+            "The same in whole numbers, loads rounded by no more than is taken off the bound.",
+            "KeySplitting, (1)-(3); [Nasir2015]",
         ),
     ),
     trades=(Trade(name="counters", metric="counters", limit="choices", label="counters held by all workers", least=1),),
     methods=(
         Method(
-            name="flow",
-            kind="exact",
-            source="keyshift: maximum flows and minimum cuts, HiGHS for the rest",
-            guarantee="the optimum, proven; by flows alone where messages weigh the same",
-            code=solve_flow,
-            warm_up=compile_splitting,
+            "flow", "exact", "keyshift: maximum flows and minimum cuts, HiGHS for the rest", solve_flow,
+            "the optimum, proven; by flows alone where messages weigh the same", warm_up=splitting,
             rivals=("greedy-d", "d-choices", "w-choices", "pkg", "off-greedy", "on-greedy", "potc", "hash"),
         ),
         Method(
-            name="milp",
-            kind="exact",
-            source="integer program over groups of like messages; HiGHS",
-            guarantee="the optimum, proven; at a limit the best found and a bound",
-            code=solve_milp,
-            warm_up=compile_splitting,
-            warm_start=("greedy-d",),
+            "milp", "exact", "integer program over groups of like messages; HiGHS", solve_milp,
+            "the optimum, proven; at a limit the best found and a bound", warm_up=splitting, warm_start=("greedy-d",),
+        ),
+        Method("lp", "relaxation", "the same, messages divisible; HiGHS", lp_bound, "a lower bound", warm_up=splitting),
+        Method(
+            "universal", "relaxation", "[Nasir2015], sec. 5.1: max(p1 m / d, m / W)", universal_bound,
+            "a lower bound for every choice of hash functions", warm_up=splitting,
         ),
         Method(
-            name="lp",
-            kind="relaxation",
-            source="the same, messages divisible; HiGHS",
-            guarantee="a lower bound",
-            code=lp_bound,
-            warm_up=compile_splitting,
+            "pkg", "heuristic", "[Nasir2015], sec. 3", pkg, "none for one hash; on average [Nasir2015], sec. 5",
+            warm_up=splitting,
         ),
+        Method("greedy-d", "heuristic", "[Nasir2015], sec. 5", greedy_d, "none", warm_up=splitting),
+        Method("d-choices", "heuristic", "[Nasir2016]", d_choices, "none", warm_up=splitting),
+        Method("w-choices", "heuristic", "[Nasir2016]", w_choices, "none", warm_up=splitting),
         Method(
-            name="universal",
-            kind="relaxation",
-            source="[Nasir2015], sec. 5.1: max(p1 m / d, m / W)",
-            guarantee="a lower bound for every choice of hash functions",
-            code=universal_bound,
-            warm_up=compile_splitting,
-        ),
-        Method(
-            name="pkg",
-            kind="heuristic",
-            source="[Nasir2015], sec. 3",
-            guarantee="none for one hash; on average [Nasir2015], sec. 5",
-            code=pkg,
-            warm_up=compile_splitting,
-        ),
-        Method(
-            name="greedy-d",
-            kind="heuristic",
-            source="[Nasir2015], sec. 5",
-            guarantee="none",
-            code=greedy_d,
-            warm_up=compile_splitting,
-        ),
-        Method(
-            name="d-choices",
-            kind="heuristic",
-            source="[Nasir2016]",
-            guarantee="none",
-            code=d_choices,
-            warm_up=compile_splitting,
-        ),
-        Method(
-            name="w-choices",
-            kind="heuristic",
-            source="[Nasir2016]",
-            guarantee="none",
-            code=w_choices,
-            warm_up=compile_splitting,
-        ),
-        Method(
-            name="shuffle",
-            kind="heuristic",
-            source="[Nasir2015], shuffle grouping",
-            guarantee="perfect balance; every worker may meet every key",
-            code=shuffle,
-            warm_up=compile_splitting,
+            "shuffle", "heuristic", "[Nasir2015], shuffle grouping", shuffle,
+            "perfect balance; every worker may meet every key", warm_up=splitting,
         ),
         *SCHEMES,
     ),
-)
+)  # fmt: skip

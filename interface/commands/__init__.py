@@ -1,1 +1,1 @@
-"""The subcommands of the shell, one module each; common.py holds what they share. They read, call and print."""
+"""The subcommands of the shell, those that belong together in one module; common.py holds what all share."""

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -22,6 +22,9 @@ from keyshift.models.answer import Progress
 from keyshift.models.compiling import COMPILING
 from keyshift.models.figures import figure
 from keyshift.terminal import Terminal
+
+if TYPE_CHECKING:
+    from keyshift.rules import Rule
 
 PATIENCE = 2.0
 """Seconds after which a running command shows its progress."""
@@ -112,10 +115,51 @@ def parse_options(extra: list[str], of: Callable[..., Any], title: str, given: i
 
     known = list(inspect.signature(of).parameters)[given:]
     parameters: dict[str, Any] = {}
+    if "rules" in known:
+        rules, extra = take_rules(extra)
+        if rules:
+            parameters["rules"] = rules
     for name, value in pairs(extra, known, title):
         parameters[name] = read_scenarios(Path(value)) if name == "scenarios" else read_option(of, name, value)
     refuse_missing(of, parameters, f"the {title}", given)
     return parameters
+
+
+def take_rules(extra: list[str]) -> tuple[list[Rule], list[str]]:
+    """The rules that a line gives, and the rest of it.
+
+    ``--rules FILE`` names a list of rules, in YAML or JSON: words, or mappings. ``--rule "apart partition rack"`` is one
+    in words. Both may be repeated.
+    """
+    from keyshift.models.files.reading import read_json
+    from keyshift.models.files.schema import naming
+    from keyshift.models.files.yaml_text import read_yaml
+    from keyshift.models.rules import read_rule, read_rules
+
+    tokens, rest = list(extra), list[str]()
+    rules: list[Rule] = []
+    while tokens:
+        token = tokens.pop(0)
+        option, equals, value = token.partition("=")
+        if option not in ("--rules", "--rule"):
+            rest.append(token)
+            continue
+        if not equals:
+            value = tokens.pop(0) if tokens and not tokens[0].startswith("--") else ""
+        if not value.strip():
+            raise InputError(
+                f"{option}: write it as " + ("--rules FILE" if option == "--rules" else '--rule "pinned 3"')
+            )
+        if option == "--rule":
+            rules.append(read_rule(value, "--rule"))
+            continue
+        file = Path(value)
+        held = read_json(file) if file.suffix == ".json" else read_yaml(file)
+        if not isinstance(held, list):
+            raise InputError(f"{file}: there must be a list of rules, not {held!r:.60}")
+        with naming(file):
+            rules += read_rules(held)
+    return rules, rest
 
 
 def pairs(extra: list[str], known: Sequence[str], title: str) -> Iterator[tuple[str, str]]:

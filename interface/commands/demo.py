@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from keyshift.commands import common
+from keyshift.comparison import Comparison, compare
+from keyshift.models import InputError, Workload
+from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.answer import Progress
+from keyshift.models.families.real import FIRST_DAY, flights
+from keyshift.models.files.workload import write_workload
+from keyshift.models.files.writing import write_text
 
 
 def demo(
@@ -17,8 +26,6 @@ def demo(
     as_json: common.JsonOption = False,
 ) -> None:
     """Rebalance a real stream: New York's flights of 2013 on 20 nodes (needs pip install '.[demo]' and Java)."""
-    from keyshift.demo import closing_sentence, run_demo
-
     with common.progress("demo: flights through Spark, then every method") as watch:
         comparison = run_demo(out, time_limit=time_limit, seed=seed, watch=watch)
     if as_json:
@@ -31,4 +38,111 @@ def demo(
         f"Written to {out}/: comparison.csv, comparison.txt, comparison.png, plan.json, plan.csv, plan.html, "
         "statistics/, workload/, flights.parquet, topology.yaml",
         markup=False,
+    )
+
+
+# The demo: [Madsen2016]'s Real Job 2 on New York's flights of 2013, from tuples to a proven allocation -----------------
+
+NODES, KEY_GROUPS, MIGRATIONS = 20, 100, 13
+TOPOLOGY = """\
+operators:
+  - name: ExtractDelay      # every flight of a known aeroplane
+    key: tailnum
+  - name: SumDelay          # adds up the delays of those that arrived
+    key: tailnum
+    filter: arr_delay IS NOT NULL
+edges:
+  - [ExtractDelay, SumDelay]
+"""
+GATHERED = ("statistics", "flights.parquet", "topology.yaml")
+BANDWIDTH, PHASE_MOVES = 100.0, 5  # tuples of state a second in one transfer, moves in a phase: ours, for the schedule
+
+
+def flight_workload(folder: Path) -> Workload:
+    """Run Real Job 2's statistics in Spark and read them as a workload.
+
+    ExtractDelay reads every flight of a known aeroplane; SumDelay adds up the delays of those that arrived. Both
+    are keyed by tail number, so a tuple goes from a key group of one to the same key group of the other.
+    """
+    from keyshift.spark_stats import Topology, collect, local_session
+
+    log, description = folder / "flights.parquet", folder / "topology.yaml"
+    write_text(description, TOPOLOGY)
+    topology = Topology.from_yaml(description)
+    flights().to_parquet(log, index=False, coerce_timestamps="us")
+    with local_session("keyshift demo") as spark:
+        stats = collect(
+            spark.read.parquet(str(log)), topology, time="ts", window="1 week", origin=FIRST_DAY, key_groups=KEY_GROUPS
+        )
+        stats.write(folder / "statistics", nodes=NODES)
+        return stats.workload(nodes=NODES)
+
+
+def run_demo(
+    out: Path, *, time_limit: float | None = 10.0, seed: int = 0, watch: Callable[[Progress], None] | None = None
+) -> Comparison:
+    """Gather the statistics, run every method under 13 migrations, and write tables and picture to a folder.
+
+    Parameters
+    ----------
+    out : Path
+        Made if missing. Gets the log, ``flights.parquet``, with its ``topology.yaml``; ``statistics/``, ``workload/``,
+        ``comparison.csv``, ``.txt`` and ``.png``; and of the best answer ``plan.json``, ``plan.csv`` (the moves with
+        their times) and ``plan.html``.
+    time_limit : float, optional
+        Seconds for each method.
+    seed : int, default 0
+    watch : callable, optional
+        Told how far the work has come.
+    """
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out}: this is a file, and the demo writes a folder")
+    scratch = out / ".demo"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    try:
+        workload = flight_workload(scratch)
+        shutil.rmtree(out / "statistics", ignore_errors=True)
+        for name in GATHERED:
+            (scratch / name).replace(out / name)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    write_workload(workload, out / "workload")
+    problem = KeyGroupAllocation(workload, max_migrations=MIGRATIONS)
+    comparison = compare(problem, time_limit=time_limit, seed=seed, watch=watch)
+    write_text(out / "comparison.csv", comparison.to_frame().to_csv(index=False))
+    sentence = closing_sentence(comparison)
+    write_text(out / "comparison.txt", f"{comparison}\n{sentence}\n")
+    comparison.plot(out / "comparison.png")
+    _write_plan(comparison, out, seed)
+    return comparison
+
+
+def _write_plan(comparison: Comparison, out: Path, seed: int) -> None:
+    """How to carry the best answer out, in steps that can be stopped after any of them."""
+    if comparison.best is None:
+        return
+    made = comparison.best.plan(bandwidth=BANDWIDTH, phase_moves=PHASE_MOVES, seed=seed)
+    made.save(out / "plan.json")
+    write_text(out / "plan.csv", made.moves.to_csv(index=False))
+    made.report(out / "plan.html", comparison=comparison, title="New York's flights: the plan")
+
+
+def closing_sentence(comparison: Comparison) -> str:
+    """One sentence that says what the numbers mean."""
+    problem: Any = comparison.problem
+    best, bound = comparison.best, comparison.best_bound
+    if best is None or best.objective is None or bound is None:
+        return "No method found an allocation in the time it had."
+    start = problem.objective(problem.workload.current)
+    share = 100.0 / problem.scale
+    proof = (
+        "which is proven to be the best possible"
+        if best.objective - bound <= problem.tolerance
+        else f"and no allocation whatever gets below {share * bound:.3g} %"
+    )
+    moves = f"{best.metrics['migrations']:.0f} of {problem.workload.key_groups} key groups ({best.method})"
+    return (
+        f"In the last week of {FIRST_DAY[:4]} the most deviating of {NODES} nodes was {share * start:.3g} % of the "
+        f"mean load away from it; moving {moves} brings that to {share * best.objective:.3g} %, {proof}."
     )

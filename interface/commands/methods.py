@@ -1,8 +1,10 @@
-"""keyshift methods: which problems there are, and which methods answer them."""
+"""keyshift methods: which problems there are, and which methods answer them; keyshift warm-up: compile them ahead."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -78,3 +80,25 @@ def _table_row(row: dict[str, Any]) -> str:
     cells = [f"`{row['method']}`", row["kind"], row["guarantee"], row["limits"] or "-"]
     cells += [options, row["source"], f"`{row['code']}`", lesson]
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+# keyshift warm-up: compile ahead ---------------------------------------------------------------------------------------
+
+
+def warm_up(
+    problem: Annotated[str | None, typer.Argument(help="Only what this problem's methods call.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Keep it here; later runs find it where NUMBA_CACHE_DIR names this folder.")
+    ] = None,
+) -> None:
+    """Compile ahead what methods need: for images and CI."""
+    if cache is not None:
+        os.environ["NUMBA_CACHE_DIR"] = str(cache.absolute())
+    from keyshift.warming import warm_up as run
+
+    with common.progress("warming up"):
+        seconds = run(problem)
+    where = "" if cache is None else f" and kept in {cache}: set NUMBA_CACHE_DIR={cache.absolute()}"
+    common.console().print(
+        f"compiled in {seconds:.0f} s{where}" if seconds else "all was compiled before", soft_wrap=True
+    )

@@ -31,6 +31,13 @@ RepairOption = Annotated[
 ]
 
 
+RULES_HELP = (
+    'FILE, --rule "WORDS"',
+    "What the cluster does not allow besides: a YAML or JSON list of rules, words or mappings; or one rule in words, as in "
+    '--rule "apart partition rack", --rule "count 4000", --rule "never topic=orders rack=r1". Both may be repeated.',
+)
+
+
 class ProblemCommand(TyperCommand):
     """A command whose help also lists the options of the problem that the line names."""
 
@@ -66,6 +73,8 @@ def show_problem_options(console: Console, name: str) -> None:
     own = [f for f in dataclasses.fields(cls) if f.init][1:]  # type: ignore[arg-type]  # every problem is a dataclass
     for item in own:
         kind, words = said.get(item.name, ("", ""))
+        if item.name == "rules":
+            kind, words = RULES_HELP
         console.print(Text("  --" + item.name.replace("_", "-"), style="bold cyan"), Text(f" {kind}"))
         for part in textwrap_lines(words, console.width - 6):
             console.print(f"      {part}")

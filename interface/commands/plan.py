@@ -1,15 +1,16 @@
-"""keyshift plan: an answer as moves, phases and a schedule; or a saved plan held against a workload."""
+"""keyshift plan, explain, diff, remedies, simulate: an answer as moves and phases, and what comes of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from keyshift.commands import common, options, showing
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT
+from keyshift.models.figures import figure
 
 
 def plan(
@@ -86,8 +87,8 @@ def _saved(posed: Problem, path: Path) -> Solution:
 
 
 def _check(path: Path, saved: Path, last: int | None, as_json: bool) -> None:
-    from keyshift.models.files.plan import read_plan
     from keyshift.models.files.workload import read_workload
+    from keyshift.models.plans.saved import read_plan
 
     made = read_plan(saved)
     report = made.check(read_workload(path, last=last))  # a workload that has changed is bad input: exit code 2
@@ -98,3 +99,217 @@ def _check(path: Path, saved: Path, last: int | None, as_json: bool) -> None:
         console.print("the plan was made for this workload, and keeps its limits")
         showing.lines(console, showing.plan_lines(made))
     raise typer.Exit(0 if report.feasible else 1)
+
+
+# keyshift explain: what each move is worth, what holds the answer back, what a little more would bring -----------------
+
+
+def explain(
+    context: typer.Context,
+    path: common.PathArgument,
+    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    last: common.LastOption = None,
+    method: options.MethodOption = None,
+    time_limit: common.TogetherOption = TIME_LIMIT,
+    gap: common.GapOption = GAP,
+    seed: common.SeedOption = 0,
+    min_gain: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Drop moves worth less than this a unit of state, and say what that costs."),
+    ] = None,
+    marginals: Annotated[bool, typer.Option(help="Solve again with a little more of each limit.")] = True,
+    every: options.AllOption = False,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Solve a problem and explain the answer.
+
+    The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
+    """
+    from keyshift.plans.explaining import describe_marginal
+    from keyshift.plans.explaining import explain as run
+    from keyshift.solving import solve
+
+    posed = common.read_problem(path, problem, context.args, last)
+    with common.progress(f"{posed.name}: explaining"):
+        answer = solve(posed, method, time_limit=None if time_limit is None else 0.4 * time_limit, gap=gap, seed=seed)
+        if answer.assignment is None:
+            showing.lines(common.console(), showing.solution_lines(answer))
+            raise typer.Exit(1)
+        found = run(
+            posed,
+            answer,
+            min_gain=min_gain,
+            marginals=marginals and answer.termination != "interrupted",
+            method=method,
+            time_limit=None if time_limit is None else 0.6 * time_limit,
+            gap=gap,
+            seed=seed,
+        )
+    if as_json:
+        common.print_json(found.as_record())
+        return
+    console = common.console()
+    showing.lines(console, showing.solution_lines(answer)[:5])
+    console.print(f"{found.nothing[0].upper()}{found.nothing[1:]}.")
+    for sentence in found.binding:
+        console.print(f"- {sentence}")
+    if len(found.moves):
+        rows = [
+            (str(m.key), str(m.source), str(m.target), m.load, m.state, m.gain, m.breaks)
+            for m in found.moves.itertuples()
+        ]
+        heads = ["key", "from", "to", "load", "state", "worth", "undone alone breaks"]
+        showing.first_rows(console, heads, rows, every)
+    if found.marginals:
+        worth = [(m.limit, m.now, m.then, describe_marginal(m)) for m in found.marginals if not m.drops]
+        console.print()
+        console.print(showing.plain_table(["a little more of", "now", "then", posed.objective_name], worth))
+        for priced in (m for m in found.marginals if m.drops):
+            console.print(f"{priced.limit} {describe_marginal(priced)}")
+    if found.thinned is not None:
+        console.print(str(found.thinned))
+
+
+# keyshift diff: two saved plans, side by side --------------------------------------------------------------------------
+
+PlanArgument = Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")]
+
+
+def diff(
+    one: PlanArgument,
+    other: PlanArgument,
+    every: options.AllOption = False,
+    report: options.ReportOption = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Compare two plans for the same key groups: figures, then the moves that differ."""
+    from keyshift.models.plans.saved import read_plan
+
+    common.expect_places(report)
+    here, there = read_plan(one), read_plan(other)
+    found = here.diff(there)
+    if report is not None:
+        here.report(report, other=there)
+    if as_json:
+        moves = found.moves.astype(object).to_dict("records")  # NaN, None in columns of numbers, is printed as null
+        common.print_json({"figures": found.figures, "counts": found.counts(), "moves": moves})
+        return
+    console = common.console()
+    rows = [(name, *values) for name, values in found.figures.items()]
+    console.print(showing.plain_table(["", one.name, other.name], rows))
+    console.print(", ".join(f"{count} {kind}" for kind, count in found.counts().items()))
+    differ = found.moves[found.moves["change"] != "same"]
+    if len(differ) == 0:
+        return
+    changes = [
+        (str(m.key), str(m.source), _node(m.target), _node(m.other_target), m.load, m.state, m.change)
+        for m in differ.astype(object).itertuples()
+    ]
+    showing.first_rows(console, ["key", "from", "to", "other to", "load", "state", "change"], changes, every)
+
+
+def _node(value: object) -> str:
+    return "stays" if value is None or value != value else figure(value) if isinstance(value, float) else str(value)
+
+
+# keyshift remedies: which limit must give, and by how much -------------------------------------------------------------
+
+
+def remedies(
+    context: typer.Context,
+    path: common.PathArgument,
+    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    last: common.LastOption = None,
+    target: Annotated[
+        float | None, typer.Option(help="An objective that would be good enough; none: any answer.")
+    ] = None,
+    method: options.MethodOption = None,
+    time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds, for everything together.")] = 60.0,
+    seed: common.SeedOption = 0,
+    as_json: common.JsonOption = False,
+) -> None:
+    """For each limit: the smallest change that gives the problem an answer, or one that is good enough.
+
+    The problem's own parameters are options too, such as --max-migrations 13; -p PROBLEM --help lists them.
+    """
+    from keyshift.plans.remedying import remedies as run
+
+    posed = common.read_problem(path, problem, context.args, last)
+    with common.progress(f"{posed.name}: looking for remedies"):
+        found = run(posed, target, method=method, time_limit=time_limit, seed=seed)
+    if as_json:
+        common.print_json([remedy.as_record() for remedy in found])
+        raise typer.Exit(0 if not found or any(r.value is not None for r in found) else 1)
+    console = common.console()
+    if not found:
+        console.print("nothing has to give: the problem has an answer as it is")
+        raise typer.Exit(0)
+    for conflict in posed.conflicts()[:3]:
+        console.print(f"- {conflict}")
+    rows = [
+        (
+            r.limit,
+            r.now,
+            r.value,
+            r.bound,
+            "yes" if r.proven else "no",
+            None if r.solution is None else r.solution.objective,
+        )
+        for r in found
+        if not r.drops
+    ]
+    console.print(showing.plain_table(["limit", "now", "will do", "will not", "proven", posed.objective_name], rows))
+    for remedy in found:
+        console.print(str(remedy))
+    raise typer.Exit(0 if any(r.value is not None for r in found) else 1)
+
+
+# keyshift simulate: queues at the nodes, before, during and after a plan. A simulation, never a measurement ------------
+
+
+def simulate(
+    path: common.PathArgument,
+    service_rate: Annotated[float, typer.Option(help="Tuples a second that a node of capacity 1 serves.")],
+    window_seconds: Annotated[float, typer.Option(help="How long a window of the workload is, in seconds.")],
+    last: common.LastOption = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="Carry out this saved plan, which was made with a bandwidth.")
+    ] = None,
+    at: Annotated[float, typer.Option(min=0.0, help="When the plan begins, in seconds.")] = 0.0,
+    pause: Annotated[
+        str, typer.Option(help="Who stops while state travels: keys (those that move), nodes (theirs), or all.")
+    ] = "keys",
+    at_once: Annotated[
+        bool, typer.Option("--at-once", help="Hold all moved key groups from the start of the plan.")
+    ] = False,
+    service: Annotated[str, typer.Option(help="deterministic or exponential.")] = "deterministic",
+    arrivals: Annotated[str, typer.Option(help="poisson or even.")] = "poisson",
+    queue: Annotated[int | None, typer.Option(help="Most tuples at a node: then the source stops.")] = None,
+    method: Annotated[str, typer.Option(help="events, fluid or auto.")] = "auto",
+    seed: common.SeedOption = 0,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Simulate throughput and latency of a workload on its nodes, and what a plan does to them."""
+    from keyshift.models.files.workload import read_workload
+    from keyshift.models.plans.saved import read_plan
+    from keyshift.models.simulation import Migration
+    from keyshift.models.simulation import simulate as run
+
+    chosen: dict[str, Any] = {"arrivals": arrivals, "service": service, "method": method}
+    how = Migration(pause=pause, progressive=not at_once)  # type: ignore[arg-type]  # it says what it may be
+    w, changes = read_workload(path, last=last), [] if plan is None else [(at, read_plan(plan))]
+    found = run(
+        w,
+        None,
+        changes,
+        service_rate=service_rate,
+        window_seconds=window_seconds,
+        migration=how,
+        queue=queue,
+        seed=seed,
+        **chosen,
+    )
+    if as_json:
+        common.print_json(found.as_record())
+    else:
+        common.console().print(str(found))

@@ -1,13 +1,18 @@
-"""keyshift solve: one problem, one method."""
+"""keyshift solve: one problem, one method; compare: methods side by side; pareto: two objectives; check: no method at all."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from keyshift.catalogue import find_method
 from keyshift.commands import common, options, showing
 from keyshift.models import InputError
-from keyshift.models.answer import GAP, TIME_LIMIT
+from keyshift.models.answer import COMPARED, GAP, TIME_LIMIT
+from keyshift.models.figures import figure
 
 
 def solve(
@@ -53,3 +58,148 @@ def solve(
         else:
             showing.show_moves(console, made, every)
     raise typer.Exit(0 if common.has_answer(solution) else 1)
+
+
+# keyshift compare: one problem, methods side by side ----------------------------------------------------------------
+
+
+def compare(
+    context: typer.Context,
+    path: common.PathArgument,
+    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    last: common.LastOption = None,
+    method: Annotated[list[str] | None, typer.Option("--method", "-m", help="May be repeated; default: all.")] = None,
+    time_limit: common.TimeOption = COMPARED,
+    gap: common.GapOption = GAP,
+    seed: common.SeedOption = 0,
+    plot: Annotated[Path | None, typer.Option(help="Also write a figure (.png, .svg, .pdf).")] = None,
+    wide: Annotated[bool, typer.Option("--wide", help="All columns, whatever the terminal's width.")] = False,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Run methods on one problem and show them side by side."""
+    from keyshift.comparison import compare as run
+    from keyshift.figures.comparison import figure_path
+
+    target = None if plot is None else figure_path(plot)  # before the work, not after it
+    posed = common.read_problem(path, problem, context.args, last)
+    with common.progress(f"{posed.name}: comparing") as watch:
+        comparison = run(posed, method, time_limit, gap=gap, seed=seed, watch=watch)
+    if target is not None:
+        comparison.plot(target)
+    if as_json:
+        common.print_json([common.as_record(s) for s in comparison])
+    else:
+        console = common.console()
+        console.print(comparison.to_table(console.width, wide=wide or None))
+        for note in comparison.notes():
+            console.print(note)
+    raise typer.Exit(0 if any(map(common.has_answer, comparison)) else 1)
+
+
+# keyshift pareto: the trade-off between a problem's two objectives -----------------------------------------------------
+
+
+def pareto(
+    context: typer.Context,
+    path: common.PathArgument,
+    problem: common.ProblemOption = "mclb",
+    last: common.LastOption = None,
+    against: Annotated[str | None, typer.Option(help="The second objective, such as migrations or table-size.")] = None,
+    points: Annotated[int, typer.Option(help="Number of points, the extremes among them; 0: the whole front.")] = 10,
+    time_limit: common.TogetherOption = TIME_LIMIT,
+    gap: common.GapOption = GAP,
+    seed: common.SeedOption = 0,
+    workers: Annotated[int, typer.Option(help="Points solved at a time.")] = 1,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A .json file to write finished points to and resume from.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also write a figure (.png, .svg, .pdf).")] = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Trace the front of a problem's objective against a second one, with a bound at every point."""
+    from keyshift.figures.comparison import figure_path
+    from keyshift.fronts.front import pareto as trace
+
+    target = None if plot is None else figure_path(plot)  # before the work, not after it
+    posed = common.read_problem(path, problem, context.args, last)
+    with common.progress(f"{posed.name}: tracing the front") as watch:
+        front = trace(
+            posed,
+            points or None,
+            against=against,
+            time_limit=time_limit,
+            gap=gap,
+            seed=seed,
+            workers=workers,
+            checkpoint=checkpoint,
+            watch=watch,
+        )
+    if target is not None:
+        front.plot(target)
+    if as_json:
+        common.print_json([common.as_record(s) for s in front])
+    else:
+        common.console().print(front.to_table())
+    raise typer.Exit(0 if len(front) else 1)
+
+
+# keyshift check: is this assignment allowed, and what is it worth? -----------------------------------------------------
+
+
+def check(
+    context: typer.Context,
+    path: common.PathArgument,
+    assignment: Annotated[
+        Path, typer.Option("--assignment", "-a", help="JSON: a list of nodes, or what `solve --json` printed.")
+    ],
+    problem: common.ProblemOption = common.DEFAULT_PROBLEM,
+    last: common.LastOption = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Check an assignment without any solver. Exit code 0: feasible; 1: not."""
+    posed = common.read_problem(path, problem, context.args, last)
+    report = posed.check(_read(assignment))
+    if as_json:
+        common.print_json(
+            {
+                "feasible": report.feasible,
+                "violations": [vars(v) for v in report.violations],
+                "objective": report.objective,
+                "metrics": report.metrics,
+            }
+        )
+    else:
+        console = common.console()
+        console.print("feasible" if report.feasible else "not feasible")
+        for violation in report.violations:
+            console.print(f"- {violation}")
+        console.print(f"{posed.objective_name}: {figure(report.objective, posed.scale)}")
+        for name, value in report.metrics.items():
+            if name.replace("_", " ") != posed.objective_name:
+                console.print(f"{name.replace('_', ' ')}: {figure(value)}")
+    raise typer.Exit(0 if report.feasible else 1)
+
+
+def _read(path: Path) -> Any:
+    from keyshift.models.files.reading import read_json, shown
+
+    content = read_json(path)
+    if isinstance(content, dict):
+        if content.get("assignment") is None:
+            raise InputError(f"{path} holds no assignment")
+        content = content["assignment"]
+    if not isinstance(content, list):
+        raise InputError(f"{path}: the assignment {shown(content)} must be a list of nodes")
+    for value in _flat(content):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise InputError(f"{path}: assignment must be an array of node numbers, not of {shown(value)}")
+    return content
+
+
+def _flat(values: list[Any]) -> Iterator[Any]:
+    """The numbers of an assignment: a list for most problems, lists of lists for some."""
+    for value in values:
+        if isinstance(value, list):
+            yield from _flat(value)
+        else:
+            yield value

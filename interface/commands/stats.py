@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from keyshift.commands import common
-from keyshift.commands.stats_job import StatsJob
+from keyshift.commands.common import named_values
+from keyshift.models import guards
+from keyshift.models.errors import InputError
+from keyshift.models.placement import placement as place
+from keyshift.terminal import Terminal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from keyshift.spark_stats import Topology
 
 
 def stats(
@@ -82,3 +99,209 @@ def _report(out: str, manifest: dict[str, Any], as_json: bool) -> None:
     if not manifest["rejected"]:
         table.add_row("none", "0")
     common.console().print(table)
+
+
+# One run of `keyshift stats`: what was asked for, refused early, and done ----------------------------------------------
+
+
+@dataclass(frozen=True)
+class Running:
+    """The context of a job once Spark has started: logs by name, the place to write to, and whom to tell what is done."""
+
+    spark: SparkSession
+    topology: Topology
+    logs: dict[str, str]
+    out: Any
+    options: dict[str, Any]
+    say: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class StatsJob:
+    """The options of the command, by the names that they have there."""
+
+    log: list[str]
+    topology: Path
+    out: str
+    time: str | None
+    window: str | None
+    origin: str | None
+    time_zone: str | None
+    key_groups: int
+    hash_: str
+    nodes: int | None
+    placement: str
+    capacities: str | None
+    current: Path | None
+    draining: str | None
+    keys: list[str] | None
+    transitions: float | None
+    format_: str | None
+    schema: str | None
+    stream: bool
+    watermark: str
+    finish: bool
+    master: str | None
+    conf: list[str] | None
+    strict: bool
+
+    def run(self) -> dict[str, Any]:
+        """Refuse what can be refused before Spark takes its seconds to start; then gather and write; gives the manifest."""
+        from keyshift.spark_stats import Topology
+        from keyshift.spark_stats.topology_file import wanted
+
+        described = Topology.from_yaml(self.topology)
+        keys, transitions = wanted(self.topology)
+        chosen = transitions if self.transitions is None else self.transitions
+        return replace(self, keys=self.keys or keys, transitions=chosen)._run(described)
+
+    def _run(self, described: Topology) -> dict[str, Any]:
+        from keyshift.spark_stats import local_session
+        from keyshift.spark_stats.cluster import read_cluster
+        from keyshift.spark_stats.directory import claim
+        from keyshift.spark_stats.failures import in_one_sentence
+        from keyshift.spark_stats.hadoop import is_remote, place
+        from keyshift.spark_stats.output import manifest_of
+        from keyshift.spark_stats.sources import is_small
+
+        logs = self._logs(described)
+        self._refuse_combinations(described)
+        self._refuse_values(logs)
+        nodes, cluster = read_cluster(
+            described.names, self.key_groups, self.nodes, self.placement,
+            current=self.current, capacities=self.capacities, draining=self.draining,
+        )  # fmt: skip
+        if self.transitions is not None and nodes is None:
+            raise InputError("--transitions needs --nodes, the most there may be")
+        options = {"nodes": nodes, "placement": self.placement, "cluster": cluster}
+        settings = dict(named_values("--conf", self.conf, "name=value"))
+        brief = self._here and not self.stream and all(map(is_small, logs.values()))
+        with (
+            nullcontext() if is_remote(self.out) else claim(Path(self.out.removeprefix("file:"))),
+            local_session("keyshift stats", master=self.master, conf=settings, brief=brief) as spark,
+            _progress(spark) as say,
+            in_one_sentence(),
+        ):
+            say("reading the log")
+            out = place(self.out, spark)
+            running = Running(spark, described, logs, out, options, say)
+            (self._stream if self.stream else self._batch)(running)
+            return manifest_of(out)
+
+    def _refuse_combinations(self, described: Topology) -> None:
+        from keyshift.spark_stats.hadoop import is_remote
+
+        for name in self.keys or []:
+            described.number(name)
+        if not self.stream:
+            return
+        if self.time is None or self.window is None:
+            raise InputError("--stream needs --time and --window")
+        if described.logs:
+            raise InputError("--stream reads one log: the operators name more than one")
+        if is_remote(self.out):
+            raise InputError(f"--stream keeps its place in a local folder, not in {self.out}")
+        if self.strict:
+            raise InputError("--strict needs the whole log: it does not go with --stream")
+        if self.keys or self.transitions is not None:
+            raise InputError("--keys and --transitions need the whole log: they do not go with --stream")
+
+    def _refuse_values(self, logs: dict[str, str]) -> None:
+        from keyshift.spark_stats.expressions import check_schema, check_text
+        from keyshift.spark_stats.sources import check_log
+
+        guards.whole("--nodes", self.nodes, least=1)
+        groups = guards.whole("--key-groups", self.key_groups, least=1, optional=False)
+        place(self.placement, groups, self.nodes or 1)
+        for path in logs.values():
+            check_log(path, self.format_, here=self._here)
+        if self.time is not None:
+            check_text("--time", self.time)
+        if self.schema is not None:
+            check_schema(self.schema)
+
+    @property
+    def _here(self) -> bool:
+        """Whether Spark runs on this machine, so that a path without a scheme is a file of ours, not one of HDFS."""
+        return (self.master or "local").startswith("local") and not any("defaultFS" in c for c in self.conf or [])
+
+    def _logs(self, described: Topology) -> dict[str, str]:
+        """Where the logs are, by name; a session that was started in another folder must find them too."""
+        found = {"": self.log[0]} if not described.logs else {}
+        for part in self.log if described.logs else []:
+            name, sign, path = part.partition("=")
+            if not sign or name not in described.logs or name in found:
+                raise InputError(f"log {part!r}: write NAME=PATH once for each of {', '.join(described.logs)}")
+            found[name] = path
+        if len(found) < max(1, len(described.logs)) or len(self.log) > len(found):
+            known = ", ".join(described.logs)
+            raise InputError(
+                f"give NAME=PATH for each of {known}" if known else "more than one log: the operators name none"
+            )
+        here = self._here
+        return {n: os.path.abspath(p) if here and ":" not in p else p for n, p in found.items()}  # noqa: PTH100 - may hold globs
+
+    @property
+    def _gather(self) -> dict[str, Any]:
+        """The options that batch and stream gather by."""
+        times = {"time": self.time, "window": self.window, "origin": self.origin}
+        return {**times, "time_zone": self.time_zone, "key_groups": self.key_groups, "hash": self.hash_}
+
+    def _batch(self, run: Running) -> None:
+        from keyshift.spark_stats import collect, read_log
+        from keyshift.spark_stats.collect import refuse
+        from keyshift.spark_stats.output import replace_file
+
+        read = {"format": self.format_, "schema": self.schema}
+        frames = {name: read_log(run.spark, path, **read) for name, path in run.logs.items()}
+        with collect(frames if run.topology.logs else frames[""], run.topology, **self._gather) as found:
+            run.say("counting tuples")
+            rejected = found.rejected_counts()
+            if self.strict:
+                refuse(rejected)
+            run.say("writing the tables")
+            found.write(run.out, **run.options, keys=self.keys or ())
+            if self.transitions is not None:
+                matrix = found.transitions(self.transitions, most=run.options["nodes"])
+                replace_file(run.out / "transitions.json", json.dumps(matrix) + "\n")
+
+    def _stream(self, run: Running) -> None:
+        from keyshift.models.files.statistics import read_manifest
+        from keyshift.spark_stats import StatsStream, read_log_stream
+        from keyshift.spark_stats.output import commit, with_defaults
+
+        events = read_log_stream(run.spark, run.logs[""], format=self.format_, schema=self.schema)
+        stream = StatsStream(events, run.topology, run.out, watermark=self.watermark, **self._gather)
+        run.say("counting tuples, window by window")
+        stream.start().awaitTermination()
+        if self.finish:
+            stream.finish()
+        commit(run.out, with_defaults(read_manifest(run.out), **run.options))
+
+
+@contextmanager
+def _progress(spark: SparkSession) -> Iterator[Callable[[str], None]]:
+    """Show what is being done, and how many of Spark's tasks are, on a terminal; gives a function that says what."""
+    if not sys.stderr.isatty():
+        yield lambda doing: None
+        return
+    tracker, done = spark.sparkContext.statusTracker(), threading.Event()
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} tasks"))
+    with Progress(*columns, TimeElapsedColumn(), console=Terminal(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting Spark", total=None)
+
+        def watch() -> None:
+            while not done.wait(0.5):
+                stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+                active = [stage for stage in stages if stage is not None]
+                if active:
+                    completed, total = (sum(getattr(s, n) for s in active) for n in ("numCompletedTasks", "numTasks"))
+                    bar.update(task, completed=completed, total=total)
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield lambda doing: bar.update(task, description=doing, completed=0, total=None)
+        finally:
+            done.set()
+            watcher.join()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,7 +41,10 @@ def study(
     report: Annotated[Path | None, typer.Option(help="Also write a page (.html).")] = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Solve many instances by many methods. A family's parameters are options; 20,40 stands for both values."""
+    """Solve many instances by many methods. A family's parameters are options; 20,40 stands for both values.
+
+    --rules FILE and --rule "WORDS" add rules to every instance.
+    """
     if update_best and best is None:
         raise InputError("--update-best needs --best FILE")
     common.expect_places(report, best if update_best else None)
@@ -82,6 +86,7 @@ def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterato
     from keyshift.catalogue.options import read_option
     from keyshift.studies.drawing import family, find_family, is_instance
 
+    rules, extra = common.take_rules(extra)
     functions = {name: find_family(name) for name in names if not is_instance(name)}
     known = sorted({parameter for drawn in functions.values() for parameter in drawn.parameters})
     given: dict[str, dict[str, Any]] = {name: {} for name in functions}
@@ -93,17 +98,22 @@ def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterato
     draws = [
         family(name) if is_instance(name) else family(name, count=count, seed=seed, **given[name]) for name in names
     ]
-    return draws[0] if len(draws) == 1 else _Chained(draws)
+    return draws[0] if len(draws) == 1 and not rules else _Chained(draws, rules)
 
 
 class _Chained(Iterator[tuple[str, Problem]]):
-    """Some draws one after another, which still know how many are to come."""
+    """Some draws one after another, with further rules; they still know how many are to come."""
 
-    def __init__(self, draws: list[Any]) -> None:
-        self._draws, self._all = draws, itertools.chain.from_iterable(draws)
+    def __init__(self, draws: list[Any], rules: list[Any]) -> None:
+        self._draws, self._all, self._rules = draws, itertools.chain.from_iterable(draws), rules
 
     def __next__(self) -> tuple[str, Problem]:
-        return next(self._all)
+        name, problem = next(self._all)
+        if not self._rules:
+            return name, problem
+        if not hasattr(problem, "rules"):
+            raise InputError(f"{problem.name} takes no rules")
+        return name, replace(problem, rules=[*problem.rules, *self._rules])  # type: ignore[type-var]
 
     def __length_hint__(self) -> int:
         return sum(draw.__length_hint__() for draw in self._draws)

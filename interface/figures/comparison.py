@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keyshift.models import InputError, Solution, Workload, metrics
+from keyshift.models import InputError, Problem, Solution, Workload, metrics
 from keyshift.models.files.writing import expect_place, write_file
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
-    from keyshift.comparison import Comparison
+    from keyshift.catalogue.trade import Trade
     from keyshift.figures.notebook_figure import Figure
-    from keyshift.fronts.front import Front
-    from keyshift.studies.study import Study
 
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
@@ -41,18 +40,24 @@ def write_figure(figure: Figure, path: str | Path, dpi: int = 150) -> Path:
     return write_file(target, lambda stream: figure.savefig(stream, format=target.suffix[1:], dpi=dpi))
 
 
-def comparison_figure(comparison: Comparison, path: str | Path | None = None) -> Figure:
+def comparison_figure(
+    problem: Problem, solutions: Sequence[Solution], best: Solution | None, path: str | Path | None = None
+) -> Figure:
     """Loads before and after (where the problem is about node loads), and objective and bound of every method.
 
     Parameters
     ----------
-    comparison : Comparison
+    problem : Problem
+    solutions : sequence of Solution
+        One for each method.
+    best : Solution or None
+        Whose loads are drawn.
     path : str or Path, optional
         Where to write the figure; the suffix chooses the format.
     """
     from keyshift.figures.notebook_figure import Figure
 
-    workload, best = getattr(comparison.problem, "workload", None), comparison.best
+    workload = getattr(problem, "workload", None)
     has_loads = (
         isinstance(workload, Workload)
         and best is not None
@@ -63,7 +68,7 @@ def comparison_figure(comparison: Comparison, path: str | Path | None = None) ->
     axes = figure.subplots(1, 2 if has_loads else 1, squeeze=False)[0]
     if has_loads:
         _draw_loads(axes[0], workload, best.assignment, best.method)  # type: ignore[arg-type,union-attr]
-    _draw_objectives(axes[-1], comparison)
+    _draw_objectives(axes[-1], problem, solutions)
     if path is not None:
         write_figure(figure, path)
     return figure
@@ -91,14 +96,14 @@ def _draw_loads(axes: Axes, workload: Workload, assignment: np.ndarray, method: 
     axes.legend()
 
 
-def _draw_objectives(axes: Axes, comparison: Comparison) -> None:
-    names = [s.method for s in comparison]
-    for row, solution in enumerate(comparison):
+def _draw_objectives(axes: Axes, problem: Problem, solutions: Sequence[Solution]) -> None:
+    names = [s.method for s in solutions]
+    for row, solution in enumerate(solutions):
         if solution.bound is not None and solution.objective is not None:
             axes.plot([solution.bound, solution.objective], [row, row], color=BEFORE, linewidth=2, zorder=1)
     for value, marker, colour, label in (
-        ([s.objective for s in comparison], "o", AFTER, comparison.problem.objective_name),
-        ([s.bound for s in comparison], "|", BOUND, "proven lower bound"),
+        ([s.objective for s in solutions], "o", AFTER, problem.objective_name),
+        ([s.bound for s in solutions], "|", BOUND, "proven lower bound"),
     ):
         rows = [row for row, v in enumerate(value) if v is not None]
         axes.plot(
@@ -112,7 +117,7 @@ def _draw_objectives(axes: Axes, comparison: Comparison) -> None:
         )
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_xlabel(f"{comparison.problem.objective_name} (less is better)")
+    axes.set_xlabel(f"{problem.objective_name} (less is better)")
     axes.set_title("What each method reached and proved")
     axes.grid(axis="x", alpha=0.3)
     axes.margins(x=0.08)
@@ -123,23 +128,26 @@ COLOURS = ("#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
 MARKERS = "sD^vPX*"
 
 
-def front_figure(front: Front, path: str | Path | None = None, others: Sequence[Solution] = ()) -> Figure:
+def front_figure(
+    problem: Problem, trade: Trade, points: Sequence[Solution], path: str | Path | None, others: Sequence[Solution]
+) -> Figure:
     """Draw the front as a staircase, its bounds below it, other solutions beside it; positive values on a log scale."""
     from keyshift.figures.notebook_figure import Figure
 
     figure = Figure(figsize=(7, 4.6), layout="constrained")
     axes = figure.subplots()
-    unit, label = _unit(front)
-    share = front.second * unit
-    axes.step(share, front.objective, where="post", color=AFTER, linewidth=1.5, zorder=2)
-    axes.plot(share, front.objective, "o", color=AFTER, label="front", zorder=3)
-    bounds = np.array([np.nan if not s.bound else s.bound for s in front], dtype=float)
+    unit, label = _unit(problem, trade)
+    share = unit * np.array([s.metrics[trade.metric] for s in points])
+    objective = np.array([s.objective for s in points], dtype=float)
+    axes.step(share, objective, where="post", color=AFTER, linewidth=1.5, zorder=2)
+    axes.plot(share, objective, "o", color=AFTER, label="front", zorder=3)
+    bounds = np.array([np.nan if not s.bound else s.bound for s in points], dtype=float)
     axes.plot(share, bounds, "_", color=BOUND, markersize=12, markeredgewidth=2, label="lower bound")
-    for low, high, x in zip(bounds, front.objective, share, strict=True):
+    for low, high, x in zip(bounds, objective, share, strict=True):
         if np.isfinite(low):
             axes.plot([x, x], [low, high], color=BEFORE, linewidth=0.8, zorder=1)
     for i, s in enumerate(o for o in others if o.assignment is not None):
-        x, colour = s.metrics[front.trade.metric] * unit, COLOURS[i % len(COLOURS)]
+        x, colour = s.metrics[trade.metric] * unit, COLOURS[i % len(COLOURS)]
         axes.plot(
             [x],
             [float(s.objective or 0.0)],
@@ -149,12 +157,12 @@ def front_figure(front: Front, path: str | Path | None = None, others: Sequence[
             label=s.method,
             zorder=4,
         )
-    if front.objective.min() > 0:
+    if objective.min() > 0:
         axes.set_yscale("log")
-    name = front.problem.objective_name
+    name = problem.objective_name
     axes.set_xlabel(label)
-    axes.set_ylabel("imbalance h, summed over the windows" if front.problem.name == "mclb" else name)
-    axes.set_title(f"{name.capitalize()} against {front.trade.name.replace('-', ' ')}")
+    axes.set_ylabel("imbalance h, summed over the windows" if problem.name == "mclb" else name)
+    axes.set_title(f"{name.capitalize()} against {trade.name.replace('-', ' ')}")
     axes.legend(loc="best", fontsize=8)
     axes.grid(True, alpha=0.3)
     if path is not None:
@@ -162,11 +170,11 @@ def front_figure(front: Front, path: str | Path | None = None, others: Sequence[
     return figure
 
 
-def _unit(front: Front) -> tuple[float, str]:
+def _unit(problem: Problem, trade: Trade) -> tuple[float, str]:
     """Factor and label of the second objective's axis: state in shares of all of it."""
-    if front.trade.metric != "state_moved":
-        return 1.0, front.trade.label
-    total = float(front.problem.workload.state.sum()) or 1.0  # type: ignore[attr-defined]
+    if trade.metric != "state_moved":
+        return 1.0, trade.label
+    total = float(problem.workload.state.sum()) or 1.0  # type: ignore[attr-defined]
     return 100 / total, "state moved (% of all state)"
 
 
@@ -174,11 +182,10 @@ LEAST = 1e-4
 """Gaps below a hundredth of a percent are drawn there: the axis is logarithmic."""
 
 
-def study_figure(study: Study, path: str | Path | None = None) -> Figure:
+def study_figure(frame: pd.DataFrame, profile: pd.DataFrame, path: str | Path | None = None) -> Figure:
     """Draw a row for each problem: the time profile on the left, the distribution of gaps on the right."""
     from keyshift.figures.notebook_figure import Figure
 
-    frame, profile = study.to_frame(), study.profile("time")
     problems = list(frame["problem"].unique())
     figure = Figure(figsize=(10, 3.8 * max(1, len(problems))), layout="constrained")
     rows = figure.subplots(max(1, len(problems)), 2, squeeze=False)

@@ -214,7 +214,7 @@ class Front:
 
         for solution in others:
             self.refuse_other_problem(solution)
-        return front_figure(self, path, others)
+        return front_figure(self.problem, self.trade, list(self), path, others)
 
     def __str__(self) -> str:
 

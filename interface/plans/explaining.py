@@ -36,6 +36,8 @@ class Marginal:
     status : str
     at_least, at_most : float or None
         By how much the objective would fall: what the answer found already brings, and what no answer exceeds.
+    drops : bool
+        Whether the limit is a rule as a whole, and `then` is without it: what falls is the price of the rule.
     """
 
     limit: str
@@ -46,6 +48,7 @@ class Marginal:
     status: str
     at_least: float
     at_most: float | None
+    drops: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +122,9 @@ class Explanation:
         lines += [
             f"{m.limit} {figure(m.now)} -> {figure(m.then)}: {self.problem.objective_name} {describe_marginal(m)}"
             for m in self.marginals
+            if not m.drops
         ]
+        lines += [f"{m.limit} {describe_marginal(m)}" for m in self.marginals if m.drops]
         return "\n".join([*lines, *([] if self.thinned is None else [str(self.thinned)])])
 
 
@@ -144,7 +149,7 @@ def explain(
     min_gain : float, optional
         Drop moves that gain less than this for each unit of state, and say what that costs.
     marginals : bool, default True
-        Solve the problem again with one more migration, node, entry, a little more theta and so on.
+        Solve the problem again with one more migration, node, entry, a little more theta and so on, and without each rule.
     method : str, optional
         How to answer; None takes the best exact method.
     time_limit : float, optional
@@ -264,11 +269,16 @@ def _marginal(
     best = more.objective if start is None or more.objective is None else min(more.objective, posed.objective(start))
     gained = 0.0 if best is None else held - best
     most = None if more.bound is None else held - more.bound
-    return Marginal(limit.name, float(now), float(then), best, more.bound, more.status, gained, most)
+    return Marginal(limit.name, float(now), float(then), best, more.bound, more.status, gained, most, limit.drops)
 
 
 def describe_marginal(m: Marginal) -> str:
-    """The change of the objective in words: by how much it falls or rises, exactly or between two figures."""
+    """The change of the objective in words: by how much it falls or rises, exactly or between two figures; a rule's price."""
+    if m.drops and m.objective is not None:
+        if m.at_most is None:
+            return f"costs at least {figure(m.at_least)}"
+        price = " to ".join(dict.fromkeys(map(figure, (m.at_least, m.at_most))))
+        return "costs nothing" if price == "0" else f"costs {price}"
     if m.objective is None:
         return "unknown: no answer in time" if m.status != "infeasible" else "no answer at all"
     most = m.at_least if m.at_most is None else m.at_most

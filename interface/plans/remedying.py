@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -34,7 +34,8 @@ class Remedy:
     Attributes
     ----------
     limit : str
-        The problem's parameter, ``"resource_capacity.<name>"`` (a factor on every node's capacity), or ``"nodes"``.
+        The problem's parameter, ``"resource_capacity.<name>"`` (a factor on every node's capacity), ``"nodes"``; of a rule,
+        ``"at_most of Count(at_most=3)"``, or the rule, where `drops`.
     now : float
         Its value.
     value : float or None
@@ -45,6 +46,8 @@ class Remedy:
         Whether nothing smaller than `value` will do, or, without a value, whether none will at all.
     solution : Solution or None
         An answer at `value`.
+    drops : bool
+        Whether the limit is a rule as a whole: `value` 0 is without it.
     """
 
     limit: str
@@ -53,8 +56,12 @@ class Remedy:
     bound: float | None
     proven: bool
     solution: Solution | None = None
+    drops: bool = False
 
     def __str__(self) -> str:
+        if self.drops:
+            still = "still no answer" if self.proven else "undecided"
+            return f"without {self.limit}: " + (still if self.value is None else "there is an answer")
         what = f"{self.limit} (now {figure(self.now)})"
         if self.value is None:
             if self.proven:
@@ -70,7 +77,7 @@ class Remedy:
 
     def as_record(self) -> dict[str, Any]:
         """The remedy as JSON can hold it."""
-        names = ("limit", "now", "value", "bound", "proven")
+        names = ("limit", "now", "value", "bound", "proven", "drops")
         objective = None if self.solution is None else self.solution.objective
         return {**{name: getattr(self, name) for name in names}, "objective": objective, "sentence": str(self)}
 
@@ -99,7 +106,8 @@ def remedies(
     Returns
     -------
     list of Remedy
-        One for each limit that is set, and one for the number of nodes; empty when nothing has to give.
+        One for each limit that is set, each number of a rule, each rule as a whole, and one for the number of nodes; empty when
+        nothing has to give.
 
     Notes
     -----
@@ -120,7 +128,7 @@ def remedies(
             return []
         for position, limit in enumerate(limits):
             part = budget.part(1.0 / (len(limits) - position))
-            found.append(search.least(problem, limit, part, verdict == "no"))
+            found.append(replace(search.least(problem, limit, part, verdict == "no"), drops=limit.drops))
     return found
 
 

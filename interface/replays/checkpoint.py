@@ -223,6 +223,8 @@ def fingerprint(workload: Workload) -> str:
         array = np.ascontiguousarray(part)
         digest.update(f"{array.shape}{array.dtype.kind}".encode())
         digest.update(array.astype(np.float64).tobytes())
+    if workload.groups or workload.domains:
+        digest.update(repr((dict(workload.groups), dict(workload.domains))).encode())
     return digest.hexdigest()
 
 

@@ -59,7 +59,12 @@ class Cluster:
             draining=np.array(self.draining),
             current=np.array(self.place),
             home=self._home(statistics),
+            domains={name: self._labels(labels) for name, labels in statistics.domains.items()},
         )
+
+    def _labels(self, labels: tuple[str | int, ...]) -> list[str | int]:
+        """The labels of the nodes at the positions they have now; a node that was added is in a domain of its own."""
+        return [labels[name] if name < len(labels) else f"new {name}" for name in self.names]
 
     def _home(self, statistics: Workload) -> IntArray | None:
         """The nodes that the hash gives, at the positions they have now: it knows added nodes, and draining ones no more."""

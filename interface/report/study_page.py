@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from keyshift.report.page import Data, section, text, write_page
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from keyshift.studies.study import Study
 
 WORST = 15
 """Instances in the list of the worst."""
@@ -23,16 +22,16 @@ SUMMARY = (
 )  # fmt: skip
 
 
-def write_study_report(study: Study, path: str | Path, title: str) -> None:
-    """Write the page, whole or not at all.
+def write_study_report(
+    frame: pd.DataFrame, summary: pd.DataFrame, profiles: Mapping[str, pd.DataFrame], path: str | Path, title: str
+) -> None:
+    """Write the page of a study's solves, their summary and its profiles by time and gap; whole or not at all.
 
     Raises
     ------
     InputError
         If the file cannot be written there.
     """
-    frame = study.to_frame()
-    summary = study.summary()
     data = Data(
         {
             "totals": _totals(frame),
@@ -43,11 +42,10 @@ def write_study_report(study: Study, path: str | Path, title: str) -> None:
         }
     )
     sections = [section("Methods, family by family", _summary(data), _GAPS, wide=True)]
-    time, gap = study.profile("time"), study.profile("gap")
     for problem in dict.fromkeys(frame["problem"]):
         sections += [
-            section(f"{problem}: time", _profile(time, problem, frame, "time"), _TIME),
-            section(f"{problem}: gap", _profile(gap, problem, frame, "gap"), _GAP),
+            section(f"{problem}: time", _profile(profiles["time"], problem, frame, "time"), _TIME),
+            section(f"{problem}: gap", _profile(profiles["gap"], problem, frame, "gap"), _GAP),
             section(f"{problem}: every solve", _dots(frame, problem), _DOTS, wide=True),
         ]
     if data.at("worst"):

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import operator
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
 
 from keyshift.catalogue import FORMULATIONS, formulation_of, registered
 from keyshift.models import InputError, Problem
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.files.problem import problem_fingerprint
+from keyshift.models.files.reading import digest, read_json
+from keyshift.models.files.schema import FileModel, Finite, Whole, validated
+from keyshift.models.files.writing import make_folder, only_writer, write_text
 from keyshift.models.guards import real, whole
 from keyshift.studies.best_known import BestKnown
 from keyshift.studies.drawing import family, family_of
 from keyshift.studies.guarded import Guard, GuardedPool
-from keyshift.studies.results import ResultFolder
 from keyshift.studies.tables import gap_table, latex_table, profile_table, summary_table
 from keyshift.studies.tasks import Row, SolveTask
 
@@ -26,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from keyshift.figures.notebook_figure import Figure
+
 
 Instances = str | Mapping[str, Problem] | Iterable[tuple[str, Problem]]
 MOST_WORKERS = 1024
@@ -134,7 +141,7 @@ class Study:
         """
         from keyshift.figures.comparison import study_figure
 
-        return study_figure(self, path)
+        return study_figure(self.to_frame(), self.profile("time"), path)
 
     def to_latex(self, by: str = "family") -> str:
         """The summary as a LaTeX table, for the package booktabs: gaps in percent, seconds as medians."""
@@ -144,7 +151,8 @@ class Study:
         """Write one self-contained HTML page: profiles, gaps, the worst instances by name, every number."""
         from keyshift.report.study_page import write_study_report
 
-        write_study_report(self, path, title)
+        curves = {measure: self.profile(measure) for measure in ("time", "gap")}
+        write_study_report(self.to_frame(), self.summary(), curves, path, title)
 
     def __repr__(self) -> str:
         instances = len({row["instance"] for row in self.rows})
@@ -342,3 +350,108 @@ class _Tasks:
                         self.taken += 1
                     else:
                         yield task
+
+
+# A study's folder: what was asked, and one file for each result, so that a killed study goes on where it stopped.
+
+ASKED, RESULTS, VERSION = "study.json", "results", 1
+MOST_BYTES = 64 * 2**20
+"""The file of one result has at most so many bytes."""
+
+
+class StudyFile(FileModel):
+    """The settings of a study."""
+
+    version: Annotated[int, Field(ge=1, le=VERSION)]
+    time_limit: Finite | None
+    memory: Finite | None
+    options: dict[str, str]
+    gap: Finite = 0.0
+
+
+class ResultFile(FileModel):
+    """A row: the outcome of one solve. Its file is named after the task and has no version: a row of another is made anew."""
+
+    instance: str
+    family: str
+    problem: str
+    fingerprint: str
+    method: str
+    kind: str
+    seed: Whole
+    status: str
+    termination: str
+    objective: Finite | None
+    bound: Finite | None
+    tolerance: Finite
+    offered: Finite | None
+    violations: Whole
+    worst_violation: str | None
+    same_problem: bool
+    seconds: Finite
+    wall: Finite
+    message: str
+    metrics: dict[str, Finite | None]
+    assignment: list[Any] | None
+
+
+class ResultFolder:
+    """Where a study keeps its rows; without a folder, in memory.
+
+    Parameters
+    ----------
+    folder : Path or None
+    asked : dict
+        What must be the same for results to be taken over: limits and options.
+    """
+
+    def __init__(self, folder: Path | None, asked: dict[str, Any]) -> None:
+        self.folder, self.asked = folder, {"version": VERSION, **asked}
+        self.rows: dict[str, Row] = {}
+        if folder is None:
+            return
+        make_folder(folder / RESULTS)
+        known = folder / ASKED
+        if not os.path.lexists(known):
+            write_text(known, json.dumps(self.asked, sort_keys=True) + "\n")
+            return
+        found = _read(known, StudyFile)
+        differ = [name for name in {**self.asked, **found} if digest(found.get(name)) != digest(self.asked.get(name))]
+        if differ:
+            raise InputError(f"{folder} holds a study with other settings ({', '.join(differ)}): choose another folder")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Refuse a second study in the same folder while this one runs."""
+        if self.folder is None:
+            yield
+            return
+        with only_writer(self.folder, str(self.folder)):
+            yield
+
+    def has(self, key: str) -> bool:
+        """Whether the result of a task is there and complete."""
+        if key not in self.rows and self.folder is not None:
+            file = self._file(key)
+            if os.path.lexists(file):
+                self.rows[key] = _read(file, ResultFile)
+        return key in self.rows
+
+    def put(self, key: str, row: Row) -> None:
+        """Keep a row; its file appears whole or not at all."""
+        if self.folder is not None:
+            write_text(self._file(key), json.dumps(row, allow_nan=False) + "\n")
+        self.rows[key] = row
+
+    def _file(self, key: str) -> Path:
+        assert self.folder is not None
+        return self.folder / RESULTS / f"{key}.json"
+
+
+def _read(file: Path, schema: type[Any]) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = read_json(file, MOST_BYTES)
+        validated(schema, content, str(file))
+    except InputError as error:
+        raise InputError(f"{error}: remove it, and the study makes it anew") from None
+    return content

@@ -13,6 +13,7 @@ from ortools.sat.python import cp_model
 from keyshift.models.allocation.problem import SLACK, KeyGroupAllocation
 from keyshift.models.allocation.whole_distances import WholeDistances
 from keyshift.models.knapsack import Knapsack
+from keyshift.models.rules.rows import add_to_cpsat
 from keyshift.models.stages import FLOATS, CpSatStages, WholeMeasure, weighed
 from keyshift.models.workload import IntArray
 
@@ -56,6 +57,7 @@ class AllocationCpSat(CpSatStages):
         self.lower_loads()
         self.distance_floor()
         self.resource_capacities()
+        self.rules()
         self.model.minimize(self.d if objective == "distance" else self.upper + self.lower)
 
     def whole_distances(self) -> WholeDistances:
@@ -134,6 +136,10 @@ class AllocationCpSat(CpSatStages):
             for i, room in enumerate(self.problem.rooms(name)):
                 chosen = [self.x.get((k, i)) for k in range(self.workload.key_groups)]
                 self.keep_within(room, chosen, f"capacity[{name},n{i}]")
+
+    def rules(self) -> None:
+        """The rules' rows: (merged), (rooms), (budgets); what is closed has no variable."""
+        add_to_cpsat(self.model, self.problem.lowered, self.x, self.workload.nodes)
 
     def measure(self, name: str) -> WholeMeasure:
         """A measure of key-group allocation in whole numbers."""

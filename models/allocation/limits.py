@@ -15,6 +15,7 @@ from keyshift.models import guards, metrics
 from keyshift.models.errors import InputError
 from keyshift.models.knapsack import Knapsack
 from keyshift.models.problem import Limit, Number, Problem, Violation
+from keyshift.models.rules.ruled import Ruled
 from keyshift.models.space import MoveSpace
 from keyshift.models.windows import OverWindows
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
@@ -23,8 +24,8 @@ SLACK = 1e-9
 """Relative rounding allowed when a sum of floats is held against a limit."""
 
 
-class Limits(OverWindows):
-    """(2), (6) and (7) of `KeyGroupAllocation`; the fields are its own."""
+class Limits(Ruled, OverWindows):
+    """(2), (6), (7) and the rules of `KeyGroupAllocation`; the fields are its own."""
 
     max_migrations: int | None
     max_migration_cost: float | None
@@ -56,8 +57,8 @@ class Limits(OverWindows):
 
     @cached_property
     def space(self) -> MoveSpace:
-        """Who may go where: (6)."""
-        return MoveSpace.of(self.workload.current, self.workload.kept | self.into_draining)
+        """Who may go where: (6), and what rules close."""
+        return self.lowered.narrowed(MoveSpace.of(self.workload.current, self.workload.kept | self.into_draining))
 
     @property
     def allowed(self) -> BoolArray:
@@ -80,8 +81,10 @@ class Limits(OverWindows):
         """Which pairs of `space` (2) and (7) leave open as far as they say of one by itself, shape (p, n)."""
         w, may = self.workload, self.space.allowed
         if self.cost_limit is not None:
-            may[~self.cost_limit.fits] = False
-            may[np.arange(w.key_groups), w.current] = True
+            bound = ~self.cost_limit.fits
+            here = may[bound, w.current[bound]]
+            may[bound] = False
+            may[bound, w.current[bound]] = here
         for name in self.resource_capacity or {}:
             may &= np.array([room.fits for room in self.rooms(name)]).T
         return guards.frozen(may)
@@ -157,7 +160,8 @@ class Limits(OverWindows):
                 f"key group {w.key(k)} uses {use[k]:g} of {name}, no node open to it has more than {roomiest[k]:g}"
                 for k in np.flatnonzero(use > roomiest * (1 + SLACK))
             ]
-        if not found and self.resource_capacity:  # without capacities a key group may stay
+        found += self.rule_conflicts()
+        if not found and (self.resource_capacity or self.rules):  # without these a key group may stay
             found = [
                 f"key group {w.key(k)} has no node: it may not stay where it is, nor can it move within the limits"
                 for k in np.flatnonzero(~self.open_pairs.any(axis=1))
@@ -184,6 +188,7 @@ def allocation_limits(problem: Any) -> list[Limit]:
         )  # fmt: skip
     capacities = dict(problem.resource_capacity or {})
     found += [limit for name in capacities if (limit := _capacity_limit(problem, name)) is not None]
+    found += problem.rule_limits
     if not capacities:
         return [*found, problem.more_nodes()]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -18,6 +18,7 @@ from keyshift.models.errors import InputError
 from keyshift.models.figures import figure
 from keyshift.models.priorities import Searched
 from keyshift.models.problem import NEAR, Limit, Violation, read_assignment
+from keyshift.models.rules.rule import Rule
 from keyshift.models.windows import Over
 from keyshift.models.workload import FloatArray, Workload
 
@@ -95,6 +96,8 @@ class KeyGroupAllocation(Limits):
         scenario; .json, a list of lists; or .npy.
     probabilities : array_like, shape (k,), optional
         Of the scenarios, or of the windows, the oldest first; equal by default. What has probability 0 is left out.
+    rules : sequence of Rule, optional
+        What the cluster does not allow besides (`keyshift.rules`).
 
     Raises
     ------
@@ -134,6 +137,7 @@ class KeyGroupAllocation(Limits):
     level: float = 0.9
     scenarios: ArrayLike | None = None
     probabilities: ArrayLike | None = None
+    rules: Sequence[Rule] = ()
 
     def __post_init__(self) -> None:
         self._require_workload()
@@ -146,6 +150,7 @@ class KeyGroupAllocation(Limits):
         self._put("resource_capacity", self._read_capacities(self.resource_capacity or {}))
         self._read_priorities()
         self._refuse_priorities_of_one_window("deviation_sum", "draining_load")
+        self._read_rules()
         self._refuse_what_no_float_holds()
 
     def _refuse_what_no_float_holds(self) -> None:
@@ -272,6 +277,7 @@ class KeyGroupAllocation(Limits):
 
     def record_within(self, limit: Fraction | None) -> records.Record:
         """The instance with a limit on the load distance."""
+        self.refuse_rules("certificates")
         w, cost, allowed = self.workload, self.max_migration_cost, records.ALLOWED
         rows = [records.row(records.amounts(w.last_load))]
         for name, room in (self.resource_capacity or {}).items():
@@ -297,6 +303,7 @@ class KeyGroupAllocation(Limits):
             *self._broken_distance_floor(assignment),
             *self._moves_into_draining(assignment),
             *self._broken_capacities(assignment),
+            *self.broken_rules(assignment),
         ]
 
     def _broken_distance_floor(self, assignment: np.ndarray) -> list[Violation]:  # (5)

@@ -11,6 +11,7 @@ import pyomo.environ as pyo
 from keyshift.models.allocation.problem import KeyGroupAllocation
 from keyshift.models.doubts import HIGHS_DOUBT
 from keyshift.models.knapsack import Knapsack
+from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.stages import PyomoStages
 from keyshift.models.workload import IntArray
 
@@ -74,6 +75,7 @@ class AllocationPyomo(PyomoStages):
         self.lower_loads()
         self.distance_floor()
         self.resource_capacities()
+        self.rules()
 
     def variables(self, max_distance: float | None) -> None:
         """x, d, d_u, d_l; pairs that (6), or (2) or (7) by themselves, forbid are left out."""
@@ -180,6 +182,10 @@ class AllocationPyomo(PyomoStages):
             return self.within(rooms[name, i], chosen)
 
         m.capacity = pyo.Constraint(pyo.Set(initialize=binding, dimen=2), rule=within)
+
+    def rules(self) -> None:
+        """The rules' rows: (merged), (rooms), (budgets); what is closed has no variable."""
+        add_to_pyomo(self.model, self.problem.lowered, dict(self.model.x.items()), self.workload.nodes)
 
     def measure(self, name: str) -> tuple[Any, float]:
         """A measure of key-group allocation: an expression, and its unit."""

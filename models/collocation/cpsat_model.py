@@ -64,6 +64,7 @@ class CollocationCpSat(AllocationCpSat):
         self.migration_limits()
         self.rows_of_windows() if problem.several else self.rows_of_loads()
         self.resource_capacities()
+        self.rules()
         if problem.combines:
             self.model.minimize(self.combined())
         else:

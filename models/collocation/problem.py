@@ -20,6 +20,8 @@ from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.errors import InputError
 from keyshift.models.priorities import Searched
 from keyshift.models.problem import Limit, Problem, Violation
+from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.ruled import Ruled
 from keyshift.models.windows import Over, OverWindows
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
@@ -54,7 +56,7 @@ def _both_ways(traffic: sp.csr_array) -> sp.csr_array:
 
 
 @dataclass(frozen=True, eq=False)
-class CollocatedAllocation(OverWindows):
+class CollocatedAllocation(Ruled, OverWindows):
     r"""Keep talkative key groups together, within a load distance and a migration limit.
 
     Sets and data as in `KeyGroupAllocation`; further :math:`t_e`, the tuples that the two key groups of pair
@@ -130,6 +132,8 @@ class CollocatedAllocation(OverWindows):
         Of CVaR: the share of probability that is left out.
     probabilities : array_like, shape (k,), optional
         Of the windows or scenarios; equal by default. Where one is 0 its window has no part in anything.
+    rules : sequence of Rule, optional
+        What the cluster does not allow besides (`keyshift.rules`).
 
     Raises
     ------
@@ -171,11 +175,12 @@ class CollocatedAllocation(OverWindows):
     over: Over = "mean"
     level: float = 0.9
     probabilities: ArrayLike | None = None
+    rules: Sequence[Rule] = ()
     allocation: KeyGroupAllocation = field(init=False, repr=False)
     """The same limits without collocation: what (1), (2), (6), (7) are taken from."""
 
     def __post_init__(self) -> None:
-        shared = ("max_migrations", "max_migration_cost", "alpha", "into_draining", "resource_capacity")
+        shared = ("max_migrations", "max_migration_cost", "alpha", "into_draining", "resource_capacity", "rules")
         self._put("allocation", KeyGroupAllocation(self.workload, **{name: getattr(self, name) for name in shared}))
         for name in shared:
             self._put(name, getattr(self.allocation, name))
@@ -186,6 +191,7 @@ class CollocatedAllocation(OverWindows):
         for name, known in (("minimise", ("remote_traffic", "total_load")), ("distance_unit", ("percent", "load"))):
             if getattr(self, name) not in known:
                 raise InputError(f"{name} = {getattr(self, name)!r} must be {known[0]!r} or {known[1]!r}")
+        self._put("rules", self.allocation.rules)
         self._read_priorities()
         self._read_windows()
         self._refuse_priorities_of_one_window(

@@ -86,6 +86,7 @@ class CollocationPyomo(AllocationPyomo):
         self.upper_loads()
         self.lower_loads()
         self.resource_capacities()
+        self.rules()
 
     def about(self, window: CollocatedAllocation, number: int | None = None) -> None:
         """Write rows with the loads and the traffic of a window; (8) and (9) are written in means."""

@@ -40,20 +40,18 @@ class Columns:
     ----------
     required, optional : mapping of str to {"whole", "number", "nullable", "flag", "label"}
         Whole numbers; numbers; numbers or nulls; true or false (or 0 and 1); texts or whole numbers.
-    prefix : (str, kind), optional
+    prefixes : mapping of str to kind
         Further columns by the beginning of their names.
     """
 
     required: Mapping[str, Kind]
     optional: Mapping[str, Kind] = field(default_factory=dict)
-    prefix: tuple[str, Kind] | None = None
+    prefixes: Mapping[str, Kind] = field(default_factory=dict)
 
     def kind(self, name: str) -> Kind | None:
         """The kind of values that a column must hold; None for one that is not ours."""
-        known = {**self.required, **self.optional}
-        if name not in known and self.prefix is not None and name.startswith(self.prefix[0]):
-            return self.prefix[1]
-        return known.get(name)
+        further = (kind for prefix, kind in self.prefixes.items() if name.startswith(prefix))
+        return {**self.required, **self.optional}.get(name) or next(further, None)
 
 
 def read_table(

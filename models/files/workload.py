@@ -5,8 +5,8 @@ A directory holds
 ====================  ==============================================================================
 ``workload.json``     format and version, number of key groups, nodes and windows; of each table the file, its rows and
                       the sum of each column of numbers, which are verified when it is read
-``key_groups.parquet``  key_group, state, current; where given: operator, home, key, resource.<name>
-``nodes.parquet``     node, capacity, draining; where given: name
+``key_groups.parquet``  key_group, state, current; where given: operator, home, key, resource.<name>, group.<name>
+``nodes.parquet``     node, capacity, draining; where given: name, domain.<name>
 ``load.parquet``      window, key_group, load (rows of load 0 are left out)
 ``traffic.parquet``   src, dst, tuples (only where the workload has traffic); window, where each has its own
 ====================  ==============================================================================
@@ -47,11 +47,11 @@ def _rows_of(value: Any) -> Any:
     return [value] if isinstance(value, list) and not any(isinstance(v, list) for v in value) else value
 
 
-class WorkloadFile(FileFormat, kind="keyshift-workload", newest=3, legacy="keyshift_workload", bare=True):
+class WorkloadFile(FileFormat, kind="keyshift-workload", newest=4, legacy="keyshift_workload", bare=True):
     """A workload in one JSON file."""
 
     format: str = "keyshift-workload"
-    version: int = 3
+    version: int = 4
     load: Annotated[
         list[list[float]],
         BeforeValidator(_rows_of),
@@ -77,6 +77,14 @@ class WorkloadFile(FileFormat, kind="keyshift-workload", newest=3, legacy="keysh
     resources: Annotated[dict[str, list[float]] | None, Field(description="Further resources by name")] = None
     keys: Labels | None = None
     node_names: Labels | None = None
+    groups: Annotated[
+        dict[str, Labels] | None,
+        Field(description="Labels of the key groups by name, such as topic, that rules may name; from version 4 on"),
+    ] = None
+    domains: Annotated[
+        dict[str, Labels] | None,
+        Field(description="Labels of the nodes by name, such as rack, that rules may name; from version 4 on"),
+    ] = None
 
 
 def write_workload(workload: Workload, path: str | Path, *, overwrite: bool = False) -> None:

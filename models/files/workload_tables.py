@@ -24,16 +24,18 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 MANIFEST = "workload.json"
-_RESOURCE = "resource."
+_RESOURCE, _GROUP, _DOMAIN = "resource.", "group.", "domain."
 _OURS = re.compile(r"(key_groups|nodes|load|traffic)(-[0-9a-f]{8})?\.parquet")
 
 TABLES = {
     "key_groups": Columns(
         {"key_group": "whole", "state": "number", "current": "whole"},
         {"operator": "whole", "home": "whole", "key": "label"},
-        (_RESOURCE, "number"),
+        {_RESOURCE: "number", _GROUP: "label"},
     ),
-    "nodes": Columns({"node": "whole", "capacity": "number", "draining": "flag"}, {"name": "label"}),
+    "nodes": Columns(
+        {"node": "whole", "capacity": "number", "draining": "flag"}, {"name": "label"}, {_DOMAIN: "label"}
+    ),
     "load": Columns({"window": "whole", "key_group": "whole", "load": "number"}),
     "traffic": Columns({"src": "whole", "dst": "whole", "tuples": "number"}, {"window": "whole"}),
 }
@@ -48,7 +50,7 @@ class TableAccount(FileModel):
     sums: dict[str, Finite] | None = None
 
 
-class WorkloadManifest(FileFormat, kind="keyshift-workload", newest=3, legacy="keyshift_workload"):
+class WorkloadManifest(FileFormat, kind="keyshift-workload", newest=4, legacy="keyshift_workload"):
     """``workload.json`` of a directory of tables."""
 
     key_groups: Count
@@ -65,6 +67,7 @@ def _tables_of(w: Workload) -> dict[str, dict[str, Any]]:
     optional = {"operator": w.operator, "home": w.home, "key": labels}
     key_groups |= {name: values for name, values in optional.items() if values is not None}
     key_groups |= {_RESOURCE + name: use for name, use in w.resources.items()}
+    key_groups |= {_GROUP + name: _column(column) for name, column in w.groups.items()}
     window, key_group = np.nonzero(w.load)
     tables: dict[str, dict[str, Any]] = {
         "key_groups": key_groups,
@@ -73,14 +76,15 @@ def _tables_of(w: Workload) -> dict[str, dict[str, Any]]:
     }
     if names is not None:
         tables["nodes"]["name"] = names
+    tables["nodes"] |= {_DOMAIN + name: _column(column) for name, column in w.domains.items()}
     if w.traffic is not None:
         tables["traffic"] = traffic_columns(w)
     return tables
 
 
 def version_of(w: Workload) -> dict[str, Any]:
-    """The version to write where it is not the newest: only a traffic for each window needs that."""
-    return {} if w.earlier_traffic else {"version": 2}
+    """The version that the data need: 4 with labels of key groups or nodes, 3 with a traffic for each window."""
+    return {"version": 4 if w.groups or w.domains else 3 if w.earlier_traffic else 2}
 
 
 def traffic_columns(w: Workload) -> dict[str, np.ndarray]:
@@ -195,9 +199,11 @@ def read_tables(source: Path, most: int) -> Workload:
         traffic=traffic_of_columns(pairs, m, p) if pairs else None,
         operator=groups.get("operator"),
         home=groups.get("home"),
-        resources={n.removeprefix(_RESOURCE): v for n, v in groups.items() if n.startswith(_RESOURCE)},
+        resources=_beginning(_RESOURCE, groups),
         keys=None if "key" not in groups else groups["key"].tolist(),
         node_names=None if "name" not in nodes else nodes["name"].tolist(),
+        groups={name: column.tolist() for name, column in _beginning(_GROUP, groups).items()},
+        domains={name: column.tolist() for name, column in _beginning(_DOMAIN, nodes).items()},
     )
     for name, account in (about.tables or {}).items():
         for column in account.columns or ():  # an optional one would not be missed
@@ -205,6 +211,11 @@ def read_tables(source: Path, most: int) -> Workload:
                 raise InputError(f"{source / account.file} lacks the column {column!r}")
         _verify_sums(source / account.file, read[name], account.sums or {})
     return made
+
+
+def _beginning(prefix: str, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The columns whose names begin so, without it."""
+    return {name.removeprefix(prefix): values for name, values in columns.items() if name.startswith(prefix)}
 
 
 def _table(source: Path, about: WorkloadManifest, name: str, most: int) -> dict[str, np.ndarray]:

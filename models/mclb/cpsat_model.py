@@ -11,6 +11,7 @@ from ortools.sat.python import cp_model
 from keyshift.models.integers import scaled
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.mclb.pyomo_model import in_order
+from keyshift.models.rules.rows import add_to_cpsat
 from keyshift.models.workload import IntArray
 
 BITS = 31
@@ -44,6 +45,7 @@ class MCLBCpSat:
         self.loads()
         self.squares()
         self.state_budget()
+        self.rules()
         if strengthened:
             self.first_come_first_node()
         self.model.minimize(sum(self.square.values()))
@@ -93,11 +95,22 @@ class MCLBCpSat:
             moved = [int(cost[k]) * (1 - self.x[k, int(core.current[k])]) for k in np.flatnonzero(cost).tolist()]
             self.model.add(sum(moved) <= most).with_name("budget")
 
+    def rules(self) -> None:
+        """The rules' rows, by the workload's numbers of the nodes."""
+        names = self.core.names.tolist()
+        add_to_cpsat(
+            self.model, self.problem.lowered, {(k, names[i]): x for (k, i), x in self.x.items()}, max(names) + 1
+        )
+
     def forbid(self, assignment: IntArray) -> bool:
         """Cut off an assignment that exceeds the budget, and others by the same cause; whether it does."""
         cover = self.core.cover(self.core.lower(assignment))
-        if cover is None:
+        if cover is None and not self.problem.violations(assignment):
             return False
+        if cover is None:  # a rule, by its rounding
+            at = enumerate(self.core.lower(assignment).tolist())
+            self.model.add_bool_or(~self.x[k, i] for k, i in at)
+            return True
         self.model.add_bool_or(self.x[int(k), int(self.core.current[k])] for k in cover)
         return True
 

@@ -29,6 +29,7 @@ class MCLBMathOpt:
     """
 
     def __init__(self, problem: MCLB, strengthened: bool = True) -> None:
+        problem.refuse_rules("MathOpt's statement")
         self.problem, self.core, self.strengthened = problem, problem.core, strengthened
         self.unit = float(np.sqrt(problem.scale * self.core.nodes))
         self.load = self.core.load / self.unit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -12,7 +13,9 @@ from keyshift.models import guards, metrics, records
 from keyshift.models.compiling import off_clock
 from keyshift.models.errors import InputError
 from keyshift.models.knapsack import Knapsack
-from keyshift.models.problem import Limit, Problem, Violation, read_assignment
+from keyshift.models.problem import Limit, Violation, read_assignment
+from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 SLACK = 1e-9
@@ -21,7 +24,7 @@ LARGEST = 1e150
 
 
 @dataclass(frozen=True, eq=False)
-class MCLB(Problem):
+class MCLB(Ruled):
     r"""Place key groups so that node loads vary least over all windows, within a budget of moved state.
 
     Sets and data: key groups k (p of them), nodes i, of which A are kept and B drain, windows t (m of them); load
@@ -56,6 +59,8 @@ class MCLB(Problem):
         p key groups on n equal nodes; all m windows of `load` count.
     max_state_moved : float, optional
         The most state that may move, in units of `state`. None: no budget.
+    rules : sequence of Rule, optional
+        What the cluster does not allow besides (`keyshift.rules`).
 
     Raises
     ------
@@ -77,6 +82,7 @@ class MCLB(Problem):
 
     workload: Workload
     max_state_moved: float | None = None
+    rules: Sequence[Rule] = ()
 
     def __post_init__(self) -> None:
         self._require_workload()
@@ -92,6 +98,7 @@ class MCLB(Problem):
             largest = max(float(self.workload.load.sum()), float(self.workload.state.sum()))
         if not largest < LARGEST:
             raise InputError(f"load and state must each sum to less than {LARGEST:g}: their squares are summed")
+        self._read_rules()
 
     # What every problem answers ---------------------------------------------------------------------------------
 
@@ -128,11 +135,16 @@ class MCLB(Problem):
         }
 
     def record(self) -> records.Record:
+        self.refuse_rules("certificates")
         rows = [records.row(load) for load in records.windows_of(self.workload.load)]
         return records.placed(self.workload, rows, state=self.max_state_moved)
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
-        return [*self._broken_budget(assignment), *self._left_on_draining(assignment)]
+        return [
+            *self._broken_budget(assignment),
+            *self._left_on_draining(assignment),
+            *self.broken_rules(assignment),
+        ]
 
     def _broken_budget(self, assignment: np.ndarray) -> list[Violation]:  # (3)
         moved = metrics.state_moved(self.workload, assignment)
@@ -150,22 +162,22 @@ class MCLB(Problem):
 
     def conflicts(self) -> list[str]:
         """The conflict where emptying the draining nodes moves more state than the budget allows."""
-        forced = self.core.forced
+        forced, found = self.core.forced, self.rule_conflicts()
         if self.max_state_moved is None or forced <= self.max_state_moved * (1 + SLACK):
-            return []
-        return [f"emptying the draining nodes moves {forced:g} of state, the limit is {self.max_state_moved:g}"]
+            return found
+        return [f"emptying the draining nodes moves {forced:g} of state, the limit is {self.max_state_moved:g}", *found]
 
     @property
     def limits(self) -> list[Limit]:
         w, most = self.workload, self.max_state_moved
         if most is None:
-            return [self.more_nodes()]
+            return [*self.rule_limits, self.more_nodes()]
         total = float(w.state.sum())
         budget = Limit.of(
             self, "max_state_moved", needed=lambda a: metrics.state_moved(w, a), ends=total,
             step=0.1 * most or 0.1 * total or 1.0,
         )  # fmt: skip
-        return [budget, self.more_nodes()]
+        return [budget, *self.rule_limits, self.more_nodes()]
 
     # What the algorithms work on --------------------------------------------------------------------------------
 
@@ -194,6 +206,8 @@ class Core:
         State that emptying the draining nodes moves.
     names : ndarray of int, shape (n,)
         The workload's number of each kept node.
+    labelled : bool
+        Whether rules tell nodes apart: then none are interchangeable.
     """
 
     load: FloatArray
@@ -203,6 +217,7 @@ class Core:
     budget: float
     forced: float
     names: IntArray
+    labelled: bool = False
 
     @classmethod
     def of(cls, problem: MCLB) -> Core:
@@ -217,7 +232,9 @@ class Core:
         # What rounds to a negative rest is none: `conflicts` has already compared with the same slack.
         budget = max(float(limit), 0.0)
         load = np.ascontiguousarray(w.load.T)
-        return cls(load, np.where(current < 0, 0.0, w.state), current, names.size, budget, forced, names)
+        return cls(
+            load, np.where(current < 0, 0.0, w.state), current, names.size, budget, forced, names, bool(problem.rules)
+        )
 
     @cached_property
     def limit(self) -> Knapsack:
@@ -238,6 +255,8 @@ class Core:
     @property
     def interchangeable(self) -> BoolArray:
         """Nodes whose labels carry no cost, shape (n,): all of them without a budget, else those without state."""
+        if self.labelled:
+            return np.zeros(self.nodes, dtype=bool)
         if not self.limited:
             return np.ones(self.nodes, dtype=bool)
         holds = np.zeros(self.nodes, dtype=bool)
@@ -256,6 +275,8 @@ class Core:
 
     def relabelled(self, assignment: IntArray) -> IntArray:
         """The same groups on the nodes where they move least state: an assignment problem among those that hold something."""
+        if self.labelled:
+            return assignment
         with off_clock():
             from scipy.optimize import linear_sum_assignment  # half a second: not before it is needed
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyomo.environ as pyo
 
 from keyshift.models.mclb.problem import MCLB
+from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.workload import FloatArray, IntArray
 
 NO_DEVIATION = 1e-6
@@ -48,6 +49,7 @@ class MCLBPyomo:
         self.one_node_each()
         self.deviations()
         self.state_budget()
+        self.rules()
         if strengthened:
             self.first_come_first_node()
         self.set_objective()
@@ -93,6 +95,12 @@ class MCLBPyomo:
             costly = np.flatnonzero(core.limit.fits & (core.state > 0)).tolist()
             moved = pyo.quicksum(float(core.state[k]) * (1 - m.x[k, int(core.current[k])]) for k in costly)
             m.budget = pyo.Constraint(expr=moved <= core.limit.most)
+
+    def rules(self) -> None:
+        """The rules' rows, by the workload's numbers of the nodes."""
+        names = self.core.names.tolist()
+        x = {(k, names[i]): x for (k, i), x in self.model.x.items()}
+        add_to_pyomo(self.model, self.problem.lowered, x, max(names) + 1)
 
     def forbid(self, assignment: IntArray) -> bool:
         """Cut off an assignment that exceeds the budget, and others by the same cause; whether it does."""

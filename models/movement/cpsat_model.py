@@ -13,6 +13,7 @@ from ortools.sat.python import cp_model
 from keyshift.models.integers import scaled
 from keyshift.models.movement.load_limits import LoadLimits
 from keyshift.models.movement.problem import MovementWithinLimits
+from keyshift.models.rules.rows import add_to_cpsat
 from keyshift.models.workload import IntArray
 
 
@@ -40,6 +41,7 @@ class MovementCpSat:
         self.load_limits()
         self.node_count()
         self.only_in_use()
+        add_to_cpsat(self.model, problem.lowered, self.x, problem.node_limit)
         stay = {k: self.x[k, i] for k, i in enumerate(problem.workload.current.tolist()) if i in self.z}
         self.model.minimize(sum(int(s) * (1 - stay.get(k, 0)) for k, s in enumerate(self.state.values)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -12,6 +13,8 @@ import numpy as np
 from keyshift.models import guards, metrics, records
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Limit, MovesState, Violation, read_assignment
+from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import MOST_NODES, BoolArray, FloatArray, IntArray, Workload
 
 SLACK = 1e-9
@@ -19,7 +22,7 @@ SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class MovementWithinLimits(MovesState):
+class MovementWithinLimits(Ruled, MovesState):
     r"""Move the least state that brings every node's load into [v, u], on as many nodes as that asks for.
 
     Sets and data: key groups k, nodes i, loads :math:`y_{tk}` (the last window, or all of them), state
@@ -51,6 +54,8 @@ class MovementWithinLimits(MovesState):
         The number of nodes to use, in place of the paper's.
     windows : {"last", "all"}, default "last"
         Hold (2) for the last window, as ELB does, or for all of them.
+    rules : sequence of Rule, optional
+        What the cluster does not allow besides (`keyshift.rules`).
 
     Raises
     ------
@@ -73,6 +78,7 @@ class MovementWithinLimits(MovesState):
     upper: float
     nodes_after: int = 0
     windows: str = "last"
+    rules: Sequence[Rule] = ()
 
     def __post_init__(self) -> None:
         self._require_workload()
@@ -87,6 +93,7 @@ class MovementWithinLimits(MovesState):
         self._put("upper", high)
         wanted = guards.whole("nodes_after", self.nodes_after, most=MOST_NODES, optional=False)
         self._put("nodes_after", wanted or nodes_for(float(self.workload.last_load.sum()), low, high))
+        self._read_rules()
 
     # Data of the formulation ------------------------------------------------------------------------------------
 
@@ -94,6 +101,10 @@ class MovementWithinLimits(MovesState):
     def node_limit(self) -> int:
         """Nodes to choose from: those there are, and the new ones."""
         return max(self.workload.nodes, self.nodes_after + int(self.workload.draining.sum()))
+
+    @property
+    def places(self) -> int:
+        return self.node_limit
 
     @property
     def open_nodes(self) -> BoolArray:
@@ -134,6 +145,7 @@ class MovementWithinLimits(MovesState):
         }
 
     def record(self) -> records.Record:
+        self.refuse_rules("certificates")
         low, high, allowed, places = Fraction(self.lower), Fraction(self.upper), records.ALLOWED, self.node_limit
         loads = records.windows_of(self.load)
         unit = Fraction(loads[0]["unit"])
@@ -143,7 +155,12 @@ class MovementWithinLimits(MovesState):
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         used = np.bincount(assignment, minlength=self.node_limit) > 0
-        return [*self._outside_limits(assignment, used), *self._wrong_count(used), *self._left_on_draining(assignment)]
+        return [
+            *self._outside_limits(assignment, used),
+            *self._wrong_count(used),
+            *self._left_on_draining(assignment),
+            *self.broken_rules(assignment),
+        ]
 
     def _outside_limits(self, assignment: np.ndarray, used: BoolArray) -> list[Violation]:  # (2)
         loads = self.node_loads(assignment)
@@ -184,7 +201,7 @@ class MovementWithinLimits(MovesState):
             found.append(
                 f"key group {self.workload.key(k)} has load {largest:g}, no node may have more than {self.upper:g}"
             )
-        return found
+        return found + self.rule_conflicts()
 
     @property
     def limits(self) -> list[Limit]:
@@ -204,6 +221,7 @@ class MovementWithinLimits(MovesState):
                 step=0.05 * self.upper,
             ),
             Limit.of(self, "lower", needed=lower, ends=0.0, step=0.05 * self.lower or 1.0, down=True),
+            *self.rule_limits,
             Limit.of(self, "nodes_after", whole=True, ordered=False),
         ]  # fmt: skip
 

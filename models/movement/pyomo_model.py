@@ -11,6 +11,7 @@ from pyomo.core.expr import LinearExpression
 
 from keyshift.models.movement.load_limits import LoadLimits
 from keyshift.models.movement.problem import MovementWithinLimits
+from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.workload import IntArray
 
 WIDENED = 1e-7
@@ -47,6 +48,7 @@ class MovementPyomo:
         self.node_count()
         self.only_in_use()
         self.least_movement()
+        add_to_pyomo(m, problem.lowered, dict(m.x.items()), problem.node_limit)
         m.cuts = pyo.ConstraintList()
 
     def one_node_each(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,10 +14,8 @@ import numpy as np
 from keyshift.models.errors import ChangedWorkloadError, InputError
 from keyshift.models.figures import figure
 from keyshift.models.files.problem import CLASSES, pose
-from keyshift.models.files.writing import write_text
 from keyshift.models.guards import frozen
 from keyshift.models.lazily import load
-from keyshift.models.plans.difference import PlanDifference, difference
 from keyshift.models.plans.made_for import MadeFor
 from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.transfers import TransferScheduling, durations, net_change, peaks
@@ -141,22 +138,10 @@ class Plan:
         """
         import pandas as pd
 
-        made = self.made_for
-        return pd.DataFrame(
-            {
-                "key_group": self.key_group,
-                "key": [made.key(int(k)) for k in self.key_group],
-                "source": [made.node(int(i)) for i in self.source],
-                "target": [made.node(int(i)) for i in self.target],
-                "load": self.load,
-                "state": self.state,
-                "gain": self.gain,
-                "phase": self.phase,
-                "start": self.start,
-                "end": self.end,
-            },
-            columns=list(COLUMNS),
-        )
+        made, columns = self.made_for, {name: getattr(self, name) for name in COLUMNS if name != "key"}
+        columns["key"] = [made.key(int(k)) for k in self.key_group]
+        columns |= {side: [made.node(int(i)) for i in columns[side]] for side in ("source", "target")}
+        return pd.DataFrame(columns, columns=list(COLUMNS))
 
     @property
     def seconds(self) -> float:
@@ -308,8 +293,19 @@ class Plan:
         return undone(self)
 
     def as_record(self) -> dict[str, Any]:
-        """The plan as JSON can hold it; `keyshift.models.files.plan` says what each field means, and reads it."""
-        return record_of(self)
+        """The plan as JSON can hold it; `keyshift.models.files.plan` says what each field means."""
+        from keyshift.models.files.plan import LimitRecord, NodesRecord, PhaseRecord, PlanFile, WorkloadRecord
+
+        limits = {
+            name: LimitRecord.content(None, limit=self.limits[name], held=self.held[name], usage=self.usage[name])
+            for name in self.limits
+        }
+        moved = zip(*(getattr(self, name).tolist() for name in MOVED), strict=True)
+        content = PlanFile.content(
+            self, workload=WorkloadRecord.content(self.made_for), nodes=NodesRecord.content(self), limits=limits,
+            phases=[PhaseRecord.content(p) for p in self.phases], moves=[dict(zip(MOVED, m, strict=True)) for m in moved],
+        )  # fmt: skip
+        return {**PlanFile.stamp(), **content}
 
     def report(self, path: str | Path, **options: Any) -> None:
         """Write the plan as one HTML page that needs no server and no network.
@@ -331,7 +327,9 @@ class Plan:
         InputError
             If the folder does not exist.
         """
-        write_text(path, json.dumps(self.as_record(), allow_nan=False) + "\n")
+        from keyshift.models.files.plan import PlanFile
+
+        PlanFile.write(path, self.as_record())
 
 
 def check_plan(plan: Plan, workload: Workload) -> CheckReport:
@@ -417,47 +415,82 @@ def _change(plan: Plan, resource: str) -> FloatArray:
     return net_change(plan.usage[resource][None, :], plan.source, plan.target, plan.capacity.size)[0]
 
 
-def record_of(plan: Plan) -> dict[str, Any]:
-    """Every field of a plan's file, in its order."""
-    made = plan.made_for
-    moved = [getattr(plan, name).tolist() for name in MOVED]
-    return {
-        "format": "keyshift-plan",
-        "version": 1,
-        "problem": plan.problem,
-        "parameters": dict(plan.parameters),
-        "method": plan.method,
-        "status": plan.status,
-        "objective": plan.objective,
-        "bound": plan.bound,
-        "measure": plan.measure,
-        "seconds": plan.seconds,
-        "seconds_bound": plan.seconds_bound,
-        "state_moved": plan.state_moved,
-        "peak_load": plan.peak_load,
-        "load_distance": list(plan.load_distance),
-        "overload": plan.overload,
-        "overload_bound": plan.overload_bound,
-        "parallel": plan.parallel,
-        "bandwidth": None if plan.bandwidth is None else plan.bandwidth.tolist(),
-        "notes": list(plan.notes),
-        "workload": {
-            "fingerprint": made.fingerprint,
-            "rest": made.rest,
-            **{name: getattr(made, name).tolist() for name in ("load", "state", "current", "capacity", "draining")},
-            "keys": None if made.keys is None else list(made.keys),
-            "node_names": None if made.node_names is None else list(made.node_names),
-        },
-        "nodes": {"capacity": plan.capacity.tolist(), "leaving": plan.leaving.tolist()},
-        "limits": {
-            name: {"limit": _or_none(limit), "held": plan.held[name].tolist(), "usage": plan.usage[name].tolist()}
-            for name, limit in plan.limits.items()
-        },
-        "phases": [{"start": p.start, "end": p.end, "bound": p.bound, "load_distance": p.load_distance} for p in plan.phases],
-        "moves": [dict(zip(MOVED, row, strict=True)) for row in zip(*moved, strict=True)],
-    }  # fmt: skip
+# Two plans side by side: which moves they share, and what each is worth ------------------------------------------------
 
 
-def _or_none(limit: FloatArray) -> list[float | None]:
-    """JSON knows no infinity."""
-    return [value if np.isfinite(value) else None for value in limit.tolist()]
+@dataclass(frozen=True, eq=False)
+class PlanDifference:
+    """The differences that `Plan.diff` finds.
+
+    Attributes
+    ----------
+    moves : DataFrame
+        One row for each key group that either plan moves: key_group, key, source, target (this plan's, None where it
+        stays), other_target, load, state, change ("same", "only here", "only there", "other target").
+    figures : dict of str to tuple of float
+        Moves, state moved, seconds, peak load and load distance: this plan's and the other's.
+    """
+
+    moves: pd.DataFrame
+    figures: dict[str, tuple[float, float]]
+
+    def counts(self) -> dict[str, int]:
+        """How many moves are of which kind."""
+        kinds = ("same", "other target", "only here", "only there")
+        return {kind: int((self.moves["change"] == kind).sum()) for kind in kinds}
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
+        lines = [f"{name}: {figure(here)} here, {figure(there)} there" for name, (here, there) in self.figures.items()]
+        return "\n".join([f"moves: {kinds}", *lines])
+
+
+def difference(one: Plan, other: Plan) -> PlanDifference:
+    """Compare two plans for the same key groups and nodes.
+
+    Raises
+    ------
+    InputError
+        When they are about different key groups, or key groups start on different nodes.
+    """
+    import pandas as pd
+
+    if one.assignment.size != other.assignment.size or one.made_for.keys != other.made_for.keys:
+        raise InputError(f"the plans are about different key groups: {one.assignment.size} and {other.assignment.size}")
+    elsewhere = np.flatnonzero(one.current != other.current)
+    if elsewhere.size:
+        raise InputError(
+            f"the plans start differently: key group {one.made_for.key(int(elsewhere[0]))} is not on the same node"
+        )
+    made, rows = one.made_for, np.flatnonzero((one.assignment != one.current) | (other.assignment != one.current))
+
+    def goes(plan: Plan, k: int) -> Any:
+        return None if plan.assignment[k] == one.current[k] else plan.made_for.node(int(plan.assignment[k]))
+
+    table = pd.DataFrame(
+        {
+            "key_group": rows,
+            "key": [made.key(int(k)) for k in rows],
+            "source": [made.node(int(one.current[k])) for k in rows],
+            "target": [goes(one, int(k)) for k in rows],
+            "other_target": [goes(other, int(k)) for k in rows],
+            "load": made.load[rows],
+            "state": made.state[rows],
+            "change": [_kind_of_change(one, other, int(k)) for k in rows],
+        }
+    )
+    said = [
+        {"moves": float(len(p)), "phases": float(len(p.phases)), "state moved": p.state_moved, "seconds": p.seconds,
+         "peak load": p.peak_load, "load distance": p.load_distance[1]}
+        for p in (one, other)
+    ]  # fmt: skip
+    figures = {name: (said[0][name], said[1][name]) for name in said[0]}
+    return PlanDifference(table, figures)
+
+
+def _kind_of_change(one: Plan, other: Plan, k: int) -> str:
+    if one.assignment[k] == other.assignment[k]:
+        return "same"
+    if one.assignment[k] == one.current[k]:
+        return "only there"
+    return "only here" if other.assignment[k] == one.current[k] else "other target"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from keyshift.models.workload import FloatArray, IntArray
 
 
 def records_of(problem: MixedRouting) -> CompactKeys:
-    """Keys alike as one record; over windows, whose loads differ, every key is one, with its mean load."""
-    return compact(problem.typical()) if problem.planned.count == 1 else every_key(problem.typical())
+    """Keys alike as one record; over windows, whose loads differ, or under rules, every key is one, with its mean load."""
+    alike = problem.planned.count == 1 and not problem.rules
+    return compact(problem.typical()) if alike else every_key(problem.typical())
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,12 @@ class Choices:
         keys = records_of(problem)
         kept = np.flatnonzero(problem.workload.kept)
         return cls.of(problem, keys, np.repeat(np.arange(keys.size), kept.size), np.tile(kept, keys.size))
+
+    def by_key(self, x: Sequence[Any]) -> dict[tuple[int, int], Any]:
+        """The variables of pairs by key and node, where every record is one key: 1 for a key without a choice."""
+        pairs = zip(self.keys.members[self.record].tolist(), self.node.tolist(), strict=True)
+        fixed = zip(self.keys.members[self.fixed].tolist(), self.fixed_node.tolist(), strict=True)
+        return {**dict(zip(pairs, x, strict=True)), **dict.fromkeys(fixed, 1)}
 
     @property
     def state_unit(self) -> float:

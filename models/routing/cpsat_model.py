@@ -13,6 +13,7 @@ from ortools.sat.python import cp_model
 from keyshift.models.integers import Scaled, capped, scaled
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
+from keyshift.models.rules.rows import add_to_cpsat
 from keyshift.models.stages import CpSatStages, WholeMeasure
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -55,6 +56,8 @@ class RoutingCpSat(CpSatStages):
         self.upper_loads()
         self.lower_loads()
         self.table_size()
+        if self.problem.rules:
+            add_to_cpsat(self.model, self.problem.lowered, choices.by_key(self.x), self.workload.nodes)
         self.state_moved()
 
     def _whole(self, numbers: FloatArray) -> tuple[Scaled, Fraction]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, Self
@@ -15,6 +15,8 @@ from keyshift.models import guards, metrics, records
 from keyshift.models.errors import InputError
 from keyshift.models.priorities import TIE, Searched
 from keyshift.models.problem import Limit, Violation, read_assignment
+from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.ruled import Ruled
 from keyshift.models.windows import OverWindows
 from keyshift.models.workload import FloatArray, IntArray, Workload
 
@@ -23,7 +25,7 @@ SLACK = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class MixedRouting(OverWindows):
+class MixedRouting(Ruled, OverWindows):
     r"""Rebalance keys routed by a hash plus a bounded table of exceptions, moving the least state.
 
     Sets and data: keys k, nodes d, of which some may drain; load :math:`c(k)` (last window), state
@@ -68,6 +70,8 @@ class MixedRouting(OverWindows):
     scenarios : array_like, shape (k, p), optional
         (2) and (3) hold for each of these loads instead of the workload's: samples of a forecast, say. On the shell, a file:
         .csv, a row a scenario; .json, a list of lists; or .npy.
+    rules : sequence of Rule, optional
+        What the cluster does not allow besides (`keyshift.rules`).
 
     Raises
     ------
@@ -99,6 +103,7 @@ class MixedRouting(OverWindows):
     priorities: str | tuple[str, ...] = ()
     windows: int = 1
     scenarios: ArrayLike | None = None
+    rules: Sequence[Rule] = ()
 
     def __post_init__(self) -> None:
         self._require_workload()
@@ -110,6 +115,7 @@ class MixedRouting(OverWindows):
         if self.sides not in ("upper", "both"):
             raise InputError(f"sides = {self.sides!r} must be 'upper' or 'both'")
         self._read_priorities()
+        self._read_rules()
 
     # Data of the formulation ------------------------------------------------------------------------------------
 
@@ -212,6 +218,7 @@ class MixedRouting(OverWindows):
 
     def record(self) -> records.Record:
         """Node i carries at most 1 + theta, and at least 1 - theta, of the mean load for its capacity."""
+        self.refuse_rules("certificates")
         w, theta, load = self.workload, Fraction(self.theta_max), records.amounts(self.workload.last_load)
         capacity = [*map(Fraction, w.capacity.tolist())]
         mean = Fraction(sum(load["numbers"])) / sum(c for c, kept in zip(capacity, w.kept, strict=True) if kept)
@@ -229,6 +236,7 @@ class MixedRouting(OverWindows):
             *(v for window in self.by_window for v in window._underloaded(assignment)),
             *self._table_too_large(assignment),
             *self._on_draining(assignment),
+            *self.broken_rules(assignment),
         ]
 
     def _overloaded(self, assignment: np.ndarray) -> list[Violation]:  # (2)
@@ -274,6 +282,8 @@ class MixedRouting(OverWindows):
 
     def conflicts(self) -> list[str]:
         """One key above every limit, hashes that point at draining nodes, a table limit of 0, too few loaded keys."""
+        if found := self.rule_conflicts():
+            return found
         return next((found for window in self.by_window if (found := window._conflicts())), [])
 
     def _conflicts(self) -> list[str]:
@@ -310,10 +320,10 @@ class MixedRouting(OverWindows):
             found.append(
                 Limit.of(
                     self, "max_table_size", whole=True, needed=lambda a: metrics.table_size(w, a), ends=w.key_groups,
-                    measure="table_size", least=self._fewest_exceptions,
+                    measure="table_size", least=None if self.rules else self._fewest_exceptions,
                 )
             )  # fmt: skip
-        return [*found, self.more_nodes()]
+        return [*found, *self.rule_limits, self.more_nodes()]
 
     def _fewest_exceptions(self) -> MixedRouting:
         """The fewest exceptions to the hash are least movement from the hash, one unit a key: the same problem."""

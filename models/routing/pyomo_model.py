@@ -14,6 +14,7 @@ from keyshift.models.integers import capped
 from keyshift.models.priorities import Stage
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
+from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.stages import PyomoStages
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -67,6 +68,9 @@ class RoutingPyomo(PyomoStages):
         self.upper_loads()
         self.lower_loads()
         self.table_size()
+        if self.problem.rules:
+            x = choices.by_key(list(self.model.x.values()))
+            add_to_pyomo(self.model, self.problem.lowered, x, self.workload.nodes)
 
     def variables(self) -> None:
         """x for the open pairs; (5) is imposed by leaving out draining nodes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,9 +14,6 @@ from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.problem import read_assignment
 from keyshift.models.workload import IntArray, Workload
-
-if TYPE_CHECKING:
-    from keyshift.models.routing.problem import MixedRouting
 
 
 @dataclass(frozen=True)
@@ -75,9 +72,9 @@ class RoutingTable:
             raise InputError(f"keys names key {self.keys[twice[0]]} twice")
 
     @classmethod
-    def of(cls, problem: MixedRouting | Workload, assignment: Any = None) -> RoutingTable:
-        """The table that an assignment (by default the current one) needs: an entry for each key off its hash."""
-        w = problem if isinstance(problem, Workload) else problem.workload
+    def of(cls, problem: Any, assignment: Any = None) -> RoutingTable:
+        """The table that an assignment (by default the current one) of a problem or a workload needs: the keys off their hash."""
+        w: Workload = getattr(problem, "workload", problem)
         if w.home is None:
             raise InputError("the workload has no home: a routing table needs the node that each key hashes to")
         given = getattr(assignment, "assignment", assignment)

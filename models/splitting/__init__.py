@@ -3,7 +3,7 @@
 Begin with problem.py; stream.py reads the keys, items.py counts together what is alike, outcome.py measures an assignment.
 """
 
-from keyshift.models.splitting.histogram import Histogram
+from keyshift.models.splitting.data import Histogram
 from keyshift.models.splitting.problem import KeyPlacement, KeySplitting
 from keyshift.models.splitting.stream import Stream
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keyshift.models.integers import scaled
 from keyshift.models.splitting import kernels
+from keyshift.models.splitting.data import KeyStream, parts
 from keyshift.models.splitting.hashing import candidates
 from keyshift.models.splitting.key_index import KeyIndex
-from keyshift.models.splitting.outcome import parts
 from keyshift.models.splitting.stream import room_for_assignment
 from keyshift.models.workload import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from keyshift.models.splitting.problem import KeySplitting
 
 
 def candidate_sets(
@@ -148,12 +144,12 @@ class Items(Groups):
 
     Attributes
     ----------
-    problem : KeySplitting
+    problem : KeyStream
     whole_keys : bool
         Whether an item is a key with all its messages.
     """
 
-    problem: KeySplitting
+    problem: KeyStream
     whole_keys: bool
     _index: KeyIndex
     _group_of_key: IntArray
@@ -161,12 +157,12 @@ class Items(Groups):
     _code: IntArray
 
     @classmethod
-    def of(cls, problem: KeySplitting) -> Items:
+    def of(cls, problem: KeyStream) -> Items:
         """The items to place: messages, or whole keys where a key must stay in one place."""
         return cls.of_keys(problem) if problem.one_place else cls.of_messages(problem)
 
     @classmethod
-    def of_messages(cls, problem: KeySplitting) -> Items:
+    def of_messages(cls, problem: KeyStream) -> Items:
         """The messages of a stream, for keys that may be split."""
         known, index = problem.histogram, problem.index
         options, set_of_key = candidate_sets(known.keys, problem.workers, problem.choices, problem.hash_seed)
@@ -187,7 +183,7 @@ class Items(Groups):
         return cls(problem.speeds, options[sets], count, weights[which], *rest)
 
     @classmethod
-    def of_keys(cls, problem: KeySplitting) -> Items:
+    def of_keys(cls, problem: KeyStream) -> Items:
         """The keys of a stream, each in one place."""
         known, index = problem.histogram, problem.index
         options, set_of_key = candidate_sets(known.keys, problem.workers, problem.choices, problem.hash_seed)

@@ -2,55 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from keyshift.models.splitting import kernels
-from keyshift.models.splitting.histogram import Histogram
+from keyshift.models.splitting.data import KeyStream, grown, parts
 from keyshift.models.splitting.key_index import KeyIndex, sealed
 from keyshift.models.splitting.pairs import KeyWorkerPairs
 from keyshift.models.workload import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from keyshift.models.splitting.problem import KeySplitting
-
-
-def parts(problem: KeySplitting) -> Iterator[tuple[slice, IntArray, FloatArray | None]]:
-    """The stream chunk by chunk: which messages, their keys, their weights."""
-    begin = 0
-    for keys in problem.stream.chunks():
-        where = slice(begin, begin + keys.size)
-        yield where, keys, None if problem.weights is None else problem.weights[where]
-        begin += keys.size
-
-
-def histogram(problem: KeySplitting) -> tuple[Histogram, KeyIndex]:
-    """Count the messages of each key, and add up their weights; and the index that knows their numbers."""
-    index = KeyIndex()
-    messages, weight = np.zeros(0, dtype=np.int64), np.zeros(0)
-    for _, keys, weights in parts(problem):
-        numbers = index.number(keys)
-        messages = grown(messages, index.count)
-        kernels.add_counts(numbers, None, messages)
-        if weights is not None:
-            weight = grown(weight, index.count)
-            kernels.add_counts(numbers, weights, weight)
-    messages = messages[: index.count].copy()
-    if problem.weights is None:
-        return Histogram(index.keys, messages, messages.astype(np.float64)), index
-    return Histogram(index.keys, messages, weight[: index.count].copy()), index
-
-
-def grown(array: np.ndarray, size: int, fill: int = 0) -> np.ndarray:
-    """The array, or one of at least `size` entries that begins with it; doubles, so that growing is cheap."""
-    if array.size >= size:
-        return array
-    longer = np.full(max(size, 2 * array.size), fill, dtype=array.dtype)
-    longer[: array.size] = array
-    return longer
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +47,7 @@ class Outcome:
     pairs: KeyWorkerPairs = field(repr=False)
 
     @classmethod
-    def of(cls, problem: KeySplitting, assignment: np.ndarray, points: int = 1000) -> Outcome:
+    def of(cls, problem: KeyStream, assignment: np.ndarray, points: int = 1000) -> Outcome:
         """Follow the stream once."""
         every = -(-problem.messages // max(1, points))
         series = np.zeros(problem.messages // every)
@@ -131,7 +91,7 @@ class Outcome:
 class _Counters:
     """The (key, worker) pairs met so far, and how many are new in their aggregation period."""
 
-    def __init__(self, problem: KeySplitting) -> None:
+    def __init__(self, problem: KeyStream) -> None:
         self._period = problem.aggregation_period
         self.pairs = pairs_for(problem, numbered=self._period is not None)
         self._last = np.zeros(0, dtype=np.int64)
@@ -144,12 +104,12 @@ class _Counters:
             self.flushed += kernels.count_flushes(numbers, self._last, self._period, begun)
 
 
-def pairs_for(problem: KeySplitting, numbered: bool = False) -> KeyWorkerPairs:
+def pairs_for(problem: KeyStream, numbered: bool = False) -> KeyWorkerPairs:
     """Nothing met yet; what the problem knows of its keys saves a look at each."""
     return KeyWorkerPairs(problem.workers, problem.index if problem.counted else None, numbered)
 
 
-def pairs_of(problem: KeySplitting, assignment: np.ndarray) -> KeyWorkerPairs:
+def pairs_of(problem: KeyStream, assignment: np.ndarray) -> KeyWorkerPairs:
     """Which key meets which worker."""
     met = pairs_for(problem)
     for where, keys, _ in parts(problem):
@@ -157,7 +117,7 @@ def pairs_of(problem: KeySplitting, assignment: np.ndarray) -> KeyWorkerPairs:
     return met
 
 
-def strangers(problem: KeySplitting, met: KeyWorkerPairs) -> bool:
+def strangers(problem: KeyStream, met: KeyWorkerPairs) -> bool:
     """Whether a worker meets a key whose candidate it is not."""
     keys, workers = met.listed()
     seed = np.uint64(problem.hash_seed)
@@ -166,7 +126,7 @@ def strangers(problem: KeySplitting, met: KeyWorkerPairs) -> bool:
     )
 
 
-def first_stranger(problem: KeySplitting, assignment: np.ndarray) -> tuple[int, int]:
+def first_stranger(problem: KeyStream, assignment: np.ndarray) -> tuple[int, int]:
     """Messages that go to none of their key's candidates: how many, and the first one."""
     seed, workers = np.uint64(problem.hash_seed), np.uint64(problem.workers)
     count, first = 0, -1
@@ -177,7 +137,7 @@ def first_stranger(problem: KeySplitting, assignment: np.ndarray) -> tuple[int, 
     return count, first
 
 
-def first_split(problem: KeySplitting, assignment: np.ndarray) -> tuple[int, int]:
+def first_split(problem: KeyStream, assignment: np.ndarray) -> tuple[int, int]:
     """Messages that do not go where the first message of their key went: how many, and the first one."""
     index, place_of = KeyIndex(), np.zeros(0, dtype=np.int64)
     count, first = 0, -1

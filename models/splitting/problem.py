@@ -6,29 +6,25 @@ import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from keyshift.models import guards, records
+from keyshift.models import records
 from keyshift.models.errors import InputError
-from keyshift.models.problem import CheckReport, Limit, Problem, Violation
-from keyshift.models.splitting.histogram import Histogram
-from keyshift.models.splitting.speeds import read_speeds
-from keyshift.models.splitting.stream import CHUNK, Stream, as_keys, lines_of, room_for_assignment
+from keyshift.models.problem import CheckReport, Limit, Violation
+from keyshift.models.splitting.data import KeyStream
+from keyshift.models.splitting.stream import CHUNK, lines_of, room_for_assignment
 from keyshift.models.workload import FloatArray
 
 if TYPE_CHECKING:
     from keyshift.models.splitting.items import Items
-    from keyshift.models.splitting.key_index import KeyIndex
     from keyshift.models.splitting.outcome import Outcome
     from keyshift.models.splitting.pairs import KeyWorkerPairs
 
-MOST_CHOICES = 1 << 10
-
 
 @dataclass(frozen=True, eq=False)
-class KeySplitting(Problem):
+class KeySplitting(KeyStream):
     r"""Send every message of a stream to a worker so that the most loaded worker has least to do.
 
     Sets and data: messages t = 1..m with key :math:`k_t` and weight :math:`y_t` (1 unless given), workers i = 1..W
@@ -91,44 +87,6 @@ class KeySplitting(Problem):
 
     name: ClassVar[str] = "key-splitting"
     objective_name: ClassVar[str] = "largest worker load"
-    one_place: ClassVar[bool] = False
-
-    stream: Any
-    workers: Any = 10
-    choices: int | None = 2
-    sources: int = 1
-    feed: Literal["shuffle", "key"] = "shuffle"
-    source_keys: Any = None
-    weights: Any = None
-    hash_seed: int = 0
-    aggregation_period: int | None = None
-    column: str | None = None
-    speeds: FloatArray = dataclasses.field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._put("speeds", read_speeds(self.workers))
-        self._put("workers", self.speeds.size)
-        self._put("choices", guards.whole("choices", self.choices, least=1))
-        if self.choices is not None and self.choices > MOST_CHOICES:
-            raise InputError(f"choices = {self.choices} must be at most {MOST_CHOICES}; None opens every worker")
-        self._put("sources", guards.whole("sources", self.sources, least=1, optional=False))
-        self._put("hash_seed", guards.whole("hash_seed", self.hash_seed, optional=False))
-        if self.hash_seed >= 2**32 - MOST_CHOICES:
-            raise InputError(f"hash_seed = {self.hash_seed} must be below 2^32 - {MOST_CHOICES}")
-        self._put("aggregation_period", guards.whole("aggregation_period", self.aggregation_period, least=1))
-        if self.feed not in ("shuffle", "key"):
-            raise InputError(f"feed = {self.feed!r} must be 'shuffle' or 'key'")
-        self._put("stream", Stream.of(self.stream, None if isinstance(self.stream, Stream) else self.column))
-        if self.weights is not None:
-            self._put("weights", guards.non_negative("weights", self.weights, length=self.messages, of="messages"))
-            if not np.isfinite(self.total_weight):
-                raise InputError("weights sum to more than a float can hold")
-        if self.source_keys is not None:
-            if self.feed != "key":
-                raise InputError("source_keys are given, but feed = 'shuffle' does not look at them")
-            self._put("source_keys", as_keys(self.source_keys))
-            if self.source_keys.size != self.messages:
-                raise InputError(f"source_keys has {self.source_keys.size} entries, expected {self.messages}")
 
     def arguments(self) -> dict[str, Any]:
         given = super().arguments()
@@ -145,49 +103,6 @@ class KeySplitting(Problem):
         if not source.is_file():
             raise InputError(f"stream = {str(path)!r}: there is no such file")
         return cls(lambda: lines_of(source), **parameters)
-
-    # Data of the formulation ------------------------------------------------------------------------------------
-
-    @property
-    def messages(self) -> int:
-        """Number of messages, m."""
-        return int(self.stream.messages)
-
-    @property
-    def total_weight(self) -> float:
-        """Weight of all messages; m without weights."""
-        return float(self.messages) if self.weights is None else float(self.weights.sum())
-
-    @property
-    def equal_speeds(self) -> bool:
-        """Whether all workers have speed 1."""
-        return bool((self.speeds == 1.0).all())
-
-    @property
-    def counts(self) -> bool:
-        """Whether loads are numbers of messages: no weights, and equal workers of speed 1."""
-        return self.weights is None and self.equal_speeds
-
-    @property
-    def histogram(self) -> Histogram:
-        """How often each key occurs; one pass over the stream, memory for each different key."""
-        return self._counted[0]
-
-    @property
-    def counted(self) -> bool:
-        """Whether the histogram has been asked for before, and is at hand."""
-        return "_counted" in self.__dict__
-
-    @property
-    def index(self) -> KeyIndex:
-        """The number of each key in the histogram."""
-        return self._counted[1]
-
-    @cached_property
-    def _counted(self) -> tuple[Histogram, KeyIndex]:
-        from keyshift.models.splitting.outcome import histogram
-
-        return histogram(self)
 
     def relaxed(self, rules: set[str]) -> KeySplitting:
         """The same problem without some of its rules: "candidates" is (2)."""

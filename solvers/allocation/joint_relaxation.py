@@ -49,7 +49,7 @@ class Weights(NamedTuple):
     once: FloatArray
 
 
-class Master:
+class MoveMaster:
     """Minimise (8) over shares of moves.
 
     Columns: d[s]; for the worst window and CVaR t, and for CVaR what d[s] is above it; then the moves. Rows: their number,
@@ -219,7 +219,7 @@ class JointRelaxation:
         self.rest = it.window_deviations(it.current)
         self.closed = ~it.problem.open_pairs
         self.closed[np.arange(it.key_groups), it.current] = True
-        self.master, self.free = Master(it, self.rest), np.zeros(it.key_groups)
+        self.master, self.free = MoveMaster(it, self.rest), np.zeros(it.key_groups)
 
     def begin(self) -> float:
         """The rows and moves of each window's worst node, for the linear program; returns what they prove."""

@@ -140,7 +140,7 @@ class Portion:
     def near(self, distance: float, target: float, settings: NarrowSettings) -> tuple[Near, float] | None:
         """The sets within a distance of the target, a deviation, and the distance: less than asked for where they are too many.
 
-        None where the halves have too many subsets.
+        None where the halves have too many subsets, or too many sets are as near as rounding can tell: loads that are alike.
         """
         it, pairs, subsets = self.instance, list[tuple[Subsets, Subsets]](), 0
         for kind in self.kinds:
@@ -153,6 +153,8 @@ class Portion:
             ranges = [self._ranges(c, *both, target, distance + it.doubt) for c, both in enumerate(pairs)]
             if sum(int((high - low).sum()) for low, high in ranges) <= settings.most_columns:
                 break
+            if distance <= it.doubt:
+                return None
             distance *= SHRINK
         found = [self._met(c, *both, *ranges[c], target) for c, both in enumerate(pairs)]
         whole = Near(*(np.concatenate(one) for one in zip(*found, strict=True)))

@@ -17,12 +17,6 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.pricing.tree import price_bound
-from keyshift.solvers.warm_up import rehearse
-
-
-def compile_bound(method: Callable[..., Answer]) -> None:
-    """Run a bound by itself."""
-    rehearse(method, [_small(), _small(max_migrations=None)])
 
 
 def compile_kernels(method: Callable[..., Answer]) -> None:
@@ -38,7 +32,8 @@ def compile_kernels(method: Callable[..., Answer]) -> None:
     if pairs is not None:
         planner.realise(pairs, target, 10, 1)
     price_bound(_small(nodes=3, key_groups=12, max_migrations=3), budget=Budget())
-    for some in (instance, Instance(replace(problem, scenarios=problem.workload.load))):
+    two = replace(problem, scenarios=np.tile(problem.workload.last_load, (2, 1)))
+    for some in (instance, Instance(two)):
         search = Search(some, seed=0)
         search.begin(some.current, 0)
         search.run(10, 1.0, 0.1, math.inf)

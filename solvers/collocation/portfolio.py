@@ -153,7 +153,7 @@ def _staged(problem: CollocatedAllocation, search: Annealing, budget: Budget, as
         budget.report(None if best is None else problem.objective(best), bound)
         if answer.termination == "optimal" or budget.expired or not finish:
             break
-        if turn == 0 and CollocationSets.suits(problem, data):
+        if turn == 0 and not problem.rules and CollocationSets.suits(problem, data):
             answer = _by_sets(problem, search, lagrangian, answer, budget)
             bound = max(bound, answer.bound or 0.0)
             if answer.termination in ("optimal", "infeasible") or budget.expired:

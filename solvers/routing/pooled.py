@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
-from keyshift.models import Answer, Budget
+from keyshift.models import Answer, Budget, metrics
 from keyshift.models.ranges import Whole
-from keyshift.models.routing import MixedRouting
-from keyshift.models.routing.pooled import PooledKeys
+from keyshift.models.routing.compact import CompactKeys, compact
+from keyshift.models.routing.problem import MixedRouting
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.checked import within
-from keyshift.solvers.routing.grid import on_grid
+from keyshift.solvers.routing.rounding import on_grid
 from keyshift.solvers.routing.statement import lp_bound
 from keyshift.solvers.safe_bounds import LinearProgram, LinearRows
 
@@ -95,3 +98,147 @@ def linear_program(keys: PooledKeys) -> LinearProgram:
         column_upper=np.concatenate([keys.count[of_class], keys.upper[nodes]]),
         integer=np.zeros(columns, dtype=bool),
     )
+
+
+# The linear relaxation of `MixedRouting` in one size for any number of nodes: keys that stay, go home, or go elsewhere.
+
+FINEST, COARSEST = 2.0**-10, 2.0**6
+"""Width, in powers of two, of the first and the last grouping that is tried."""
+
+
+class PooledKeys:
+    r"""The data of the relaxation, loads in units of the mean node load and states in units of all the state.
+
+    A class of keys that leaves both its node and its home has no reason to prefer one other node: its share elsewhere
+    goes into a pool, from which load, divisible now, flows to the nodes. Variables, with :math:`F_t, h_t, c_t, S_t,
+    m_t` as in `MixedRouting`: :math:`a_t`, the keys of class t that go home from elsewhere; :math:`e_t`, those that go
+    to the pool; the rest stays; :math:`w_d`, the load that node d takes from the pool.
+
+    .. math::
+
+        \min \; \sum_t S_t (a_t + e_t) \quad \text{subject to}
+
+        (1') \quad & a_t + e_t \le m_t, \text{ with equality where } F_t \text{ drains}       && \text{for every } t \\
+        (2'), (3') \quad & B_d \le \sum_{F_t = d} c_t (m_t - a_t - e_t) + \sum_{h_t = d} c_t a_t + w_d \le U_d
+                                                                                              && \text{for every kept } d \\
+        (4') \quad & \sum_{F_t \ne h_t} (m_t - a_t - e_t) + \sum_t e_t \le A_{max} \\
+        (5') \quad & a_t = 0 \text{ where } h_t = F_t \text{ or } h_t \text{ drains}, \;\; w_d = 0 \text{ where d drains} \\
+        (6) \quad & \sum_t c_t e_t = \sum_d w_d
+
+    Exactly the value of (1)-(5) with real x: put what leaves both nodes into the pool, and a solution of the one is one
+    of the other; and the pool's load can be dealt out to the nodes as w says, at the cost and the entries that were
+    charged, or at less where a key comes to its own node or home. 2 columns a class and 1 a node in place of n a class.
+
+    Where there are more classes than `most`, keys of about the same load and state are one class more: it has their
+    load, the least state that any of them has for its load, and as many entries as its load needs of its heaviest. Any
+    solution, read with these, moves no more state and needs no more entries: a relaxation still, no longer exact.
+
+    Parameters
+    ----------
+    problem : MixedRouting
+    most : int
+        Classes of keys.
+
+    Attributes
+    ----------
+    exact : bool
+        Whether nothing was grouped that is not alike.
+    """
+
+    def __init__(self, problem: MixedRouting, most: int) -> None:
+        self.problem = problem = problem.averaged()
+        self.mean = metrics.mean_load(problem.workload) or 1.0
+        keys = compact(problem.workload)
+        self.exact = keys.size <= most
+        self.current, self.home = keys.current, keys.home
+        self.load, self.state = keys.load / self.mean, keys.state / problem.scale
+        self.count: FloatArray = keys.count.astype(np.float64)
+        if not self.exact:
+            self._group(keys, most)
+
+    def _group(self, keys: CompactKeys, most: int) -> None:
+        """Merge records of about the same load and state until there are few enough."""
+        width = FINEST
+        while True:
+            code = np.stack([keys.current, keys.home, _rung(self.load, width), _rung(self.state, width)])
+            _, group = np.unique(code, axis=1, return_inverse=True)
+            group = group.reshape(-1)
+            size = int(group.max()) + 1
+            if size <= most or width >= COARSEST:
+                break
+            width *= 2
+        weight = np.bincount(group, self.load * self.count, size)
+        heaviest, cheapest = np.zeros(size), np.full(size, np.inf)
+        np.maximum.at(heaviest, group, self.load)
+        loaded = heaviest > 0  # all of a group, or none: 0 has a rung of its own
+        with np.errstate(divide="ignore", invalid="ignore"):
+            np.minimum.at(cheapest, group, np.where(self.load > 0, self.state / self.load, self.state))
+        # A hair less, for what these sums and quotients round.
+        rounded = 1 - 2.0**-40
+        first = np.unique(group, return_index=True)[1]
+        self.count = np.where(loaded, weight / np.where(loaded, heaviest, 1.0), np.bincount(group, self.count, size))
+        self.state = np.where(loaded, cheapest * heaviest, cheapest) * rounded
+        self.load, self.current, self.home = heaviest, self.current[first], self.home[first]
+
+    @property
+    def size(self) -> int:
+        """Number of classes."""
+        return int(self.count.size)
+
+    @cached_property
+    def stays(self) -> BoolArray:
+        """Classes that may stay, shape (size,)."""
+        return np.asarray(self.problem.workload.kept[self.current])
+
+    @cached_property
+    def goes_home(self) -> IntArray:
+        """The classes that have an a: their home is another node, and kept."""
+        return np.flatnonzero((self.current != self.home) & self.problem.workload.kept[self.home])
+
+    @property
+    def strays(self) -> BoolArray:
+        """Classes whose keys need an entry where they stay, shape (size,)."""
+        return np.asarray((self.current != self.home) & self.stays)
+
+    @cached_property
+    def nodes(self) -> IntArray:
+        """The kept nodes."""
+        return np.flatnonzero(self.problem.workload.kept)
+
+    @cached_property
+    def upper(self) -> FloatArray:
+        """Right sides of (2'), shape (n,); twice the slack of the check, whose own sums are rounded."""
+        return np.asarray((self.problem.upper + 2 * self.problem.slack) / self.mean)
+
+    @cached_property
+    def lower(self) -> FloatArray:
+        """Left sides of (3'), shape (n,), 0 where there is none."""
+        return np.asarray(np.maximum(self.problem.lower - 2 * self.problem.slack, 0.0) / self.mean)
+
+    @cached_property
+    def staying_load(self) -> FloatArray:
+        """Load on each node of the classes that may stay there, if all do, shape (n,)."""
+        w = self.problem.workload
+        return np.bincount(self.current[self.stays], (self.load * self.count)[self.stays], w.nodes)
+
+    @property
+    def staying_entries(self) -> float:
+        """Table entries if all that may stay does."""
+        return float(self.count[self.strays].sum())
+
+    @property
+    def bounded_table(self) -> bool:
+        """Whether (4') can bind."""
+        return self.problem.table_limit < self.problem.workload.key_groups
+
+    def value(self, native: float) -> float:
+        """State moved, from the relaxation's objective."""
+        return float(native * self.problem.scale)
+
+
+def _rung(values: FloatArray, width: float) -> IntArray:
+    """Numbers of about the same size, to a factor of 2**width, have the same rung; 0 has its own."""
+    with np.errstate(divide="ignore"):
+        return np.where(values > 0, np.floor(np.log2(np.where(values > 0, values, 1.0)) / width), -(2**40)).astype(
+            np.int64
+        )

@@ -11,20 +11,85 @@ import numpy as np
 
 from keyshift.models import Answer, Budget, metrics
 from keyshift.models.answer import Termination
+from keyshift.models.compiling import off_clock
 from keyshift.models.ranges import Threads, Whole
 from keyshift.models.routing import MixedRouting
 from keyshift.models.routing.choices import Choices, records_of
 from keyshift.models.routing.compact import CompactKeys
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
-from keyshift.solvers.checked import kept
-from keyshift.solvers.routing.fewest_entries import fewest_entries
-from keyshift.solvers.routing.grid import on_grid
-from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise
+from keyshift.solvers import highs
+from keyshift.solvers.checked import kept, within
+from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise, relaxation_of
 from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
-from keyshift.solvers.routing.over_windows import relaxation_of
-from keyshift.solvers.routing.restricted import NO_ASSIGNMENT, Effort, by_cpsat, by_highs
-from keyshift.solvers.routing.rounding import rounded
+from keyshift.solvers.routing.rounding import on_grid, rounded
+
+# HiGHS and CP-SAT on some (record, node) pairs of mixed routing, all other records decided -----------------------------
+
+TIGHT = {"mip_feasibility_tolerance": 1e-9, "primal_feasibility_tolerance": 1e-9}
+"""The check allows 1e-9 of the mean load: HiGHS's usual 1e-6 would let through what it refuses."""
+NO_ASSIGNMENT = "no assignment meets all limits"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How far a solver goes.
+
+    Attributes
+    ----------
+    seed, threads : int
+    nodes, gap : int or None, float
+        With `nodes`, until so many nodes of the tree or this relative gap; else to the end.
+    most : float
+        States above this, what a known assignment moves, count as little more.
+    """
+
+    seed: int
+    threads: int
+    nodes: int | None = None
+    gap: float = 0.0
+    most: float = math.inf
+
+
+def by_highs(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
+    """HiGHS on these choices, from a known assignment."""
+    with off_clock():
+        from keyshift.models.routing.pyomo_model import RoutingPyomo
+        from keyshift.solvers import highs
+
+    if choices.record.size == 0:
+        return _nothing_open(choices)
+    statement = within(budget, lambda: RoutingPyomo(choices, choices.state_unit, effort.most))
+    if statement is None:
+        return Answer(known, None, budget.why)
+    limits = TIGHT if effort.nodes is None else {**TIGHT, "mip_max_nodes": effort.nodes, "mip_rel_gap": effort.gap}
+    settings: dict[str, Any] = {"seed": effort.seed, "threads": effort.threads, "options": limits}
+    return highs.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
+
+
+def by_cpsat(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
+    """As `by_highs`, with CP-SAT on integer loads and states; ten conflicts count as a node."""
+    with off_clock():
+        from keyshift.models.routing.cpsat_model import RoutingCpSat
+        from keyshift.solvers import cpsat
+
+    if choices.record.size == 0:
+        return _nothing_open(choices)
+    statement = within(budget, lambda: RoutingCpSat(choices, effort.most))
+    if statement is None:
+        return Answer(known, None, budget.why)
+    settings: dict[str, Any] = {"seed": effort.seed, "threads": effort.threads}
+    if effort.nodes is not None:
+        settings |= {"max_number_of_conflicts": 10 * effort.nodes, "relative_gap_limit": effort.gap}
+    return cpsat.solve(statement, budget, known, bound=statement.bound, infeasible=NO_ASSIGNMENT, **settings)
+
+
+def _nothing_open(choices: Choices) -> Answer:
+    """Every record is decided: there is one assignment to look at."""
+    only = choices.assignment(np.zeros(0, dtype=np.int64))
+    if choices.problem.violations(only):
+        return Answer(None, termination="infeasible")
+    return Answer(only, choices.problem.objective(only), "optimal")
 
 
 @dataclass(frozen=True)
@@ -297,3 +362,34 @@ class _OpenKeys:
 
     def _answer(self, bound: float, termination: Termination, message: str = "") -> Answer:
         return Answer(self.best, min(bound, self.value), termination, message, self.details)
+
+
+# How few exceptions a routing table can have: counted node by node, with the few large keys placed exactly -------------
+
+WORD = 1e-4
+"""This many entries are taken off a solver's dual bound."""
+
+
+def fewest_entries(problem: MixedRouting, budget: Budget, seed: int = 0, most: int | None = None) -> int:
+    """A lower bound on the table's size that any answer needs, whatever moves: `LargeKeys`, from where the hash puts everything.
+
+    Parameters
+    ----------
+    most : int, optional
+        Where divisible large keys need more entries already, that figure is returned: weak duality, nobody's word.
+
+    Notes
+    -----
+    Else the figure rests on HiGHS's dual bound, rounded up after `WORD` is taken off.
+    """
+    records = records_of(problem)
+    keys, large = singled_out(replace(records, current=records.home), problem.upper)
+    program = LargeKeys(Relaxation(problem, keys), large, entries_only=True).program()
+    if most is not None:
+        relaxed, _ = highs.relaxation_bound(program, budget, seed)
+        if relaxed is not None and math.ceil(relaxed - WORD) > most:
+            return math.ceil(relaxed - WORD)
+    result = highs.minimise(program, budget, seed=seed)
+    if not math.isfinite(result.bound):
+        return 0
+    return max(0, math.ceil(result.bound - WORD))

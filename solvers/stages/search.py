@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from keyshift.models import Budget
-from keyshift.models.priorities import Stage
-from keyshift.models.workload import IntArray
+from keyshift.models.allocation.limits import SLACK
+from keyshift.models.priorities import Prioritised, Searched, Stage
+from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
-from keyshift.solvers.stages.arrays import PLACES, UNLIMITED, SearchArrays
-from keyshift.solvers.stages.search_kernels import LINEAR, StageState, search
+from keyshift.solvers.stages.search_kernels import (
+    DISTANCE,
+    DRAINING,
+    LINEAR,
+    REMOTE,
+    SPREAD,
+    StageData,
+    StageState,
+    search,
+)
 
 CHUNK = 20_000
 """Steps between two looks at the clock."""
@@ -60,3 +70,83 @@ def improve_within(
             best, value = record.copy(), found
             budget.report(note=f"{stage.measure} {value:.6g}")
     return best
+
+
+# Any problem with priorities as one set of arrays, for the search that serves them all ---------------------------------
+
+UNLIMITED = 1e18
+MIGRATIONS, STATE, TABLE, COST = range(LINEAR, LINEAR + 4)
+PLACES = {
+    "remote_traffic": REMOTE, "total_load": REMOTE, "load_distance": DISTANCE, "deviation_sum": SPREAD,
+    "draining_load": DRAINING, "migrations": MIGRATIONS, "state_moved": STATE, "table_size": TABLE,
+}  # fmt: skip
+"""Where each measure stands among the loop's; the total load falls and rises with the remote traffic."""
+
+
+class SearchArrays:
+    """A problem's data for the search, and its measures in the search's units.
+
+    Attributes
+    ----------
+    data : StageData
+    limits : ndarray
+        The most of each measure that the problem's own limits allow.
+    """
+
+    def __init__(self, problem: Prioritised) -> None:
+        w, it = problem.workload, problem.searched()
+        self.workload, capacity = w, float(w.capacity[w.kept].sum())
+        self.load_unit = float(it.load.sum()) / capacity or 1.0
+        first, second, traffic = it.pairs or (np.zeros(0, dtype=int), np.zeros(0, dtype=int), np.zeros(0))
+        self.traffic_unit = float(traffic.sum()) or 1.0
+        # Shares of the traffic between key groups, both ways.
+        both, shares = (np.r_[first, second], np.r_[second, first]), np.tile(traffic / self.traffic_unit, 2)
+        graph = sp.csr_array((shares, both), shape=(w.key_groups, w.key_groups))
+        per_tuple = it.per_tuple * self.traffic_unit / self.load_unit
+        mean = (1 / capacity, 0.0) if it.mean is None else (0.0, it.mean / self.load_unit)
+        away = [np.ones(w.key_groups), w.state / (float(w.state.sum()) or 1.0), np.ones(w.key_groups)]
+        if w.home is None:
+            away[2] = np.zeros(w.key_groups)
+        self.limits = np.full(LINEAR + 4, UNLIMITED)
+        for name, most in it.most.items():
+            self.limits[PLACES[name]] = self.value(name, most)
+        away.append(self._costs(it))
+        made = StageData(
+            current=w.current, allowed=it.allowed, load=it.load / self.load_unit,
+            indptr=graph.indptr.astype(np.int64), neighbour=graph.indices.astype(np.int64), weight=graph.data,
+            numbers=np.array([per_tuple, *mean]), capacity=w.capacity.astype(float), kept=w.kept,
+            bands=self._bands(it.bands), use=np.array([use for use, _ in it.rooms]).reshape(-1, w.key_groups),
+            room=np.array([room for _, room in it.rooms]).reshape(-1, w.nodes),
+            anchor=np.array([w.current, w.current, w.current if w.home is None else w.home, w.current]),
+            away=np.array(away, dtype=float),
+        )  # fmt: skip
+        # Copies: read-only arrays are another type to the compiler, and one type shall serve all problems.
+        self.data = StageData(*(np.array(part, order="C") for part in made))
+
+    def _costs(self, it: Searched) -> FloatArray:
+        """Each key group's migration cost, in units of the limit on all."""
+        if it.cost is None or it.cost_limit is None:
+            return np.zeros(self.workload.key_groups)
+        self.limits[COST] = 1 + SLACK
+        return np.minimum(it.cost / it.cost_limit, 2.0) if it.cost_limit > 0 else np.where(it.cost > 0, 2.0, 0.0)
+
+    def _bands(self, given: FloatArray | None) -> FloatArray:
+        """The most and the least that each node may carry: share of all load, rest; the rest in means."""
+        bands = np.zeros((4, self.workload.nodes))
+        bands[1], bands[3] = UNLIMITED, -UNLIMITED
+        if given is not None:
+            bands = np.clip(given, -UNLIMITED, UNLIMITED)
+            bands[[1, 3]] = np.clip(bands[[1, 3]] / self.load_unit, -UNLIMITED, UNLIMITED)
+        return bands
+
+    def value(self, measure: str, value: float) -> float:
+        """A value of a measure in the search's units."""
+        if measure == "total_load":
+            cost = self.data.numbers[0] * self.load_unit
+            remote = value - (float(self.data.load.sum()) * self.load_unit - cost)
+            return remote / cost if cost > 0 else UNLIMITED
+        units = {
+            REMOTE: self.traffic_unit, DISTANCE: self.load_unit, SPREAD: self.load_unit, DRAINING: self.load_unit,
+            STATE: float(self.workload.state.sum()) or 1.0,
+        }  # fmt: skip
+        return value / units.get(PLACES[measure], 1.0)

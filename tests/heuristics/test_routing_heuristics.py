@@ -11,15 +11,13 @@ from instances.routing import battery, random_problem
 from interpreted import interpret
 
 import keyshift as ks
-from keyshift.heuristics.routing import llfd_kernels as kernels
 from keyshift.heuristics.routing import mixed as routing
-from keyshift.heuristics.routing import readj_kernels
+from keyshift.heuristics.routing import readj, three_phases
 from keyshift.heuristics.routing.readj import readj_plan
 from keyshift.heuristics.routing.three_phases import RoutingPlanner
 from keyshift.models import Budget
 from keyshift.models.families.routing import ZipfStream
 from keyshift.models.routing import hlhe as hlhe_module
-from keyshift.models.routing import hlhe_kernel
 from keyshift.models.routing.compact import compact
 from keyshift.models.routing.hlhe import discretised
 
@@ -310,11 +308,11 @@ def test_compiled_loops_do_what_their_text_says(monkeypatch):
         lambda p: readj_plan(p, sigma=0.01), lambda p: routing.compact_plan(p, 4, routing.mixed_plan),
     )  # fmt: skip
     compiled = [make(p).assignment.tolist() for p in problems for make in makers]
-    assert isinstance(kernels.llfd.py_func, types.FunctionType)
-    interpret(monkeypatch, kernels)
-    interpret(monkeypatch, readj_kernels)
-    interpret(monkeypatch, hlhe_kernel, hlhe_module)
-    assert isinstance(kernels.llfd, types.FunctionType)
+    assert isinstance(three_phases.llfd.py_func, types.FunctionType)
+    interpret(monkeypatch, three_phases)
+    interpret(monkeypatch, readj)
+    interpret(monkeypatch, hlhe_module)
+    assert isinstance(three_phases.llfd, types.FunctionType)
     assert [make(p).assignment.tolist() for p in problems for make in makers] == compiled
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
+from keyshift.catalogue.method import parameters_of
 from keyshift.catalogue.options import annotations_of
-from keyshift.catalogue.parameters import parameters_of
 from keyshift.commands.methods import as_markdown, as_row
 
 ROOT = Path(__file__).parents[2]

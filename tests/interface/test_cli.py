@@ -54,7 +54,7 @@ def test_only_the_last_windows_are_read(capsys, tmp_path):
     assert len(set(objective.values())) == 3
 
 
-READERS = [name for name, command in COMMANDS.items() if command.takes_problem and name != "replay"]
+READERS = [name for name, command in COMMANDS.items() if command.takes == "problem" and name != "replay"]
 
 
 @pytest.mark.parametrize("line", [*READERS, "simulate --service-rate 1 --window-seconds 1", "plan --check {plan}"])
@@ -244,6 +244,6 @@ def test_json_has_no_nan(capsys):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_says_what_each_says_of_itself(name):
     command = COMMANDS[name]
-    loaded = getattr(importlib.import_module(f"keyshift.commands.{command.module}"), command.function)
+    loaded = getattr(importlib.import_module(f"keyshift.commands.{command.module}"), command.function or name)
     said = loaded.info.help if isinstance(loaded, typer.Typer) else inspect.getdoc(loaded).split("\n\n")[0]
     assert " ".join(said.split()) == command.summary

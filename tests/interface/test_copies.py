@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from hostile.solving import MODULES as HOSTILE
 from instances import BATTERIES
+from rules.drawn import RACKS, draw_rule
 
 import keyshift as ks
 from keyshift.catalogue import FORMULATIONS
 from keyshift.models.files.problem import CLASSES as KNOWN
 from keyshift.models.files.problem import problem_of, problem_record
+from keyshift.models.rules.ruled import Ruled
 
 CASES = [(name, label) for name in FORMULATIONS for label in BATTERIES[name]()]
 SOLVED = [(name, label) for name in FORMULATIONS for label in list(BATTERIES[name]())[:3]]
@@ -68,6 +70,7 @@ def test_a_workload_comes_back_read_only():
     w = ks.Workload(
         load=[[1, 2], [3, 4]], state=[1, 1], current=[0, 1], nodes=[1, 2], traffic=[[0, 3], [0, 0]], home=[0, 0],
         operator=[0, 1], resources={"memory": [1, 2]}, keys=["a", 7], node_names=["x", "y"], draining=[False, True],
+        groups={"topic": ["s", "t"]}, domains={"rack": [1, 2]},
     )  # fmt: skip
     for again in (pickle.loads(pickle.dumps(w)), copy.deepcopy(w)):
         assert again.arguments().keys() == w.arguments().keys()
@@ -77,6 +80,8 @@ def test_a_workload_comes_back_read_only():
                 assert (found != value).nnz == 0
             elif name == "resources":
                 np.testing.assert_array_equal(found["memory"], value["memory"])
+            elif name in ("groups", "domains"):
+                assert found == value
             else:
                 np.testing.assert_array_equal(found, value)
         with pytest.raises(ValueError, match="read-only"):
@@ -160,10 +165,30 @@ def with_options(name: str, rng: random.Random) -> ks.Problem:
             problem = HOSTILE[name].build(
                 {**spec, "options": {**spec["options"], **{k: v for k, v in more.items() if k}}}
             )
+            problem = with_rules(problem, rng)
         except ks.InputError:  # two options that do not go together
             continue
         if not problem.conflicts() or rng.random() < 0.2:
             return problem
+
+
+def with_rules(problem: ks.Problem, rng: random.Random) -> ks.Problem:
+    """The same with labels, and a rule or two, now and then."""
+    if not isinstance(problem, Ruled) or rng.random() < 0.6:
+        return problem
+    w = problem.workload
+    labelled = w.replace(
+        resources={**w.resources, "disk": [float(rng.randrange(5)) for _ in range(w.key_groups)]},
+        groups={
+            "topic": [rng.choice(["a", "b"]) for _ in range(w.key_groups)],
+            "partition": [rng.randrange(3) for _ in range(w.key_groups)],
+        },
+        domains={"rack": [rng.choice(RACKS) for _ in range(w.nodes)]},
+    )
+    numbers = np.random.default_rng(rng.getrandbits(32))
+    return dataclasses.replace(
+        problem, workload=labelled, rules=[draw_rule(numbers, labelled) for _ in range(rng.choice([1, 2, 3]))]
+    )
 
 
 MORE = {

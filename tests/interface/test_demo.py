@@ -10,7 +10,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.cli import main
-from keyshift.demo import KEY_GROUPS, MIGRATIONS, NODES, closing_sentence, flights
+from keyshift.commands.demo import KEY_GROUPS, MIGRATIONS, NODES, closing_sentence, flights
 from keyshift.models.families import real
 from keyshift.spark_stats import Topology
 

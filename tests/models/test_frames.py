@@ -53,6 +53,42 @@ def test_a_table_comes_back():
     np.testing.assert_array_equal(w.resources["memory"], again.resources["memory"])
 
 
+def test_labels_come_back():
+    frame = table(kind=["p", "q", "p", "q"], zone=["z1" if b == "x" else "z2" for b in table()["broker"]])
+    by_column = read(frame, groups=["kind"], domains=["zone"])
+    by_name = read(frame, groups=["kind"], domains={"zone": {"y": "z2", "x": "z1"}})
+    in_order = read(frame, groups=["kind"], domains={"zone": ["z1", "z2"]})
+    for w in (by_column, by_name, in_order):
+        assert w.groups == {"kind": ("p", "q", "p", "q")}
+        assert w.domains == {"zone": ("z1", "z2")}
+        again = ks.Workload.from_frame(w.to_frame(), key="key", groups=["kind"], domains=["zone"])
+        assert (again.groups, again.domains) == (w.groups, w.domains)
+
+
+def test_a_label_called_like_another_column_comes_back():
+    w = ks.Workload(
+        load=[1, 2], state=[1, 1], current=[0, 1], nodes=2, groups={"load": ["a", "b"]}, domains={"node": [3, 4]}
+    )
+    again = ks.Workload.from_frame(w.to_frame(), key="key", groups=["group.load"], domains=["domain.node"])
+    assert (again.groups, again.domains) == (w.groups, w.domains)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"domains": ["zone"]}, "column 'zone', row 2: node x is 'z2' here and 'z1' before"),
+        ({"domains": ["kind"], "nodes": ["x", "y", "z"]}, "column 'kind': node z has no row"),
+        ({"domains": {"zone": {"q": 1}}}, r"domains\['zone'\] names node 'q'"),
+        ({"domains": {"zone": {"x": "z1"}}}, r"domains\['zone'\]\[1\] = None must be a text or a whole number"),
+        ({"groups": ["colour"]}, "the table has no column 'colour'"),
+    ],
+)
+def test_bad_labels_are_refused(options, sentence):
+    frame = table(kind=["p", "p", "p", "p"], zone=["z1", "z1", "z2", "z9"])
+    with pytest.raises(ks.InputError, match=sentence):
+        read(frame, **options)
+
+
 def test_windows_capacities_and_numbers():
     frame = table(before=[1.0, 1, 1, 1])
     w = ks.Workload.from_frame(frame, load=["before", "rate"], state="bytes", node="broker", nodes={"y": 2.0, "x": 1.0})

@@ -26,6 +26,8 @@ def full(rng: np.random.Generator, p: int = 6, n: int = 3, m: int = 2) -> ks.Wor
         home=rng.integers(0, n, p),
         resources={"memory": rng.random(p)},
         keys=[f"k{i}" for i in range(p)],
+        groups={"topic": rng.choice(["a", "b.c"], p), "partition": rng.integers(0, 3, p)},
+        domains={"rack": rng.choice(["r1", "é"], n)},
     )
 
 
@@ -34,6 +36,7 @@ def assert_same(a: ks.Workload, b: ks.Workload) -> None:
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
     assert (a.traffic != b.traffic).nnz == 0
     assert a.keys == b.keys
+    assert (a.groups, a.domains) == (b.groups, b.domains)
     assert a.resources.keys() == b.resources.keys()
     for name in a.resources:
         np.testing.assert_array_equal(a.resources[name], b.resources[name])
@@ -57,6 +60,25 @@ def test_a_bare_workload_stays_bare(tmp_path, name):
     assert again.home is None
     assert again.operator is None
     assert again.keys is None
+    assert not again.groups
+    assert not again.domains
+    assert (
+        json.loads((tmp_path / name / "workload.json" if name == "w" else tmp_path / name).read_text())["version"] == 2
+    )
+
+
+@pytest.mark.parametrize("name", ["w.json", "w"])
+def test_labels_are_numbers_or_texts_and_come_back(tmp_path, name):
+    w = ks.Workload(
+        load=[1, 2], state=[1, 1], current=[0, 1], nodes=2, groups={"mixed": [1, "1"], "big": [2**64, 3]}, domains={"rack": [7, 8]}
+    )  # fmt: skip
+    assert w.groups == {"mixed": ("1", "1"), "big": (str(2**64), "3")}
+    ks.write_workload(w, tmp_path / name)
+    again = ks.read_workload(tmp_path / name)
+    assert (again.groups, again.domains) == (w.groups, w.domains)
+    assert (
+        json.loads((tmp_path / name / "workload.json" if name == "w" else tmp_path / name).read_text())["version"] == 4
+    )
 
 
 def test_writing_again_replaces_and_leaves_nothing_behind(tmp_path):

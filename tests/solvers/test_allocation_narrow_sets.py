@@ -11,7 +11,7 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.incumbent import Incumbent
-from keyshift.solvers.allocation.narrow_sets import NarrowSets, NarrowSettings
+from keyshift.solvers.allocation.narrow_sets import NarrowSets, NarrowSettings, Portion
 
 FEW = NarrowSettings(first=3, priced=2)
 
@@ -33,6 +33,16 @@ def test_covers_agree_with_every_assignment(settings):
             proven += 1
             assert found.objective == pytest.approx(least, abs=problem.tolerance)
     assert proven > 60
+
+
+def test_too_many_sets_with_the_same_load_are_none():
+    """No distance is so small that it leaves fewer of them."""
+    w = ks.Workload(load=np.ones(12), state=np.ones(12), current=np.zeros(12), nodes=2)
+    instance = Instance(ks.KeyGroupAllocation(w))
+    part = Portion(instance, w.current, np.arange(12), np.arange(2))
+    assert part.near(0.5, 0.0, NarrowSettings(most_columns=100)) is None
+    near, _ = part.near(0.5, 0.0, NarrowSettings(most_columns=1000))
+    assert near.bits.size == 924
 
 
 def test_distances_of_whole_loads_on_nodes_that_drain():

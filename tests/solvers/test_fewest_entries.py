@@ -9,7 +9,7 @@ import pytest
 
 import keyshift as ks
 from keyshift.models import Budget
-from keyshift.solvers.routing.fewest_entries import fewest_entries
+from keyshift.solvers.routing.statement import fewest_entries
 
 
 def draw(seed: int) -> ks.MixedRouting:

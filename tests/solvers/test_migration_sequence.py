@@ -15,12 +15,12 @@ from keyshift.models import Budget
 from keyshift.models.intervals.pyomo_model import IntervalPyomo
 from keyshift.solvers.intervals import matching_kernels as matching_kernel
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
-from keyshift.solvers.intervals.partitions import best_partner_kernels as sweep_kernel
+from keyshift.solvers.intervals.partitions import best_partners as sweep_kernel
 from keyshift.solvers.intervals.partitions import enumeration as tries
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
 from keyshift.solvers.intervals.sequence import oms
 from keyshift.solvers.intervals.sequence import two_changes as profile
-from keyshift.solvers.intervals.sequence import two_changes_kernels as profile_kernel
+from keyshift.solvers.intervals.sequence import two_changes as profile_kernel
 
 
 def test_oms_equals_all_partitions():

@@ -15,9 +15,8 @@ from keyshift.cli import main
 from keyshift.models import Answer, BoundError, Budget, answer
 from keyshift.models.priorities import Stage, StageBound
 from keyshift.models.solution import Solution
-from keyshift.solvers.stages.arrays import PLACES, SearchArrays
 from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
-from keyshift.solvers.stages.search import improve_within
+from keyshift.solvers.stages.search import PLACES, SearchArrays, improve_within
 
 LISTED = [
     (allocation, ("load_distance", "deviation_sum"), ("milp", "highs", "cp-sat")),

@@ -18,8 +18,8 @@ from keyshift.solvers import highs
 from keyshift.solvers.routing import lagrangian
 from keyshift.solvers.routing import lagrangian_kernels as kernels
 from keyshift.solvers.routing import statement as exact
-from keyshift.solvers.routing.grid import on_grid
-from keyshift.solvers.routing.restricted import TIGHT
+from keyshift.solvers.routing.rounding import on_grid
+from keyshift.solvers.routing.statement import TIGHT
 
 
 def agrees(problem, methods=("milp", "cp-sat")):

@@ -10,10 +10,9 @@ from instances.routing import random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.routing.choices import Choices
-from keyshift.models.routing.pooled import PooledKeys
 from keyshift.models.routing.pyomo_model import RoutingPyomo
 from keyshift.solvers import highs
-from keyshift.solvers.routing.pooled import MOST_CLASSES, linear_program, pooled_bound
+from keyshift.solvers.routing.pooled import MOST_CLASSES, PooledKeys, linear_program, pooled_bound
 
 
 def of_size(problem, factor: float):

@@ -12,8 +12,7 @@ from keyshift.models.routing.choices import records_of
 from keyshift.solvers import highs
 from keyshift.solvers.routing import large_keys
 from keyshift.solvers.routing.lagrangian import Relaxation
-from keyshift.solvers.routing.large_keys import LargeKeys, singled_out
-from keyshift.solvers.routing.small_keys import SmallKeys
+from keyshift.solvers.routing.large_keys import LargeKeys, SmallKeys, singled_out
 
 
 def a_node(seed: int, size: int = 60) -> SmallKeys:

@@ -11,9 +11,8 @@ from schedule_oracle import least_overload, random_transfers, shortest
 from keyshift.models import Budget
 from keyshift.models.plans.transfers import TransferScheduling, peaks
 from keyshift.models.plans.way import Way
-from keyshift.solvers.plans.bounds import lower_bound, machine_bound
 from keyshift.solvers.plans.exact import exact_schedule
-from keyshift.solvers.plans.fast import Schedule, fast_schedule
+from keyshift.solvers.plans.fast import Schedule, fast_schedule, lower_bound, machine_bound
 from keyshift.solvers.plans.steps import order_of, overload_of
 
 

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyshift.models.errors import InputError
-from keyshift.models.routing.hlhe import hlhe
-from keyshift.models.routing.hlhe_kernel import discretise_counts
+from keyshift.models.routing.hlhe import discretise_counts, hlhe
 from keyshift.spark_stats import heavy_pairs
 from keyshift.spark_stats.discretisation import discretised
 from keyshift.spark_stats.key_problems import messages
-from keyshift.spark_stats.key_routing import _room, excesses, quotas
+from keyshift.spark_stats.keys import _room, excesses, quotas
 
 SKEWS = (0.0, 0.5, 1.0, 1.5, 2.5)
 

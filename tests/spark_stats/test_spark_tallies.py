@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyshift.models.routing.hlhe_kernel import discretise_counts
+from keyshift.models.routing.hlhe import discretise_counts
 from keyshift.spark_stats import tables, tallies
 from keyshift.spark_stats.bit_fields import layout, packed, unpacked
 from keyshift.spark_stats.tallies import ARRIVED, LATE, REFUSED, TallyPlan, group_sum

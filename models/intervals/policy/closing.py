@@ -9,8 +9,7 @@ import numpy as np
 from keyshift.models.intervals.labels import labelled
 from keyshift.models.intervals.partition import cuts_of, spread
 from keyshift.models.intervals.policy.dense import DensePolicyModel
-from keyshift.models.intervals.policy.problem import MigrationPolicy
-from keyshift.models.intervals.policy.table import NOT_ASKED
+from keyshift.models.intervals.policy.problem import NOT_ASKED, MigrationPolicy
 from keyshift.models.workload import FloatArray, IntArray
 
 Decide = Callable[[int, IntArray, int], IntArray]

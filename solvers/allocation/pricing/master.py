@@ -30,7 +30,7 @@ class Column(NamedTuple):
     """Tells columns apart."""
 
 
-class Use(NamedTuple):
+class NodeUse(NamedTuple):
     """Departures (column 0) and arrivals (column 1) of every node in the master's solution, shapes (n, 2)."""
 
     mean: FloatArray
@@ -99,7 +99,7 @@ class Master:
         shares = np.array(self.highs.getSolution().col_value)[self.nodes + 2 * self.knots :]
         return [self.columns[at] for at in np.flatnonzero(shares > 1e-7)]
 
-    def use(self) -> Use:
+    def use(self) -> NodeUse:
         """Departures and arrivals of each node in the solution."""
         shares = np.array(self.highs.getSolution().col_value)
         spare = self.nodes + 2 * self.knots
@@ -111,4 +111,4 @@ class Master:
             mean[column.node] += shares[spare + at] * counts
             least[column.node] = np.minimum(least[column.node], counts)
             most[column.node] = np.maximum(most[column.node], counts)
-        return Use(mean, least, most, bool(shares[:spare].sum() < 1e-6))
+        return NodeUse(mean, least, most, bool(shares[:spare].sum() < 1e-6))

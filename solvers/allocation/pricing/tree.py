@@ -21,7 +21,7 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound, counted
 from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.pricing.bound import PriceBound
-from keyshift.solvers.allocation.pricing.master import Use
+from keyshift.solvers.allocation.pricing.master import NodeUse
 
 
 @dataclass
@@ -120,7 +120,7 @@ def price_trees(instance: Instance) -> list[PriceTree]:
     return [PriceTree(bound) for bound in bounds if bound.affordable]
 
 
-def most_mixed(use: Use) -> tuple[int, int] | None:
+def most_mixed(use: NodeUse) -> tuple[int, int] | None:
     """The node and the side, 0 for departures, whose counts are mixed most; departures first. None when none is."""
     spread = (use.most - use.least).astype(np.float64)
     spread += np.abs(use.mean - np.rint(use.mean)) * (spread > 0)
@@ -131,7 +131,9 @@ def most_mixed(use: Use) -> tuple[int, int] | None:
     return None
 
 
-def halves(use: Use, side: tuple[int, int], counts: IntArray, curve: FloatArray) -> list[tuple[IntArray, FloatArray]]:
+def halves(
+    use: NodeUse, side: tuple[int, int], counts: IntArray, curve: FloatArray
+) -> list[tuple[IntArray, FloatArray]]:
     """At most, and more than, the mixed count; the nearer one last, which is the next to be priced."""
     node, which = side
     mean = float(use.mean[node, which])

@@ -9,7 +9,6 @@ import numpy as np
 from keyshift.models.compiling import njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.matching_kernels import match
-from keyshift.solvers.intervals.partitions.best_partner_kernels import frame_need, sweep
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass
 from keyshift.solvers.intervals.units import weights
 
@@ -101,3 +100,152 @@ def matches(cuts: np.ndarray, rows: np.ndarray, tasks: int, prefix: np.ndarray) 
             buffer[inner - column] = rows[i, column]
         weight[i] = match(cuts, buffer[: inner + 2], prefix)[0]
     return weight
+
+
+# For every partition of a class the best partner in another: a min-plus product without touching all pairs.
+#
+# For each partition P of the source class, find the largest ``match(P, P') + value(P')`` over the rows P' of a table.
+# The cuts of P' are eliminated from left to right: what is left in between is indexed by a prefix of P (a trie
+# node) and a suffix of P' (a range of rows that share their last cuts), about the square root of the number of pairs.
+#
+# A suffix that begins at t keeps four values for every prefix b, whose last cut c <= t begins the current old
+# interval; the current new interval ends at t:
+#
+# * N0, N1: the new interval is unmatched so far, and the old one is still available, or may be taken (N1 >= N0);
+# * C: the new interval is matched to the current old one, less the weight before the overlap's start;
+# * M: the new interval is matched to an earlier old one, and the current one is available.
+#
+# Values are packed: ``(value << bits) | row``, so that a maximum carries the row that attains it.
+
+NEVER = -(1 << 61)
+
+
+@njit(cache=True, nogil=True)
+def frame_need(first: np.ndarray, starts: np.ndarray, rows: np.ndarray) -> int:
+    """How many slots the nested suffixes of a table need at once, by walking through them as `sweep` does."""
+    depths = rows.shape[1] + 1
+    end, top = np.zeros(depths, np.int64), np.zeros(depths, np.int64)
+    tasks = starts.size - 1
+    top[0] = first[tasks] - first[starts[rows[0, 0]]]
+    largest = top[0]
+    end[0] = rows.shape[0]
+    at = d = 0
+    while at < rows.shape[0]:
+        if at == end[d]:
+            d -= 1
+            continue
+        u = rows[at, d]
+        if u == 0:
+            at += 1
+            continue
+        e = at + 1
+        while e < end[d] and rows[e, d] == u:
+            e += 1
+        d += 1
+        end[d] = e
+        top[d] = top[d - 1] + first[u] - first[starts[rows[at, d]]]
+        largest = max(largest, top[d])
+    return largest
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _advance(
+    slots: np.ndarray, parent: np.ndarray, first: np.ndarray, prefix: np.ndarray, shift: int, low: int, high: int
+) -> None:
+    """Let the old intervals that begin at low, .., high - 1 take over from their parents."""
+    for p in range(max(low, 1), high):
+        weight = prefix[p]
+        for b in range(first[p], first[p + 1]):
+            a = parent[b] + shift
+            n1, c, m = slots[a, 1], slots[a, 2] + weight, slots[a, 3]
+            slots[b + shift, 0] = n1
+            slots[b + shift, 1] = n1
+            slots[b + shift, 2] = n1 - weight
+            slots[b + shift, 3] = c if c > m else m
+
+
+@njit(cache=True, nogil=True)
+def sweep(  # noqa: C901  # a compiled loop is one function
+    parent: np.ndarray, first: np.ndarray, starts: np.ndarray, prefix: np.ndarray,
+    rows: np.ndarray, value: np.ndarray, out: np.ndarray, slots: np.ndarray,
+) -> None:  # fmt: skip
+    """Best partner of every source partition.
+
+    Parameters
+    ----------
+    parent, first, starts
+        The source class, see `PartitionClass`.
+    prefix : int64 array, shape (m + 1,)
+        Prefix sums of the weights, shifted like the values.
+    rows : int16 array, shape (partners, columns)
+        The table of partners, last cut first, sorted, its last column all zeros.
+    value : int64 array, shape (partners,)
+        Packed values.
+    out : int64 array, shape (source partitions,)
+        Receives the packed maxima.
+    slots : int64 array, shape (at least `frame_need`, 4)
+        Scratch.
+    """
+    tasks = starts.size - 1
+    depths = rows.shape[1] + 1
+    cut, end, at = np.zeros(depths, np.int64), np.zeros(depths, np.int64), np.zeros(depths, np.int64)
+    shift, top, done = np.zeros(depths, np.int64), np.zeros(depths, np.int64), np.zeros(depths, np.int64)
+    fresh = np.ones(depths, np.bool_)
+    d = 0
+    cut[0], end[0] = tasks, rows.shape[0]
+    done[0] = rows[0, 0]
+    shift[0] = -first[starts[rows[0, 0]]]
+    top[0] = first[tasks] + shift[0]
+    while True:
+        if at[d] < end[d]:
+            u = rows[at[d], d]
+            if u == 0:  # a complete partner; always the first of its range
+                slots[shift[d], 0] = slots[shift[d], 1] = slots[shift[d], 2] = value[at[d]]
+                slots[shift[d], 3] = NEVER
+                fresh[d], done[d] = False, 1
+                at[d] += 1
+                continue
+            e = at[d] + 1
+            while e < end[d] and rows[e, d] == u:
+                e += 1
+            cut[d + 1], at[d + 1], end[d + 1], fresh[d + 1] = u, at[d], e, True
+            at[d] = e
+            d += 1
+            leftmost = rows[at[d], d]
+            low = first[starts[leftmost]]
+            shift[d], top[d], done[d] = top[d - 1] - low, top[d - 1] + first[u] - low, leftmost
+            continue
+        # all partners with this suffix are in: finish the current new interval at t
+        t, s = cut[d], shift[d]
+        _advance(slots, parent, first, prefix, s, done[d], t)
+        for b in range(first[starts[t]] + s, first[t] + s):
+            n0, n1, c, m = slots[b, 0], slots[b, 1], slots[b, 2] + prefix[t], slots[b, 3]
+            slots[b, 0] = n0 if n0 > m else m
+            n1 = n1 if n1 > c else c
+            slots[b, 1] = n1 if n1 > m else m
+        if d == 0:
+            offset = first[starts[tasks]]
+            for b in range(offset, first[tasks]):
+                out[b - offset] = slots[b + s, 1]
+            return
+        d -= 1
+        outer, weight = shift[d], prefix[t]
+        if fresh[d]:
+            fresh[d], done[d] = False, t
+            for b in range(first[starts[t]], first[t]):
+                slots[b + outer, 0] = slots[b + s, 0]
+                slots[b + outer, 1] = slots[b + s, 1]
+                slots[b + outer, 2] = slots[b + s, 0] - weight
+                slots[b + outer, 3] = NEVER
+        else:
+            _advance(slots, parent, first, prefix, outer, done[d], t)
+            done[d] = t
+            for b in range(first[starts[t]], first[t]):
+                r0, r1 = slots[b + s, 0], slots[b + s, 1]
+                o = b + outer
+                if r0 > slots[o, 0]:
+                    slots[o, 0] = r0
+                if r1 > slots[o, 1]:
+                    slots[o, 1] = r1
+                if r0 - weight > slots[o, 2]:
+                    slots[o, 2] = r0 - weight

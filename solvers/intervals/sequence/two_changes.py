@@ -6,12 +6,12 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
+from keyshift.models.compiling import njit
 from keyshift.models.intervals import MigrationSequence
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions.enumeration import fewest_after
 from keyshift.solvers.intervals.sequence.step_by_step import realise
-from keyshift.solvers.intervals.sequence.two_changes_kernels import two_steps
 from keyshift.solvers.intervals.units import in_fine_units, weights
 from keyshift.solvers.threads import until_limit
 
@@ -79,3 +79,115 @@ def two_known_steps(
     answer = in_fine_units(problem, start, answer_to)
     answer.details["profiles"] = int(shape.prod()) * 25
     return answer
+
+
+# Two migrations at once, task by task: what the future needs to know of two unfinished partitions.
+#
+# Before task x the state is: for each of the two new partitions, how long its current interval is and how many intervals
+# beyond the least were used before it; and for each of the pairs (old, first) and (first, second) how their current
+# intervals stand: 0 both free, 1 the left one taken, 2 the right one taken, 3 both taken elsewhere, 4 matched.
+
+NEVER = -(1 << 60)
+MATCHED = 4
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _after_cuts(pair: int, left: bool, right: bool) -> int:
+    """How a pair stands after its left or right interval ends and another begins."""
+    if not left and not right:
+        return pair
+    bits = 3 if pair == MATCHED else pair
+    if left:
+        bits &= 2
+    if right:
+        bits &= 1
+    return bits
+
+
+@njit(cache=True, nogil=True)
+def two_steps(  # noqa: C901  # a compiled loop is one function
+    kept: np.ndarray, state: np.ndarray, old_cut: np.ndarray,
+    starts1: np.ndarray, before1: np.ndarray, after1: np.ndarray, most1: int,
+    starts2: np.ndarray, before2: np.ndarray, after2: np.ndarray, most2: int,
+    shape: np.ndarray,
+) -> tuple[int, np.ndarray]:  # fmt: skip
+    """Largest state kept in two steps together, and which positions the two partitions cut.
+
+    Parameters
+    ----------
+    kept, state : int64 arrays, shape (m,)
+        Weights for the first and for the second step.
+    old_cut : bool array, shape (m + 1,)
+    starts, before, after : int64 arrays, shape (m + 1,)
+        Of each partition: leftmost start for every end; fewest intervals before and after every position.
+    most1, most2 : int
+        Intervals allowed.
+    shape : int64 array (4,)
+        Lengths and slacks: longest intervals and largest numbers of intervals beyond the least, plus one.
+
+    Returns
+    -------
+    gain : int
+        Negative when infeasible.
+    cuts : bool array, shape (2, m + 1)
+    """
+    tasks = kept.size
+    d1_size, e1_size, d2_size, e2_size = shape
+    size = d1_size * e1_size * d2_size * e2_size * 25
+    value = np.full(size, NEVER, np.int64)
+    parent = np.full((tasks, size), -1, np.int32)
+    cuts = np.zeros((2, tasks + 1), np.bool_)
+    for pair01 in (0, MATCHED):
+        for pair12 in (0, MATCHED):
+            i = pair01 * 5 + pair12  # lengths 1, slacks 0
+            value[i] = kept[0] * (pair01 == MATCHED) + state[0] * (pair12 == MATCHED)
+    for x in range(1, tasks):
+        now = np.full(size, NEVER, np.int64)
+        for i in range(size):
+            if value[i] < 0:
+                continue
+            pair12, rest = i % 5, i // 5
+            pair01, rest = rest % 5, rest // 5
+            e2, rest = rest % e2_size, rest // e2_size
+            d2, rest = rest % d2_size, rest // d2_size
+            e1, d1 = rest % e1_size, rest // e1_size
+            for cut1 in range(2):
+                f1, g1 = d1 + 1, e1
+                if cut1:
+                    f1, g1 = 0, e1 + before1[x - d1 - 1] + 1 - before1[x]
+                    if g1 > most1 - before1[x] - after1[x]:
+                        continue
+                if starts1[x + 1] > x - f1:
+                    continue
+                for cut2 in range(2):
+                    f2, g2 = d2 + 1, e2
+                    if cut2:
+                        f2, g2 = 0, e2 + before2[x - d2 - 1] + 1 - before2[x]
+                        if g2 > most2 - before2[x] - after2[x]:
+                            continue
+                    if starts2[x + 1] > x - f2:
+                        continue
+                    h01 = _after_cuts(pair01, old_cut[x], cut1 == 1)
+                    h12 = _after_cuts(pair12, cut1 == 1, cut2 == 1)
+                    for m01 in range(2 if h01 == 0 and (old_cut[x] or cut1) else 1):
+                        p01 = MATCHED if m01 else h01
+                        for m12 in range(2 if h12 == 0 and (cut1 or cut2) else 1):
+                            p12 = MATCHED if m12 else h12
+                            v = value[i] + kept[x] * (p01 == MATCHED) + state[x] * (p12 == MATCHED)
+                            j = ((((f1 * e1_size + g1) * d2_size + f2) * e2_size + g2) * 5 + p01) * 5 + p12
+                            if v > now[j]:
+                                now[j] = v
+                                parent[x, j] = i
+        value = now
+    i = int(np.argmax(value))
+    gain = value[i]
+    if gain < 0:
+        return gain, cuts
+    for x in range(tasks - 1, 0, -1):
+        rest = i // (25 * e2_size)
+        cuts[1, x] = rest % d2_size == 0
+        cuts[0, x] = rest // (d2_size * e1_size) == 0
+        i = parent[x, i]
+    cuts[:, 0] = True
+    cuts[:, tasks] = True
+    return gain, cuts

@@ -1,0 +1,23 @@
+"""Rules: what a cluster does not allow, for the parameter `rules` of a problem.
+
+>>> from keyshift.rules import Apart, Count, Pinned
+>>> rules = [Pinned([3, 4]), Apart(by="partition", domain="rack"), Count(at_most=4000)]
+"""
+
+from __future__ import annotations
+
+from keyshift.models.rules import (
+    Apart,
+    Count,
+    Moves,
+    Never,
+    Only,
+    Pinned,
+    Rule,
+    Spread,
+    Together,
+    Use,
+    read_rule,
+)
+
+__all__ = ["Apart", "Count", "Moves", "Never", "Only", "Pinned", "Rule", "Spread", "Together", "Use", "read_rule"]

@@ -1,0 +1,90 @@
+"""Reading a plan that was saved: what its file says is held against itself before it is believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from keyshift.models.errors import InputError
+from keyshift.models.files.plan import PlanFile
+from keyshift.models.plans.made_for import MadeFor
+from keyshift.models.plans.phase import Phase
+from keyshift.models.plans.plan import Plan
+
+
+def read_plan(path: str | Path) -> Plan:
+    """Read a plan that `Plan.save` wrote.
+
+    Raises
+    ------
+    InputError
+        With the file and what is wrong with it: no plan, another format, a field, figures that contradict each other.
+    """
+    record = PlanFile.read(path)
+    try:
+        plan = _plan_of(record)
+        _refuse_contradictions(record, plan)
+    except (InputError, IndexError, ValueError) as error:
+        raise InputError(f"{path} contradicts itself: {error}") from None
+    return plan
+
+
+def _plan_of(record: PlanFile) -> Plan:
+    w = record.workload
+    floats, whole = (lambda v: np.array(v, dtype=float)), (lambda v: np.array(v, dtype=np.int64))
+    made = MadeFor(
+        w.rest, floats(w.load), floats(w.state), whole(w.current), floats(w.capacity), np.array(w.draining, dtype=bool),
+        None if w.keys is None else tuple(w.keys), None if w.node_names is None else tuple(w.node_names),
+    )  # fmt: skip
+    key_group = whole([m.key_group for m in record.moves])
+    target = whole([m.target for m in record.moves])
+    assignment = made.current.copy()
+    assignment[key_group] = target
+    phase = whole([m.phase for m in record.moves])
+    phases = tuple(
+        Phase(i, tuple(np.flatnonzero(phase == i).tolist()), p.start, p.end, p.bound, p.load_distance)
+        for i, p in enumerate(record.phases)
+    )
+    return Plan(
+        problem=record.problem, parameters=record.parameters, made_for=made, method=record.method,
+        status=record.status, objective=record.objective, bound=record.bound, measure=record.measure,
+        assignment=assignment, key_group=key_group, source=whole([m.source for m in record.moves]), target=target,
+        load=made.load[key_group], state=made.state[key_group], gain=floats([m.gain for m in record.moves]),
+        start=floats([m.start for m in record.moves]), end=floats([m.end for m in record.moves]),
+        phase=phase, phases=phases, capacity=floats(record.nodes.capacity),
+        leaving=np.array(record.nodes.leaving, dtype=bool),
+        bandwidth=None if record.bandwidth is None else floats(record.bandwidth), parallel=record.parallel,
+        limits={r: floats([np.inf if v is None else v for v in x.limit]) for r, x in record.limits.items()},
+        usage={r: floats(x.usage) for r, x in record.limits.items()},
+        held={r: floats(x.held) for r, x in record.limits.items()},
+        overload=record.overload, overload_bound=record.overload_bound, notes=tuple(record.notes),
+    )  # fmt: skip
+
+
+def _refuse_contradictions(record: PlanFile, plan: Plan) -> None:
+    """Check what a schema cannot: lengths agree, nodes exist, figures follow from the moves."""
+    made, p, n = plan.made_for, plan.made_for.load.size, plan.capacity.size
+    lengths = {
+        "workload.state": (made.state.size, p), "workload.current": (made.current.size, p),
+        "workload.draining": (made.draining.size, made.capacity.size), "nodes.leaving": (plan.leaving.size, n),
+        **{f"limits.{r}.{part}": (getattr(plan, part)[r].size, n if part == "held" else len(plan)) for r in plan.limits
+           for part in ("held", "usage")},
+        **{f"limits.{r}.limit": (plan.limits[r].size, n) for r in plan.limits},
+    }  # fmt: skip
+    for name, (found, expected) in lengths.items():
+        if found != expected:
+            raise InputError(f"{name} has {found} entries, expected {expected}")
+    if not (plan.capacity > 0).all() or plan.leaving.all():
+        raise InputError("nodes: capacities must be above 0, and one node must stay")
+    if max(plan.source.max(initial=0), plan.target.max(initial=0), made.current.max()) >= n:
+        raise InputError(f"a move names a node from {n} on")
+    if (plan.phase >= len(plan.phases)).any():
+        raise InputError("a move belongs to a phase that is not listed")
+    if made.fingerprint != record.workload.fingerprint:
+        raise InputError("the fingerprint is not that of the workload it lists")
+    if broken := plan.violations():
+        raise InputError(str(broken[0]))
+    for name in ("seconds", "state_moved", "peak_load"):
+        if not np.isclose(getattr(plan, name), getattr(record, name), rtol=1e-9, atol=1e-12):
+            raise InputError(f"{name} = {getattr(record, name):g}, its moves say {getattr(plan, name):g}")

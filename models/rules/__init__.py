@@ -1,0 +1,61 @@
+"""Rules: what a cluster does not allow, one rule a file, and the four forms below them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from keyshift.models.errors import InputError
+from keyshift.models.rules.apart import Apart
+from keyshift.models.rules.count import Count
+from keyshift.models.rules.lowered import Lowered
+from keyshift.models.rules.moves import Moves
+from keyshift.models.rules.only import Never, Only
+from keyshift.models.rules.pinned import Pinned
+from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.scope import Scope
+from keyshift.models.rules.spread import Spread
+from keyshift.models.rules.together import Together
+from keyshift.models.rules.use import Use
+
+__all__ = [
+    "Apart", "Count", "Lowered", "Moves", "Never", "Only", "Pinned", "Rule", "Scope", "Spread", "Together", "Use",
+    "read_rule", "read_rules",
+]  # fmt: skip
+
+RULES: Mapping[str, type[Rule]] = {
+    rule.name: rule for rule in (Pinned, Only, Never, Together, Apart, Spread, Count, Use, Moves)
+}
+
+
+def read_rule(given: Any, said: str = "rule") -> Rule:
+    """A rule from what stands for one: a `Rule`; words, as in ``"apart partition rack"``; or a mapping.
+
+    Mappings are what `Rule.record` makes, ``{"rule": "apart", "by": "partition"}``, or ``{"apart": {"by": "partition"}}``.
+    """
+    if isinstance(given, Rule):
+        return given
+    if isinstance(given, str) and given.split():
+        return _named(given.split()[0], said).of_words(given)
+    if isinstance(given, Mapping) and "rule" in given:
+        return _named(given["rule"], said).of({name: v for name, v in given.items() if name != "rule"}, said)
+    if isinstance(given, Mapping) and len(given) == 1:
+        ((name, fields),) = given.items()
+        if isinstance(fields, Mapping):
+            return _named(name, said).of(fields, said)
+    raise InputError(f"{said} = {given!r:.80} must be a rule, such as Pinned([3]) or 'apart partition rack'")
+
+
+def read_rules(given: Any) -> tuple[Rule, ...]:
+    """The rules of a problem, or `InputError`."""
+    if isinstance(given, str | Rule | Mapping):
+        given = [given]
+    if not isinstance(given, Iterable):
+        raise InputError(f"rules = {given!r:.80} must be a list of rules")
+    return tuple(read_rule(one, f"rules[{place}]") for place, one in enumerate(given))
+
+
+def _named(name: Any, said: str) -> type[Rule]:
+    if not isinstance(name, str) or name.lower() not in RULES:
+        raise InputError(f"{said}: no rule {name!r:.60}; there are {', '.join(RULES)}")
+    return RULES[name.lower()]

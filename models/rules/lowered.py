@@ -1,0 +1,174 @@
+r"""The four forms below all rules: what statements, searches and bounds know of them.
+
+With :math:`x_{ki} = 1` iff key group k runs on node i, and :math:`q_k` its node now:
+
+.. math::
+
+    \text{merged} \quad & x_{ki} = x_{li}                                   && \text{key groups k, l move as one} \\
+    \text{closed} \quad & x_{ki} = 0                                        && \text{k may not run on i} \\
+    \text{rooms}  \quad & least_d \le \sum_{k} w_k \sum_{i \in I_d} x_{ki} \le most_d && \text{for each domain } I_d \\
+    \text{budgets} \quad & \sum_{k: q_k \in O} w_k \sum_{i \in T,\, i \ne q_k} x_{ki} \le most
+
+A rule lowers itself to them (`keyshift.models.rules.rule.Rule.forms`), and nothing above this file knows a rule by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from keyshift.models.space import MoveSpace
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+
+ROUNDING = 1e-9
+"""Relative rounding allowed when a sum of floats is held against a room."""
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """Key groups that run on one node, whichever."""
+
+    key_groups: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Closed:
+    """Key groups, shape (m,), and the nodes on which they may not run, shape (n,) or (m, n)."""
+
+    key_groups: IntArray
+    nodes: BoolArray
+
+
+@dataclass(frozen=True, eq=False)
+class Rooms:
+    """A least and a most of the key groups' weights in each of some disjoint sets of nodes.
+
+    Attributes
+    ----------
+    key_groups, weights : ndarray, shape (m,)
+        Weights are whole where any `least` is above 0.
+    domain : ndarray of int, shape (n,)
+        The set that each node is in, -1 for none.
+    least, most : ndarray, shape (domains,)
+    """
+
+    key_groups: IntArray
+    weights: FloatArray
+    domain: IntArray
+    least: FloatArray
+    most: FloatArray
+
+    def held(self, assignment: IntArray) -> FloatArray:
+        """The weight in each domain, shape (domains,)."""
+        at = self.domain[assignment[self.key_groups]]
+        return np.bincount(at[at >= 0], self.weights[at >= 0], self.most.size)
+
+    def excess(self, assignment: IntArray) -> float:
+        """By how much rooms are exceeded, or fallen short of, in all."""
+        held = self.held(assignment)
+        over = np.where(held > self.most * (1 + ROUNDING), held - self.most, 0.0)
+        return float((over + np.maximum(self.least - held, 0.0)).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class MoveBudget:
+    """The most that moves out of some nodes into some may weigh.
+
+    Attributes
+    ----------
+    key_groups, weights : ndarray, shape (m,)
+        Of the key groups that are on the nodes to leave.
+    into : ndarray of bool, shape (n,)
+    most : float
+    """
+
+    key_groups: IntArray
+    weights: FloatArray
+    into: BoolArray
+    most: float
+
+    def excess(self, assignment: IntArray, current: IntArray) -> float:
+        """By how much the moves exceed it."""
+        to = assignment[self.key_groups]
+        spent = float(self.weights[(to != current[self.key_groups]) & self.into[to]].sum())
+        return spent - self.most if spent > self.most * (1 + ROUNDING) else 0.0
+
+
+Form = Merged | Closed | Rooms | MoveBudget
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """All rules of a problem as the four forms.
+
+    Attributes
+    ----------
+    current : ndarray of int, shape (p,)
+    merged : tuple of ndarray
+        Disjoint sets of at least two key groups.
+    closed : ndarray of bool, shape (p, n), or None
+        Where none is closed to anybody. Of merged key groups all are closed where one is.
+    rooms, budgets : tuple
+    """
+
+    current: IntArray
+    merged: tuple[IntArray, ...] = ()
+    closed: BoolArray | None = None
+    rooms: tuple[Rooms, ...] = ()
+    budgets: tuple[MoveBudget, ...] = field(default=())
+
+    @classmethod
+    def of(cls, forms: Iterable[Form], current: IntArray, places: int) -> Lowered:
+        """Join the forms of several rules."""
+        forms = list(forms)
+        merged = _joined([form.key_groups for form in forms if isinstance(form, Merged)], current.size)
+        closed = None
+        for form in forms:
+            if isinstance(form, Closed):
+                closed = np.zeros((current.size, places), dtype=bool) if closed is None else closed
+                closed[form.key_groups] |= form.nodes
+        if closed is not None:
+            for together in merged:
+                closed[together] = closed[together].any(axis=0)
+        rooms = tuple(form for form in forms if isinstance(form, Rooms))
+        budgets = tuple(form for form in forms if isinstance(form, MoveBudget))
+        return cls(current, merged, closed, rooms, budgets)
+
+    def __bool__(self) -> bool:
+        return bool(self.merged or self.rooms or self.budgets or self.closed is not None)
+
+    def narrowed(self, space: MoveSpace) -> MoveSpace:
+        """The move space without what is closed."""
+        return space if self.closed is None else space.without(self.closed)
+
+    @cached_property
+    def linear(self) -> bool:
+        """Whether there is more than a move space can say."""
+        return bool(self.merged or self.rooms or self.budgets)
+
+    def excess(self, assignment: IntArray) -> float:
+        """By how much an assignment breaks the forms, in all: key groups on closed nodes or apart, and weights too many."""
+        apart = sum(int((assignment[one] != assignment[one[0]]).sum()) for one in self.merged)
+        shut = 0 if self.closed is None else int(self.closed[np.arange(assignment.size), assignment].sum())
+        rooms = sum(room.excess(assignment) for room in self.rooms)
+        return float(apart + shut + rooms + sum(budget.excess(assignment, self.current) for budget in self.budgets))
+
+
+def _joined(sets: list[IntArray], key_groups: int) -> tuple[IntArray, ...]:
+    """Disjoint sets: those that share a key group are one."""
+    sets = [one for one in sets if one.size > 1]
+    if not sets:
+        return ()
+    import scipy.sparse as sp
+    from scipy.sparse.csgraph import connected_components
+
+    first = np.concatenate([np.full(one.size - 1, one[0]) for one in sets])
+    other = np.concatenate([one[1:] for one in sets])
+    graph = sp.coo_array((np.ones(first.size), (first, other)), shape=(key_groups, key_groups))
+    label = connected_components(graph, directed=False)[1]
+    order = np.argsort(label, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(label[order])) + 1)
+    return tuple(np.sort(part) for part in parts if part.size > 1)

@@ -1,0 +1,61 @@
+r"""How many key groups may move: of a topic, out of a node, into a rack.
+
+.. math:: (1) \quad \sum_{k:\, q_k \in O} \; \sum_{i \in T,\, i \ne q_k} x_{ki} \le at\_most
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from keyshift.models.rules.lowered import Form, MoveBudget
+from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.scope import Scope, Selection
+from keyshift.models.workload import BoolArray, IntArray
+
+
+@dataclass(frozen=True)
+class Moves(Rule):
+    """At most so many key groups change node.
+
+    Parameters
+    ----------
+    at_most : int
+    key_groups : selection, optional
+        Only these count. All by default.
+    out_of, into : selection, optional
+        Only moves from, and to, these nodes count. All by default.
+    """
+
+    name: ClassVar[str] = "moves"
+    words: ClassVar[tuple[str, ...]] = ("at_most", "key_groups", "out_of", "into")
+    numbers: ClassVar[tuple[str, ...]] = ("at_most",)
+    at_most: int
+    key_groups: Selection = None
+    out_of: Selection = None
+    into: Selection = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.needs("at_most")
+        self.whole("at_most")
+
+    def counted(self, scope: Scope) -> tuple[IntArray, BoolArray]:
+        """The key groups whose moves count, and the nodes into which."""
+        chosen = scope.key_groups(self.name, self.key_groups)
+        leaving = scope.nodes(self.name, self.out_of)[scope.workload.current[chosen]]
+        return chosen[leaving], scope.nodes(self.name, self.into)
+
+    def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
+        chosen, into = self.counted(scope)
+        to = assignment[chosen]
+        moved = int(((to != scope.workload.current[chosen]) & into[to]).sum())
+        if moved > self.at_most:
+            yield f"{moved} move", None, float(moved - self.at_most)
+
+    def forms(self, scope: Scope) -> Iterator[Form]:
+        chosen, into = self.counted(scope)
+        yield MoveBudget(chosen, np.ones(chosen.size), into, float(self.at_most))

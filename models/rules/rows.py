@@ -1,0 +1,114 @@
+"""The four forms as rows of a statement, in CP-SAT and in Pyomo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyomo.environ as pyo
+from ortools.sat.python import cp_model
+
+from keyshift.models.knapsack import Knapsack
+from keyshift.models.rules.lowered import ROUNDING, Lowered, MoveBudget, Rooms
+
+Pairs = Mapping[tuple[int, int], Any]
+"""x by key group and node; pairs that are not open have none."""
+
+
+def merged_rows(lowered: Lowered, x: Pairs, nodes: int) -> Iterator[tuple[Any, Any]]:
+    """Both sides of each row of *merged*: 0 where only one of two key groups may run on a node."""
+    for members in lowered.merged:
+        first, *others = members.tolist()
+        for k in others:
+            for i in range(nodes):
+                one, other = x.get((first, i)), x.get((k, i))
+                if one is not None or other is not None:
+                    yield (one, 0) if other is None else (other, 0 if one is None else one)
+
+
+def room_terms(room: Rooms, x: Pairs) -> list[list[tuple[int, Any]]]:
+    """For each domain of a room, the members (by their place in it) and their variables."""
+    terms: list[list[tuple[int, Any]]] = [[] for _ in range(room.most.size)]
+    domain = room.domain.tolist()
+    inside = [i for i, d in enumerate(domain) if d >= 0]
+    for place, k in enumerate(room.key_groups.tolist()):
+        for i in inside:
+            if (k, i) in x:
+                terms[domain[i]].append((place, x[k, i]))
+    return terms
+
+
+def budget_terms(budget: MoveBudget, current: np.ndarray, x: Pairs) -> list[tuple[int, Any]]:
+    """The moves that a budget counts, each by its key group's place in it."""
+    into = np.flatnonzero(budget.into).tolist()
+    places = enumerate(budget.key_groups.tolist())
+    return [(place, x[k, i]) for place, k in places for i in into if i != current[k] and (k, i) in x]
+
+
+def add_to_cpsat(model: cp_model.CpModel, lowered: Lowered, x: Pairs, nodes: int) -> None:
+    """Add the rows of all forms; of *closed*, for pairs that have a variable nevertheless."""
+    for (k, i), var in x.items() if lowered.closed is not None else ():
+        if lowered.closed[k, i]:  # type: ignore[index]  # it is not None
+            model.add(var == 0).with_name("closed")
+    for one, other in merged_rows(lowered, x, nodes):
+        model.add(one == other).with_name("merged")
+    for number, room in enumerate(lowered.rooms):
+        for d, terms in enumerate(room_terms(room, x)):
+            name = f"room[r{number},d{d}]"
+            _at_most(model, room.weights, float(room.most[d]), terms, name)
+            if room.least[d] > 0:
+                least = int(np.ceil(room.least[d]))
+                model.add(sum(int(room.weights[place]) * var for place, var in terms) >= least).with_name(name)
+    for number, budget in enumerate(lowered.budgets):
+        terms = budget_terms(budget, lowered.current, x)
+        _at_most(model, budget.weights, budget.most, terms, f"budget[b{number}]")
+
+
+def _at_most(
+    model: cp_model.CpModel, weights: np.ndarray, most: float, terms: list[tuple[int, Any]], name: str
+) -> None:
+    """A row in whole numbers that never forbids what the floats of the check allow."""
+    limit = Knapsack(weights, most * (1 + ROUNDING))
+    for place, var in terms:
+        if not limit.fits[place]:
+            model.add(var == 0).with_name(name)
+    if limit.binds:
+        whole, bound = limit.whole()
+        model.add(sum(int(whole[place]) * var for place, var in terms) <= bound).with_name(name)
+
+
+def add_to_pyomo(model: pyo.ConcreteModel, lowered: Lowered, x: Pairs, nodes: int) -> None:
+    """Add the rows of all forms, as lists of their names; of *closed*, for pairs that have a variable nevertheless."""
+    if not lowered:
+        return
+    for name in ("closed", "merged", "rooms", "budgets"):
+        setattr(model, name, pyo.ConstraintList())
+    for (k, i), var in x.items() if lowered.closed is not None else ():
+        if lowered.closed[k, i]:  # type: ignore[index]  # it is not None
+            model.closed.add(var == 0)
+    for one, other in merged_rows(lowered, x, nodes):
+        model.merged.add(one == other)
+    for room in lowered.rooms:
+        for d, terms in enumerate(room_terms(room, x)):
+            _within(model.rooms, room.weights, float(room.most[d]), terms)
+            if room.least[d] > 0:
+                row = pyo.quicksum(float(room.weights[place]) * var for place, var in terms) >= float(room.least[d])
+                model.rooms.add(row if terms else pyo.Constraint.Infeasible)
+    for budget in lowered.budgets:
+        _within(model.budgets, budget.weights, budget.most, budget_terms(budget, lowered.current, x))
+
+
+def _within(rows: pyo.ConstraintList, weights: np.ndarray, most: float, terms: list[tuple[int, Any]]) -> None:
+    """A row in shares of the limit, as the other capacities are written."""
+    limit = Knapsack(weights, most * (1 + ROUNDING))
+    for place, var in terms:
+        if not limit.fits[place]:
+            rows.add(var == 0)
+    if limit.binds:
+        weight = [
+            (float(limit.weights[place]), var) for place, var in terms if limit.fits[place] and limit.weights[place]
+        ]
+        if weight:
+            scale = limit.most if limit.most > 0 else 1.0
+            rows.add(pyo.quicksum(w / scale * var for w, var in weight) <= limit.most / scale)

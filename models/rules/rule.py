@@ -1,0 +1,145 @@
+"""The base of all rules: what each of them has to answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from keyshift.models.errors import InputError
+from keyshift.models.problem import Violation
+from keyshift.models.rules.lowered import Form
+from keyshift.models.rules.scope import Scope, plain
+from keyshift.models.workload import IntArray
+
+
+@dataclass(frozen=True)
+class Rule(ABC):
+    """One rule of a cluster: which assignments it forbids, and the forms below (`keyshift.models.rules.lowered`).
+
+    A subclass is a frozen dataclass in a file of its own. Its check counts on assignments and knows nothing of the forms.
+    """
+
+    name: ClassVar[str]
+    """The rule's name in files, on the shell, and in `Violation.rule`."""
+
+    words: ClassVar[tuple[str, ...]]
+    """The fields that words on the shell stand for, in their order."""
+
+    numbers: ClassVar[tuple[str, ...]] = ()
+    """The fields that `remedies` may loosen: "at_most" upwards, "at_least" downwards."""
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            object.__setattr__(self, f.name, plain(getattr(self, f.name)))
+
+    @abstractmethod
+    def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
+        """What an assignment breaks: a sentence, the key group or node at fault, and by how much."""
+
+    @abstractmethod
+    def forms(self, scope: Scope) -> Iterator[Form]:
+        """The rule in the four forms; `InputError` where the workload lacks what it names."""
+
+    def violations(self, problem: Any, assignment: Any) -> list[Violation]:
+        """The broken parts of the rule, for an assignment of a problem.
+
+        Parameters
+        ----------
+        problem : Problem
+        assignment : array_like of int, shape (p,)
+        """
+        return list(self.broken_in(problem.scope, problem.canonical(assignment)))
+
+    def broken_in(self, scope: Scope, assignment: IntArray) -> Iterator[Violation]:
+        """`violations` of a canonical assignment."""
+        for said, where, amount in self.broken(scope, assignment):
+            yield Violation(self.name, f"{self}: {said}", where, amount)
+
+    def enough(self, scope: Scope) -> float:
+        """A value of `at_most` that limits nothing."""
+        return scope.workload.key_groups
+
+    def needed(self, scope: Scope, name: str, assignment: IntArray) -> float:
+        """The value of a number that an assignment needs, as far as it is looser than the rule's own."""
+        alone = replace(self, **{other: None for other in self.numbers if other != name})
+        over = max((amount for _, _, amount in alone.broken(scope, assignment)), default=0.0)
+        value: float = getattr(self, name)
+        return value + over if name == "at_most" else value - over
+
+    def record(self) -> dict[str, Any]:
+        """The rule as a file holds it: its name, and the fields that are not as by default."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        defaults = {f.name: f.default for f in fields(self)}
+        return {"rule": self.name, **{name: value for name, value in own.items() if value != defaults[name]}}
+
+    def __str__(self) -> str:
+        given = [f"{name}={_short(value)}" for name, value in self.record().items() if name != "rule"]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    def needs(self, *names: str) -> None:
+        """Refuse a rule without any of these fields."""
+        if all(getattr(self, name) is None for name in names):
+            raise InputError(f"{self.name} needs {' or '.join(names)}")
+
+    def whole(self, name: str) -> None:
+        """Refuse anything but a whole number of 0 or more, or None, in a field."""
+        value = getattr(self, name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+            raise InputError(f"{self.name}: {name} = {value!r:.60} must be a whole number of 0 or more")
+
+    @classmethod
+    def of_words(cls, text: str) -> Rule:
+        """The rule that words on the shell say, as in ``apart partition rack`` or ``count at_most=4000``."""
+        known = {f.name: f for f in fields(cls)}
+        made: dict[str, Any] = {}
+        waiting = list(cls.words)
+        for word in text.split()[1:]:
+            name, equals, value = word.partition("=")
+            if equals and name in known:
+                made[name] = _value(value)
+                continue
+            while waiting and waiting[0] in made and not (equals and isinstance(made[waiting[0]], dict)):
+                waiting.pop(0)
+            if not waiting:
+                raise InputError(
+                    f"rule {text!r:.80}: nothing is left for {word!r:.40}; {cls.name} has {', '.join(known)}"
+                )
+            if equals:  # labels of a column
+                made.setdefault(waiting[0], {})[name] = _value(value)
+            else:
+                made[waiting.pop(0)] = _value(word)
+        return cls.of(made, f"rule {text!r:.80}")
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], said: str) -> Rule:
+        """The rule with the fields given by name, or `InputError`."""
+        known = {f.name: f for f in fields(cls)}
+        if unknown := [name for name in given if name not in known]:
+            raise InputError(f"{said}: {cls.name} has no {unknown[0]!r:.40}; it has {', '.join(known)}")
+        if missing := [n for n, f in known.items() if f.default is MISSING and n not in given]:
+            raise InputError(f"{said}: {cls.name} needs {' and '.join(missing)}")
+        return cls(**given)
+
+
+def _value(text: str) -> Any:
+    """A number, a text, or several with commas between them."""
+    if "," in text:
+        return tuple(_value(part) for part in text.split(",") if part)
+    for read in (int, float):
+        try:
+            number = read(text)
+        except ValueError:
+            continue
+        return number if np.isfinite(number) else text
+    return text
+
+
+def _short(value: Any) -> str:
+    """A value for a message, without most of a long list."""
+    if isinstance(value, tuple) and len(value) > 4:
+        return f"({', '.join(map(repr, value[:3]))}, ... {len(value)} in all)"
+    return f"{list(value)!r:.80}" if isinstance(value, tuple) else f"{value!r:.80}"

@@ -1,0 +1,84 @@
+r"""What a rack, a zone or a node may use of a resource in all.
+
+.. math:: (1) \quad \sum_k r_k \sum_{i \in I_d} x_{ki} \le at\_most_d \qquad \text{for every domain } I_d
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from keyshift.models import guards
+from keyshift.models.errors import InputError
+from keyshift.models.rules.lowered import ROUNDING, Form, Rooms
+from keyshift.models.rules.rule import Rule
+from keyshift.models.rules.scope import Scope
+from keyshift.models.workload import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Use(Rule):
+    """The nodes of a domain together use at most so much of a resource.
+
+    Parameters
+    ----------
+    resource : str
+        One of the workload's resources, "load" (of the last window) or "state".
+    at_most : float, or mapping of domains to float
+        The same for every domain; or for some of them, by name.
+    domain : str, default "node"
+        "node", or one of the workload's `domains`, such as "rack".
+    """
+
+    name: ClassVar[str] = "use"
+    words: ClassVar[tuple[str, ...]] = ("resource", "at_most", "domain")
+    numbers: ClassVar[tuple[str, ...]] = ("at_most",)
+    resource: str
+    at_most: float | Mapping[str, float]
+    domain: str = "node"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        limits = self.at_most if isinstance(self.at_most, Mapping) else {"": self.at_most}
+        for name, value in limits.items():
+            guards.real(f"use: at_most{f'[{name!r}]' * bool(name)}", value, optional=False)
+
+    def used(self, scope: Scope) -> FloatArray:
+        """Use of the resource by each key group, shape (p,)."""
+        w = scope.workload
+        known = {**w.resources, "load": w.last_load, "state": w.state}
+        if not isinstance(self.resource, str) or self.resource not in known:
+            raise InputError(f"use: the workload has no {self.resource!r:.60}; it has {', '.join(sorted(known))}")
+        return known[self.resource]
+
+    def enough(self, scope: Scope) -> float:
+        return float(self.used(scope).sum())
+
+    def most(self, names: list[int | str]) -> FloatArray:
+        """The limit of each domain, infinite where there is none."""
+        if not isinstance(self.at_most, Mapping):
+            return np.full(len(names), float(self.at_most))
+        known = {str(name): d for d, name in enumerate(names)}
+        limits = np.full(len(names), np.inf)
+        for name, value in self.at_most.items():
+            if str(name) not in known:
+                raise InputError(f"use: no {self.domain} {name!r:.60}; there is {guards.shortened(list(known))}")
+            limits[known[str(name)]] = float(value)
+        return limits
+
+    def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
+        domain, names = scope.domain(self.name, self.domain)
+        held = np.bincount(domain[assignment], self.used(scope), len(names))
+        most = self.most(names)
+        for d in np.flatnonzero(held > most * (1 + ROUNDING)).tolist():
+            yield f"{self.domain} {names[d]} uses {held[d]:g}, at most {most[d]:g}", d, float(held[d] - most[d])
+
+    def forms(self, scope: Scope) -> Iterator[Form]:
+        domain, names = scope.domain(self.name, self.domain)
+        used = self.used(scope)
+        members = np.flatnonzero(used > 0)
+        most = np.minimum(self.most(names), 2.0 * float(used.sum()) + 1.0)
+        yield Rooms(members, used[members], domain, np.zeros(len(names)), most)

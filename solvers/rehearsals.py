@@ -1,0 +1,173 @@
+"""Rehearsals: a method runs on problems too small to take time, so that what it compiles is ready when time counts.
+
+Each imports the formulation that it is about: whoever rehearses one loads no other.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from keyshift.models import Answer, Budget, Problem
+from keyshift.models.workload import Workload
+from keyshift.solvers.threads import nobody_is_left
+
+if TYPE_CHECKING:
+    from keyshift.models.splitting import KeySplitting
+
+Method = Callable[..., Answer]
+SECONDS = 2.0
+"""A rehearsal that takes longer has reached every kernel."""
+
+
+def rehearse(method: Method, problems: Iterable[Problem], **options: object) -> None:
+    """Run a method on some problems and check its answers, which may call for kernels of the problem's own."""
+    for problem in problems:
+        with nobody_is_left():
+            answer = method(problem, budget=Budget(SECONDS), **options)
+        if answer.assignment is not None:
+            (answer.problem or problem).check(answer.assignment)
+
+
+def allocation_bound(method: Method) -> None:
+    """A bound by itself, with as many moves as are counted exactly, and with any number."""
+    from keyshift.models.allocation import KeyGroupAllocation
+    from keyshift.models.families.allocation import synthetic_workload
+
+    w = synthetic_workload(4, 100, varies=0.6)
+    rehearse(method, [KeyGroupAllocation(w, max_migrations=most) for most in (6, None)])
+
+
+# Collocation ----------------------------------------------------------------------------------------------------
+
+
+def collocation(method: Method) -> None:
+    """A few key groups that talk to each other, at no cost and at some."""
+    from keyshift.models.collocation import CollocatedAllocation
+
+    rng = np.random.default_rng(0)
+    traffic = np.where(rng.random((12, 12)) < 0.4, rng.integers(0, 9, (12, 12)), 0)
+    current = np.arange(12) % 3
+    w = Workload(load=rng.integers(5, 20, 12), state=np.ones(12), current=current, nodes=3, traffic=traffic)
+    costs = (0.0, 0.01)
+    rehearse(
+        method,
+        [CollocatedAllocation(w, max_load_distance=40.0, max_migrations=6, serialisation=cost) for cost in costs],
+    )
+
+
+def collocation_balanced(method: Method) -> None:
+    """The same for what leaves the balance to the allocation program: small instances do not reach its kernels."""
+    from keyshift.solvers.allocation.portfolio import solve_milp
+    from keyshift.solvers.allocation.warm_up import compile_kernels
+
+    compile_kernels(solve_milp)
+    collocation(method)
+
+
+# Load balancing and movement --------------------------------------------------------------------------------------
+
+
+def mclb(method: Method, key_groups: int = 14, limits: tuple[float | None, ...] = (None, 4.0), **options: Any) -> None:
+    """With and without a limit on the state moved, over two windows and over one."""
+    from keyshift.models.mclb import MCLB
+
+    for windows in (3, 1):
+        load, current = np.random.default_rng(0).random((windows, key_groups)), np.arange(key_groups) % 3
+        w = Workload(load=load, state=np.ones(key_groups), current=current, nodes=3)
+        rehearse(method, [MCLB(w, max_state_moved=limit) for limit in limits], **options)
+
+
+def mclb_search(method: Method) -> None:
+    """The same for the search, which sweeps where there are too many key groups to anneal."""
+    from keyshift.solvers.mclb.local_search import PlacementSearchSettings
+
+    mclb(method)
+    mclb(method, PlacementSearchSettings.annealed + 1, (None,), effort=0.0)
+
+
+def movement(method: Method) -> None:
+    """The search for little movement, which every exact method may go on with."""
+    from keyshift.models.movement.problem import MovementWithinLimits
+    from keyshift.solvers.movement.local_search import local_search
+
+    w = Workload(load=np.arange(1.0, 9.0), state=np.ones(8), current=np.zeros(8, dtype=np.int64), nodes=2)
+    rehearse(local_search, [MovementWithinLimits(w, lower=0.0, upper=20.0, nodes_after=2)])
+
+
+# Routing ----------------------------------------------------------------------------------------------------------
+
+
+def routing(method: Method) -> None:
+    """Many keys are off their hash destination, some have to move, and the table is short."""
+    from keyshift.models.routing import MixedRouting
+
+    rng = np.random.default_rng(0)
+    home = rng.integers(0, 3, 60)
+    current = np.where(rng.random(60) < 0.7, home, rng.integers(0, 3, 60))
+    w = Workload(load=rng.random(60) ** 4, state=rng.random(60), current=current, home=home, nodes=3)
+    problems = [MixedRouting(w, theta_max=0.1, max_table_size=25, sides=sides) for sides in ("upper", "both")]
+    rehearse(method, problems)
+    if "compact" in inspect.signature(method).parameters:
+        rehearse(method, problems, compact=8)
+
+
+# Splitting --------------------------------------------------------------------------------------------------------
+
+
+def splitting(method: Method) -> None:
+    """Every kind of stream."""
+    from keyshift.models.splitting import KeySplitting
+
+    rehearse(method, _streams(KeySplitting))
+
+
+def placement(method: Method) -> None:
+    """Every kind of stream, its keys kept whole."""
+    from keyshift.models.splitting import KeyPlacement
+
+    rehearse(method, _streams(KeyPlacement))
+
+
+def _streams(kind: type[KeySplitting]) -> Iterator[KeySplitting]:
+    """Weights, speeds, keys without candidates and more than one source have kernels of their own; so have many keys."""
+    stream = np.array([5, 1, 5, 2, 3, 5, 4, 1, 6, 5, 2, 7])
+    weights = np.linspace(0.5, 2.0, stream.size)
+    kinds: list[dict[str, Any]] = [{}, {"choices": None}, {"sources": 2, "feed": "key", "aggregation_period": 4}]
+    unequal: list[dict[str, Any]] = [{}, {"weights": weights}, {"workers": [1.0, 2.0, 1.0]}]
+    for options in kinds:
+        for more in unequal:
+            yield kind(stream, **{"workers": 3, **options, **more})
+    yield kind(np.arange(1500), workers=3)
+
+
+# Intervals --------------------------------------------------------------------------------------------------------
+
+
+def migration(method: Method) -> None:
+    """From two nodes to three."""
+    from keyshift.models.intervals import IntervalMigration
+
+    rehearse(method, [IntervalMigration(_tasks(), 3, 0.5)])
+
+
+def sequence(method: Method) -> None:
+    """From two nodes to three and back."""
+    from keyshift.models.intervals import MigrationSequence
+
+    rehearse(method, [MigrationSequence(_tasks(), [3, 2], 0.5)])
+
+
+def policy(method: Method) -> None:
+    """Between two nodes and three."""
+    from keyshift.models.intervals import MigrationPolicy
+
+    chances = {2: {2: 0.5, 3: 0.5}, 3: {2: 0.5, 3: 0.5}}
+    rehearse(method, [MigrationPolicy(_tasks(), chances, 0.5, 0.5)])
+
+
+def _tasks() -> Workload:
+    return Workload(load=[3, 1, 2, 2, 1, 3], state=[1, 2, 1, 3, 1, 1], current=[0, 0, 0, 1, 1, 1], nodes=2)

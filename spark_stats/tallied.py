@@ -1,0 +1,233 @@
+"""Load, state and traffic of every window, as Spark DataFrames, from the facts of one pass: what `Stats` are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from keyshift.models.errors import InputError
+from keyshift.spark_stats import exact_sums
+from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of, whole_code
+from keyshift.spark_stats.facts import Facts, choose
+from keyshift.spark_stats.failures import in_one_sentence
+from keyshift.spark_stats.held_state import STATE, held
+from keyshift.spark_stats.key_groups import KeyGroups
+from keyshift.spark_stats.key_tables import KeyLog
+from keyshift.spark_stats.tallies import ARRIVED, REFUSED
+from keyshift.spark_stats.topology import Topology
+from keyshift.spark_stats.windows import Windows
+
+if TYPE_CHECKING:
+    pass
+
+
+class Tallied:
+    """Statistics of one log. Each table is a Spark DataFrame; the log is read once, when the first is asked for.
+
+    Use it as a context manager, or call `close`, to free what Spark keeps in memory.
+
+    Attributes
+    ----------
+    load : DataFrame
+        operator, key_group, window_start, tuples, load. No row where no tuple arrived.
+    state : DataFrame
+        operator, key_group, window_start, state: held at the end of that window. No row where nothing is held.
+    traffic : DataFrame
+        window_start, src_operator, src_key_group, dst_operator, dst_key_group, tuples, bytes (null unless the source
+        operator has `bytes`). One tuple that passes both ends of an edge counts once.
+    arrivals : DataFrame
+        window_start, tuples: every row of the log that has a time, whether or not an operator takes it.
+    rejected : DataFrame
+        kind, rows: rows of the log that at least one operator had to refuse for that reason.
+    rejected_by_operator : DataFrame
+        operator, kind, rows; operator is null where the whole row is unusable.
+    """
+
+    def __init__(self, facts: Facts, topology: Topology, windows: Windows, key_groups: KeyGroups) -> None:
+        self.topology, self.windows, self.key_groups = topology, windows, key_groups
+        self._facts = facts
+        self.log: Callable[[str | None], KeyLog] | None = None
+        """The log of an operator again, for single keys; None where it has gone by."""
+        self.numbers = facts.numbers
+        facts.frame.persist()
+
+    # What the tables are made of: numbers instead of names -------------------------------------------------------
+
+    @cached_property
+    def added(self) -> DataFrame:
+        """The amounts each window adds: window, operator, key_group, as numbers; tuples, load, and the state's three sums."""
+        parts: list[list[Column]] = [[], [], [], []]
+        for o in range(len(self.topology.operators)):
+            load = exact_sums.joined([F.col(name) for name in self._facts.sums(o, "cost") or ["tuples"]])
+            state = exact_sums.three([F.col(name) for name in self._facts.sums(o, "state") or ["tuples"]])
+            for values, value in zip(parts, (load, *state), strict=True):
+                values.append(value)
+        load, *sums = (choose(F.col("kind"), dict(enumerate(values))) for values in parts)
+        of_operators = (F.col("kind") >= 0) & (F.col("kind") < len(self.topology.operators))
+        rows = self._facts.rows(of_operators, self._facts.width)
+        return rows.select(
+            "window",
+            F.col("kind").alias("operator"),
+            F.col("a").cast("int").alias("key_group"),
+            "tuples",
+            load.alias("load"),
+            *(value.alias(name) for name, value in zip(STATE, sums, strict=True)),
+        )
+
+    @cached_property
+    def pairs(self) -> DataFrame:
+        """Traffic by numbers: window, src_operator, src_key_group, dst_operator, dst_key_group, tuples, bytes."""
+        operators = len(self.topology.operators)
+        source, destination, size = {}, {}, {}
+        for number, edge in enumerate(self.topology.numbered_edges, start=operators):
+            source[number], destination[number] = map(F.lit, edge)
+            if (edge[0], "bytes") in self._facts.measures:
+                columns = self._facts.sums(edge[0], "bytes") or ["tuples"]
+                size[number] = exact_sums.joined([F.col(name) for name in columns])
+        return self._facts.rows(F.col("kind") >= operators, 2 if size else 0).select(
+            "window",
+            choose(F.col("kind"), source).alias("src_operator"),
+            F.col("a").cast("int").alias("src_key_group"),
+            choose(F.col("kind"), destination).alias("dst_operator"),
+            F.col("b").alias("dst_key_group"),
+            "tuples",
+            choose(F.col("kind"), size).cast("double").alias("bytes"),
+        )
+
+    def between(self, first: int, end: int) -> Self:
+        """The same of some windows only; what Spark keeps in memory is shared."""
+        part = copy(self)
+        part.__dict__ = {name: value for name, value in self.__dict__.items() if name not in ("added", "pairs")}
+        part._facts = replace(self._facts, frame=self._facts.frame.where(F.col("window").between(first, end)))
+        return part
+
+    @cached_property
+    @in_one_sentence()
+    def arrivals_and_refusals(self) -> dict[str, NDArray[np.int64]]:
+        """Arrivals and refusals, window by window, in the driver; see `Facts.arrivals_and_refusals`."""
+        return self._facts.arrivals_and_refusals()
+
+    @property
+    def counted(self) -> list[Row]:
+        """Rows and sums of the tables of each window, in the driver; see `keyshift.spark_stats.tallies.summarise`."""
+        return self._facts.summary(1)
+
+    @property
+    def arrived(self) -> DataFrame:
+        """Rows of the log that have a window: window, tuples."""
+        return self._facts.rows(F.col("kind") == ARRIVED).select("window", "tuples")
+
+    @property
+    def tuples(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The windows in which a row arrived, in order, and how many arrived."""
+        here = self.arrivals_and_refusals["kind"] == ARRIVED
+        window, tuples = (self.arrivals_and_refusals[name][here] for name in ("window", "tuples"))
+        order = np.argsort(window)
+        return window[order], tuples[order]
+
+    @property
+    def refusals(self) -> list[tuple[int | None, int, int]]:
+        """Rows refused: (window, number that says why, rows), sorted; window None where the row has none."""
+        rows = zip(
+            *(
+                values[self.arrivals_and_refusals["kind"] == REFUSED].tolist()
+                for values in self.arrivals_and_refusals.values()
+            ),
+            strict=True,
+        )
+        found = [(None if nowhere else w, whole_code((code, *more)), n) for w, _, code, nowhere, n, *more in rows]
+        return sorted(found, key=lambda row: (row[0] is not None, row))
+
+    @cached_property
+    def seen(self) -> list[int]:
+        """Numbers of the windows in which a row arrived, in order."""
+        return self.tuples[0].tolist()
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Numbers of the first and the last window in which a row arrived."""
+        seen = self.seen
+        if not seen:
+            raise InputError("the log has no row with a usable time: there is no window")
+        return seen[0], seen[-1]
+
+    # The public tables -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def load(self) -> DataFrame:
+        return self._named(self.added).select("operator", "key_group", "window_start", "tuples", "load")
+
+    @cached_property
+    def state(self) -> DataFrame:
+        value = exact_sums.joined_three(*map(F.col, STATE))
+        rows = self._named(held(self.added, self.topology, self.seen)).withColumn("state", value)
+        return rows.select("operator", "key_group", "window_start", "state").where("state > 0")
+
+    @cached_property
+    def traffic(self) -> DataFrame:
+        names = self._names
+        ends = {side: choose(F.col(side), names) for side in ("src_operator", "dst_operator")}
+        start = self.windows.start(F.col("window"))
+        columns = ("window_start", "src_operator", "src_key_group", "dst_operator", "dst_key_group", "tuples", "bytes")
+        return self.pairs.withColumns({"window_start": start, **ends}).select(*columns)
+
+    @cached_property
+    def arrivals(self) -> DataFrame:
+        return self.arrived.select(self.windows.start(F.col("window")).alias("window_start"), "tuples")
+
+    @cached_property
+    def rejected(self) -> DataFrame:
+        spark = self._facts.frame.sparkSession
+        return spark.createDataFrame(list(self.rejected_counts().items()), "kind string, rows long")
+
+    def rejected_counts(self) -> dict[str, int]:
+        """Return the rows refused, by kind: a dict instead of a table."""
+        return dict(sorted(counts_by_kind(self._codes(), self.topology).items()))
+
+    @cached_property
+    def rejected_by_operator(self) -> DataFrame:
+        counts: dict[tuple[str | None, str], int] = {}
+        for code, rows in self._codes():
+            for reason in reasons_of(code, self.topology):
+                counts[reason] = counts.get(reason, 0) + rows
+        ordered = sorted(((*reason, rows) for reason, rows in counts.items()), key=lambda row: (row[0] or "", row[1]))
+        return self._facts.frame.sparkSession.createDataFrame(ordered, "operator string, kind string, rows long")
+
+    def _codes(self) -> list[tuple[int, int]]:
+        return [(code, rows) for _, code, rows in self.refusals]
+
+    @property
+    def _names(self) -> dict[int, Column]:
+        return {o: F.lit(name) for o, name in enumerate(self.topology.names)}
+
+    def _named(self, rows: DataFrame) -> DataFrame:
+        """Put the operator's name for its number and the window's start for its number."""
+        names = choose(F.col("operator"), self._names)
+        return rows.withColumns({"operator": names, "window_start": self.windows.start(F.col("window"))})
+
+    def write_here(self, folder: Path, block: int) -> bool:
+        """Write load, arrivals and traffic in the tasks that hold them, if those run on this machine; says whether."""
+        if not self._facts.frame.sparkSession.sparkContext.master.startswith("local"):
+            return False
+        starts = np.array([self.windows.microseconds_of(window) for window in self.seen], dtype=np.int64)
+        self._facts.write(folder, block, (self.tuples[0], starts), self.topology)
+        return True
+
+    def close(self) -> None:
+        """Free what Spark keeps in memory; the tables can still be read, at the price of a new pass."""
+        self._facts.frame.unpersist()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

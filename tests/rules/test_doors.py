@@ -1,0 +1,174 @@
+"""Rules come in as Python, words, mappings and files; whatever cannot be meant is refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from rules.drawn import draw_rule, workload
+
+import keyshift as ks
+from keyshift.cli import main
+from keyshift.models.rules import RULES, read_rule
+
+CONTENT = {
+    "load": [6, 3, 2, 1, 4, 4], "state": [9, 2, 2, 1, 1, 1], "current": [0, 0, 0, 1, 1, 2], "nodes": 3,
+    "groups": {"topic": ["a", "a", "b", "b", "a", "b"], "partition": [0, 1, 0, 1, 2, 2]},
+    "domains": {"rack": ["r1", "r2", "r2"]},
+}  # fmt: skip
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "w.json").write_text(json.dumps(CONTENT))
+    return str(tmp_path / "w.json")
+
+
+@pytest.mark.parametrize("name", ["rules.yaml", "rules.json"])
+def test_rules_of_a_file_and_of_the_line_are_kept(path, tmp_path, capsys, name):
+    listed = ["apart partition node", {"pinned": {"key_groups": [3]}}, {"rule": "count", "at_most": 3}]
+    (tmp_path / name).write_text(json.dumps(listed))  # JSON is YAML
+    line = ["--rules", str(tmp_path / name), "--rule", "use load 12 rack", "--rule=count at_least=1"]
+    assert main(["solve", path, *line, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rules = [*listed, "use load 12 rack", "count at_least=1"]
+    problem = ks.KeyGroupAllocation.from_path(path, rules=rules)
+    assert problem.check(found["assignment"]).feasible
+    assert found["objective"] == ks.solve(problem).objective > ks.solve(ks.KeyGroupAllocation.from_path(path)).objective
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "code"),
+    [
+        ("compare", ["-m", "cp-sat", "-m", "milp"], 0),
+        ("compare", ["-p", "mclb", "-t", "2"], 0),
+        ("plan", [], 0),
+        ("pareto", ["-p", "key-group-allocation", "--points", "2"], 0),
+        ("explain", [], 0),
+        ("remedies", [], 0),
+        ("model", [], 0),
+        ("certify", ["--out", "/dev/null"], 2),
+    ],
+)
+def test_every_command_takes_rules(path, capsys, command, more, code):
+    assert main([command, path, *more, "--rule", "pinned 3", "--rule", "apart partition"]) == code
+    assert command != "certify" or "cannot hold rules" in capsys.readouterr().err
+
+
+def test_check_replay_and_study_take_rules(path, tmp_path, capsys):
+    (tmp_path / "a.json").write_text(json.dumps(CONTENT["current"]))
+    assert main(["check", path, "-a", str(tmp_path / "a.json"), "--rule", "apart partition"]) == 1
+    assert "Apart(by='partition'): partition 0: 2 on node 0: 0, 2" in capsys.readouterr().out
+    line = ["replay", path, "-p", "key-group-allocation", "-m", "milp", "--out", str(tmp_path / "r"), "--json"]
+    for _ in range(2):  # the second time from the checkpoint
+        assert main([*line, "--rule", "pinned topic=a"]) == 0
+        assert json.loads(capsys.readouterr().out)["rows"][0]["migrations"] <= 3
+    assert main([*line, "--rule", "pinned topic=b"]) == 2
+    assert (
+        main(
+            [
+                "study",
+                "madsen-allocation",
+                "-m",
+                "milp",
+                "--rule",
+                "moves 0",
+                "--key-groups",
+                "20",
+                "--nodes",
+                "4",
+                "--json",
+            ]
+        )
+        == 0
+    )
+    assert main(["study", "nasir-splitting", "--rule", "moves 0"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (["--rule", "foo 3"], "--rule: no rule 'foo'; there are pinned, only"),
+        (["--rule", "apart colour"], "no column 'colour' of key groups; there is 'topic', 'partition'"),
+        (["--rule", "apart partition zone"], "the workload has no domain 'zone'; it has 'node', 'rack'"),
+        (["--rule", "pinned 17"], "key group 17 is not known; there is 0 to 5"),
+        (["--rule"], '--rule: write it as --rule "pinned 3"'),
+        (["--rules", "--rule=pinned 3"], "--rules: write it as --rules FILE"),
+        (["--rules", "nowhere.yaml"], "nowhere.yaml does not exist"),
+        (["-p", "key-splitting", "--rule", "pinned 3"], "has the options --workers"),
+    ],
+)  # fmt: skip
+def test_bad_rules_on_the_line_are_one_sentence(path, capsys, line, sentence):
+    assert main(["solve", path, *line]) == 2
+    said = capsys.readouterr()
+    assert sentence in said.err
+    assert said.err.count("\n") == 1
+    assert not said.out
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("pinned: 3", "there must be a list of rules"),
+        ("- pinned: [3", "is not readable YAML"),
+        ("- !!python/object/apply:os.system [id]", "is not readable YAML"),
+        ("- foo 3", "rules[0]: no rule 'foo'"),
+        ("- pinned 3\n- {rule: count}", "rules.yaml: count needs at_most or at_least"),
+        ("- {rule: count, at_most: -1}", "at_most = -1 must be a whole number of 0 or more"),
+        ("- {rule: count, at_mots: 1}", "count has no 'at_mots'; it has at_most, at_least, nodes"),
+        ("- [pinned, 3]", "must be a rule, such as Pinned([3])"),
+        ("[" * 100 + "]" * 100, "nested more than 50 deep"),
+        ("- &a [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
+            f"- &{chr(c + 1)} [{', '.join([f'*{chr(c)}'] * 9)}]" for c in range(ord("a"), ord("j"))), "stands for more than"),
+        ("- pinned 3\n" * 100_000, "at most"),
+    ],
+)  # fmt: skip
+def test_bad_files_of_rules_are_one_sentence(path, tmp_path, capsys, text, sentence):
+    (tmp_path / "rules.yaml").write_text(text)
+    assert main(["solve", path, "--rules", str(tmp_path / "rules.yaml")]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+
+
+def test_help_shows_the_rules_of_a_problem_that_has_them(capsys):
+    assert main(["solve", "-p", "mclb", "--help"]) == 0
+    assert "apart partition rack" in " ".join(capsys.readouterr().out.split())
+    assert main(["solve", "-p", "interval-migration", "--help"]) == 0
+    assert "--rule" not in capsys.readouterr().out
+
+
+def test_a_rule_comes_back_from_its_record_and_from_json():
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        rule = draw_rule(rng, workload(rng))
+        assert read_rule(rule.record()) == rule
+        assert read_rule(json.loads(json.dumps(rule.record()))) == rule
+
+
+def any_value(rng, depth=0):
+    if depth > 2 or rng.random() < 0.5:
+        return rng.choice(
+            [None, True, 0, 1, -1, 3, 10**30, 1.5, np.inf, np.nan, "", "topic", "rack", "node", "a", "0", "é", [], {}]
+        )
+    if rng.random() < 0.5:
+        return [any_value(rng, depth + 1) for _ in range(rng.randrange(4))]
+    return {rng.choice(["topic", "rack", "r1", 3, None]): any_value(rng, depth + 1) for _ in range(rng.randrange(3))}
+
+
+def test_whatever_a_rule_is_given_it_is_taken_or_refused():
+    w, rng, taken = ks.Workload(**CONTENT), random.Random(1), 0
+    for _ in range(3000):
+        name = rng.choice(list(RULES))
+        given = {f.name: any_value(rng) for f in fields(RULES[name]) if rng.random() < 0.7}
+        try:
+            problem = ks.KeyGroupAllocation(w, rules=[{"rule": name, **given}])
+        except ks.InputError:
+            continue
+        problem.check([0] * 6)
+        assert ks.KeyGroupAllocation(w, rules=[rule.record() for rule in problem.rules]).rules == problem.rules
+        taken += 1
+    assert taken > 100

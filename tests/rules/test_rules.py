@@ -1,0 +1,97 @@
+"""Rules: every problem and method that claims them against an oracle that knows the rules by name alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rules.drawn import best_of, draw_rule, keeps, workload
+
+import keyshift as ks
+
+
+def allocation(rng):
+    made = {} if rng.random() < 0.5 else {"max_migrations": int(rng.integers(1, 5))}
+    if rng.random() < 0.3:
+        made["resource_capacity"] = {"disk": float(rng.integers(5, 20))}
+    return lambda: ks.KeyGroupAllocation(workload(rng), **made)
+
+
+def collocation(rng):
+    return lambda: ks.CollocatedAllocation(
+        workload(rng, traffic=True), max_load_distance=[None, 60.0, 200.0][int(rng.integers(3))]
+    )
+
+
+def movement(rng):
+    w = workload(rng)
+    mean = float(w.last_load.sum()) / int(w.kept.sum()) + 0.1
+    return lambda: ks.MovementWithinLimits(w, 0.0, (1 + rng.random()) * mean, int(w.kept.sum()))
+
+
+def mclb(rng):
+    budget = None if rng.random() < 0.4 else float(rng.integers(1, 9))
+    return lambda: ks.MCLB(workload(rng, windows=int(rng.integers(1, 3))), budget)
+
+
+def routing(rng):
+    return lambda: ks.MixedRouting(workload(rng, home=True), float(rng.choice([0.3, 1.0, 2.0])))
+
+
+PROBLEMS = {f.__name__: f for f in (allocation, collocation, movement, mclb, routing)}
+
+
+def drawn(kind, seed):
+    rng = np.random.default_rng([sum(map(ord, kind)), seed])
+    plain = PROBLEMS[kind](rng)()
+    w = plain.workload
+    return plain, replace(plain, rules=[draw_rule(rng, w) for _ in range(int(rng.integers(1, 5)))])
+
+
+def against_oracle(kind, seed, methods=None):
+    plain, problem = drawn(kind, seed)
+    best = best_of(problem, plain)
+    for method in ks.methods(problem):
+        if methods is not None and method.name not in methods:
+            continue
+        answer = ks.solve(problem, method.name, time_limit=10, gap=0)
+        said = f"{kind} {seed} {method.name} {[str(rule) for rule in problem.rules]}: {answer} for {best}"
+        if best is None:
+            assert answer.assignment is None, said
+            continue
+        tie = problem.tolerance_of(best)
+        assert answer.status != "infeasible", said
+        assert answer.bound is None or answer.bound <= best + tie, said
+        if method.kind == "exact":
+            assert answer.assignment is not None, said
+        if answer.assignment is not None:
+            assert all(keeps(rule, problem.workload, answer.assignment.tolist()) for rule in problem.rules), said
+            assert answer.objective >= best - tie, said
+            if method.kind == "exact":
+                assert answer.objective <= best + tie, said
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+@pytest.mark.parametrize("seed", range(6))
+def test_every_method_that_keeps_rules_agrees_with_brute_force(kind, seed):
+    against_oracle(kind, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", PROBLEMS)
+@pytest.mark.parametrize("block", range(20))
+def test_a_thousand_instances_with_rules(kind, block):
+    for seed in range(100 + 50 * block, 150 + 50 * block):
+        against_oracle(kind, seed)
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_the_check_and_the_forms_say_the_same(kind):
+    for seed in range(40):
+        problem = drawn(kind, 1000 + seed)[1]
+        rng = np.random.default_rng(seed)
+        for _ in range(20):
+            place = rng.integers(0, problem.places, problem.workload.key_groups)
+            by_name = all(keeps(rule, problem.workload, place.tolist()) for rule in problem.rules)
+            assert by_name == (not problem.broken_rules(place)) == (problem.lowered.excess(place) == 0)
