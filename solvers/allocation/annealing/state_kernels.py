@@ -18,6 +18,8 @@ class SearchData(NamedTuple):
 
     load: FloatArray
     """Shape (p, rows); of one window (p,), as all that has a column a row or window here."""
+    lead: FloatArray
+    """Its first row, shape (p,)."""
     weight: FloatArray
     mean: FloatArray
     """Of each row."""
@@ -60,6 +62,8 @@ class SearchState(NamedTuple):
     """The first slot with each node as its target, or -1, shape (n,)."""
     dev: FloatArray
     """Deviations, shape (n, rows)."""
+    lead: FloatArray
+    """Their first row, shape (n,): the same numbers."""
     used: FloatArray
     value: FloatArray
     """`node_value` of each node in each window, shape (n, k)."""
@@ -105,9 +109,12 @@ def write(value, numbers, i, column):
 
 
 @njit(**LEAF)
-def worst_of(windows, worst):
-    """Whether (8) is the worst window."""
-    return True if windows is None else worst
+def add(more, numbers, i, column):
+    """Add to a number of node or key group i."""
+    if numbers.ndim == 1:
+        numbers[i] += more
+    else:
+        numbers[i, column] += more
 
 
 @njit(**LEAF)
@@ -155,8 +162,8 @@ def give(k, source, target, dev, used, data):
     windows = data.windows
     for row in range(rows_of(windows)):
         load = read(data.load, k, row)
-        write(read(dev, source, row) - load * data.weight[source], dev, source, row)
-        write(read(dev, target, row) + load * data.weight[target], dev, target, row)
+        add(-load * data.weight[source], dev, source, row)
+        add(load * data.weight[target], dev, target, row)
     for r in range(used.shape[0]):
         used[r, source] -= data.use[r, k]
         used[r, target] += data.use[r, k]
@@ -214,8 +221,7 @@ def refresh(data, state):
             state.tally[1] += data.cost[k]
         i = data.current[k] if x < 0 else state.moves[1, x]
         for row in range(rows_of(data.windows)):
-            more = read(data.load, k, row) * data.weight[i]
-            write(read(state.dev, i, row) + more, state.dev, i, row)
+            add(read(data.load, k, row) * data.weight[i], state.dev, i, row)
         for r in range(state.used.shape[0]):
             state.used[r, i] += data.use[r, k]
     for i in range(data.weight.size):
