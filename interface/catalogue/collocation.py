@@ -1,8 +1,6 @@
 """Methods for collocated allocation [Madsen2016]."""
 
-from keyshift.catalogue.method import Formulation, Method
-from keyshift.catalogue.statement import Statement
-from keyshift.catalogue.trade import Trade
+from keyshift.catalogue.method import Formulation, Method, Statement, Trade
 from keyshift.models.lazily import lazily
 
 with lazily():
@@ -66,7 +64,7 @@ FORMULATION = Formulation(
         ),
         Method(
             "local-search", "heuristic", "keyshift: joins, moves, swaps and returns, annealed", local_search, "none",
-            warm_up=collocation, rescue=("albic",),
+            rules=True, warm_up=collocation, rescue=("albic",),
         ),
         Method("albic", "heuristic", "[Madsen2016], Algorithm 2", albic, "none", warm_up=collocation_balanced),
         Method("cola", "heuristic", "[Khandekar2009], as [Madsen2016] describes it", cola, "none"),

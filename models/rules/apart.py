@@ -43,12 +43,14 @@ class Apart(Rule):
 
     def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
         domain, names = scope.domain(self.name, self.domain)
-        for said, members in scope.sets(self.name, self.key_groups, self.by):
-            at, count = np.unique(domain[assignment[members]], return_counts=True)
-            for d, held in zip(at[count > 1].tolist(), count[count > 1].tolist(), strict=True):
-                inside = members[domain[assignment[members]] == d]
-                of = f"{said}: " if said else ""
-                yield f"{of}{held} on {self.domain} {names[d]}: {scope.said(inside)}", int(inside[0]), float(held - 1)
+        sets = scope.sets(self.name, self.key_groups, self.by)
+        at = domain[assignment[sets.members]]
+        code, count = np.unique(sets.number * len(names) + at, return_counts=True)
+        for crowded, held in zip(code[count > 1].tolist(), count[count > 1].tolist(), strict=True):
+            place, d = divmod(crowded, len(names))
+            inside = sets.members[(sets.number == place) & (at == d)]
+            said = f"{sets.said(place)}{held} on {self.domain} {names[d]}: {scope.said(inside)}"
+            yield said, int(inside[0]), float(held - 1)
 
     def forms(self, scope: Scope) -> Iterator[Form]:
         domain, names = scope.domain(self.name, self.domain)

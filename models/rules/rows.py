@@ -93,8 +93,9 @@ def add_to_pyomo(model: pyo.ConcreteModel, lowered: Lowered, x: Pairs, nodes: in
         for d, terms in enumerate(room_terms(room, x)):
             _within(model.rooms, room.weights, float(room.most[d]), terms)
             if room.least[d] > 0:
-                row = pyo.quicksum(float(room.weights[place]) * var for place, var in terms) >= float(room.least[d])
-                model.rooms.add(row if terms else pyo.Constraint.Infeasible)
+                held = pyo.quicksum(float(room.weights[place]) * var for place, var in terms)
+                # What nobody can fill still has to be a row with a variable.
+                model.rooms.add(held >= float(room.least[d]) if terms else next(iter(x.values())) >= 2)
     for budget in lowered.budgets:
         _within(model.budgets, budget.weights, budget.most, budget_terms(budget, lowered.current, x))
 

@@ -36,7 +36,7 @@ class Ruled(Problem):
         """Nodes that an answer may name."""
         return int(self.workload.nodes)  # type: ignore[attr-defined]  # a field of the subclass
 
-    @property
+    @cached_property
     def scope(self) -> Scope:
         """Key groups and nodes by number, name and label."""
         return Scope(self.workload, self.places)  # type: ignore[attr-defined]

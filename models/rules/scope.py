@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,34 @@ def plain(value: Any) -> Any:
     return tuple(map(plain, value)) if isinstance(value, list | tuple | set | frozenset | range) else value
 
 
+class KeyGroupSets(NamedTuple):
+    """Disjoint sets of key groups: the members, shape (m,), the number of the set of each, and the sets' names."""
+
+    members: IntArray
+    number: IntArray
+    names: list[str]
+
+    def __iter__(self) -> Iterator[tuple[str, IntArray]]:  # type: ignore[override]  # set by set, not field by field
+        if not self.names:
+            return iter(())
+        order = np.argsort(self.number, kind="stable")
+        ends = np.cumsum(np.bincount(self.number, minlength=len(self.names)))
+        return iter(zip(self.names, np.split(self.members[order], ends[:-1]), strict=True))
+
+    def of(self, place: int) -> IntArray:
+        """The members of one set."""
+        return self.members[self.number == place]
+
+    def said(self, place: int) -> str:
+        """The name of a set for the beginning of a sentence; nothing for the only one."""
+        return f"{self.names[place]}: " if self.names[place] else ""
+
+    def counts(self, at: IntArray, places: int) -> IntArray:
+        """How many of each set are at each of some places, shape (sets, places)."""
+        code = self.number * places + at
+        return np.bincount(code, minlength=len(self.names) * places).reshape(len(self.names), places)
+
+
 @dataclass(frozen=True, eq=False)
 class Scope:
     """The key groups and nodes that rules of a problem are about.
@@ -41,6 +69,7 @@ class Scope:
 
     workload: Workload
     places: int
+    _sets: dict[str, KeyGroupSets] = field(default_factory=dict, repr=False)
 
     def key_groups(self, rule: str, chosen: Selection) -> IntArray:
         """The numbers of the key groups chosen, in increasing order."""
@@ -70,23 +99,24 @@ class Scope:
         number = {label: d for d, label in enumerate(names)}
         return np.array([number[label] for label in labels], dtype=np.int64), names
 
-    def sets(self, rule: str, chosen: Selection, by: str | None) -> Iterator[tuple[str, IntArray]]:
-        """The key groups chosen as one set, or a set for each label of a column; with a name for messages."""
+    def sets(self, rule: str, chosen: Selection, by: str | None) -> KeyGroupSets:
+        """The key groups chosen as one set, or a set for each label of a column."""
+        known = repr((rule, chosen, by))
+        if known not in self._sets:
+            self._sets[known] = self._made(rule, chosen, by)
+        return self._sets[known]
+
+    def _made(self, rule: str, chosen: Selection, by: str | None) -> KeyGroupSets:
         members = self.key_groups(rule, chosen)
         if by is None:
-            yield "", members
-            return
+            return KeyGroupSets(members, np.zeros(members.size, dtype=np.int64), [""])
         if not isinstance(by, str) or by not in self.workload.groups:
             raise InputError(
                 f"{rule}: no column {by!r:.60} of key groups; there is {shortened([*self.workload.groups])}"
             )
-        if not members.size:
-            return
         labels = np.array([str(label) for label in self.workload.groups[by]])[members]
-        order = np.argsort(labels, kind="stable")
-        names, begin = np.unique(labels[order], return_index=True)
-        for label, part in zip(names.tolist(), np.split(members[order], begin[1:]), strict=True):
-            yield f"{by} {label}", part
+        names, number = np.unique(labels, return_inverse=True)
+        return KeyGroupSets(members, number.ravel(), [f"{by} {name}" for name in names.tolist()])
 
     def said(self, key_groups: IntArray, most: int = 3) -> str:
         """Key groups by name, for messages."""

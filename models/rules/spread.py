@@ -54,14 +54,17 @@ class Spread(Rule):
     def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
         domain, names = scope.domain(self.name, self.domain)
         kept = np.append(scope.workload.kept, np.ones(scope.places - scope.workload.nodes, dtype=bool))
-        for said, members in scope.sets(self.name, self.key_groups, self.by):
-            held = np.bincount(domain[assignment[members]], minlength=len(names)).tolist()
-            of = f"{said}: " if said else ""
-            for d, count in enumerate(held):
-                if self.at_most is not None and count > self.at_most:
-                    yield f"{of}{count} on {self.domain} {names[d]}, at most {self.at_most}", d, count - self.at_most
-                if self.at_least is not None and count < self.at_least and kept[domain == d].any():
-                    yield f"{of}{count} on {self.domain} {names[d]}, at least {self.at_least}", d, self.at_least - count
+        sets = scope.sets(self.name, self.key_groups, self.by)
+        held = sets.counts(domain[assignment[sets.members]], len(names))
+        alive = np.isin(np.arange(len(names)), domain[kept])
+        for most, wrong in (
+            (True, held > (held.max(initial=0) if self.at_most is None else self.at_most)),
+            (False, (held < (self.at_least or 0)) & alive),
+        ):
+            for place, d in np.argwhere(wrong).tolist():
+                limit = self.at_most if most else self.at_least
+                said = f"{sets.said(place)}{held[place, d]} on {self.domain} {names[d]}"
+                yield f"{said}, at {'most' if most else 'least'} {limit}", d, abs(float(held[place, d] - (limit or 0)))
 
     def forms(self, scope: Scope) -> Iterator[Form]:
         domain, names = scope.domain(self.name, self.domain)

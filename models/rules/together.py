@@ -39,11 +39,14 @@ class Together(Rule):
         self.needs("key_groups", "by")
 
     def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
-        for said, members in scope.sets(self.name, self.key_groups, self.by):
+        sets = scope.sets(self.name, self.key_groups, self.by)
+        first = np.zeros(len(sets.names), dtype=np.int64)
+        first[sets.number[::-1]] = assignment[sets.members][::-1]
+        for place in np.unique(sets.number[assignment[sets.members] != first[sets.number]]).tolist():
+            members = sets.of(place)
             used, count = np.unique(assignment[members], return_counts=True)
-            if used.size > 1:
-                of = said or f"key groups {scope.said(members)}"
-                yield f"{of} run on {used.size} nodes", int(members[0]), float(count.sum() - count.max())
+            of = sets.names[place] or f"key groups {scope.said(members)}"
+            yield f"{of} run on {used.size} nodes", int(members[0]), float(count.sum() - count.max())
 
     def forms(self, scope: Scope) -> Iterator[Form]:
         for _, members in scope.sets(self.name, self.key_groups, self.by):

@@ -150,7 +150,8 @@ class Instance:
     @cached_property
     def bump(self) -> float:
         """What a node over a capacity counts for: more than any deviation of what may be the answer."""
-        if (self.used(self.current) <= self.room).all():
+        broken = self.problem.rules and self.problem.lowered.excess(self.current) > 0
+        if not broken and (self.used(self.current) <= self.room).all():
             return 1.0 + self.distance(self.current)
         return 1.0 + self.total
 

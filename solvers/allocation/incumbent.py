@@ -12,12 +12,13 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
+from keyshift.models.rules import RULES
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
 
 SEARCHED = ("distance_floor",)
 """What the annealing does not look at: (5)."""
-PLANNED = (*SEARCHED, "max_migration_cost", "resource_capacity")
+PLANNED = (*SEARCHED, "max_migration_cost", "resource_capacity", *RULES)
 """What a plan does not look at besides, before it is polished."""
 PROVEN = 5e-7
 """An objective this close to the bound, as a share of the mean, is optimal; half of what `Problem.tolerance` grants."""

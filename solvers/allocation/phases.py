@@ -76,7 +76,8 @@ class Rounds:
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed, expired=lambda: found.done)
         self.one = self.instance.windows == 1
-        few = movable(self.instance) and self.size <= self.settings.narrow_pairs and most is None and self.one
+        few = movable(self.instance) and self.size <= self.settings.narrow_pairs and most is None
+        few = few and self.one and not found.problem.rules
         self.narrow = NarrowSets(found, self.instance, seed) if few else None
         self.planner: CountPlanner | None = None
         self.relaxation: JointRelaxation | None = None
@@ -150,7 +151,7 @@ class Rounds:
         turn = 1
         quick = [phase for phase in (settings.cycle if self.one else settings.cycle_of_windows) if phase != "trios"]
         later: Sequence[str] = quick
-        if self.many_moves and self.instance.nodes > 2 and self.one:
+        if self.many_moves and self.instance.nodes > 2 and self.one and not self.found.problem.rules:
             later = settings.cycle_of_few if self.search.size < 2 else settings.cycle
             later = settings.cycle_of_small if small and self._unbounded else later
         early = len(quick) - quick.count("price") if small and self.one and self.most is None else 0
@@ -215,7 +216,7 @@ class Rounds:
 
     def _fresh(self, turn: int) -> IntArray:
         """Where everything runs now; over windows the best of some moves drawn by their shares in the relaxation."""
-        if self.relaxation is None:
+        if self.relaxation is None or self.found.problem.lowered.merged:
             return self.instance.current
         rng = np.random.default_rng([self.seed, turn])
         drawn = [self.relaxation.master.rounded(rng) for _ in range(self.settings.roundings)]
@@ -223,7 +224,7 @@ class Rounds:
 
     def _plan_next(self, turn: int) -> int:
         """One plan, realised and polished; how many steps that took."""
-        if self.planner is None or not self.planner.useful:
+        if self.planner is None or not self.planner.useful or self.found.problem.lowered.merged:
             return self._anneal_next(turn)
         return self._plan(self.planner, turn)
 

@@ -10,7 +10,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.compiling import off_clock
 from keyshift.models.ranges import NonNegative, Threads, Whole
-from keyshift.solvers.allocation.incumbent import SEARCHED, Incumbent
+from keyshift.solvers.allocation.incumbent import PLANNED, Incumbent
 from keyshift.solvers.allocation.settings import PortfolioSettings
 from keyshift.solvers.checked import kept, within
 
@@ -174,7 +174,7 @@ class Portfolio(Incumbent):
         slack = 1e-11 * self.problem.scale
         better = self.problem.objective(other) <= self.objective + slack
         sides = self.problem.metrics(other)["deviation_sum"]
-        if kept(self.problem, other, SEARCHED) and better and sides <= self.deviation_sum + slack:
+        if kept(self.problem, other, PLANNED) and better and sides <= self.deviation_sum + slack:
             self.best = other
 
     def answer(self) -> Answer:

@@ -15,6 +15,8 @@ from keyshift.solvers.checked import kept
 from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.local_search_kernels import anneal, refresh
 from keyshift.solvers.collocation.move_kernels import MOST, Before, Goal, Proposal, ShiftData, ShiftState
+from keyshift.solvers.row_kernels import RuleRows
+from keyshift.solvers.rows import rows_of
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class Annealing:
         self.best = None if start is None or problem.violations(start) else start.copy()
         self.begun, self.gained, self.rounds = 0, 0, 0
         self.reference = problem.objective(problem.workload.current)
-        self.over = data.key_groups == 1 or data.nodes == 1 or data.max_moves == 0
+        self.over = bool(problem.lowered.merged) or data.key_groups == 1 or data.nodes == 1 or data.max_moves == 0
         if self.over:
             if self.best is None and not problem.violations(problem.workload.current):
                 self.best = problem.workload.current.copy()
@@ -138,8 +140,9 @@ class Annealing:
         self.led = self.best  # the best since the last beginning
         # What that was worth when a gain last counted.
         self.mark = np.inf if self.led is None else problem.objective(self.led)
-        self.read = _data_of(data, goal_of(problem, data, self.settings), self.settings)
-        self.state, self.record = _state_of(data, self.base), self.base.copy()
+        rows = rows_of(problem.lowered, data.nodes)
+        self.read = _data_of(data, goal_of(problem, data, self.settings), rows, self.settings)
+        self.state, self.record = _state_of(data, self.base, self.read.rows), self.base.copy()
         self.wanted = Proposal(*np.empty((2, MOST), np.int64), *np.empty((2, len(data.traffic), MOST)))
         self.before = Before(np.empty(len(data.traffic)), np.empty(4), np.empty(max(data.nodes, 2 * MOST)))
         refresh(self.read, self.state)
@@ -220,13 +223,13 @@ def _level(problem: CollocatedAllocation, data: Arrays, goal: Goal, assignment: 
     return float(remote[problem.planned.weights(remote) > 0].min())
 
 
-def _data_of(data: Arrays, goal: Goal, settings: LocalSearchSettings) -> ShiftData:
+def _data_of(data: Arrays, goal: Goal, rows: RuleRows, settings: LocalSearchSettings) -> ShiftData:
     """The instance as the kernels take it."""
     d = data
     return ShiftData(
         d.current, d.allowed, d.remote_load, d.total_remote, d.cost, bool(d.cost.max() == 0), goal, d.indptr, d.neighbour,
         d.weight, d.first, d.second, _drawn_by_weight(d.mean_traffic), d.upper_share, d.upper_extra, d.lower_share,
-        d.lower_extra, d.max_moves, d.move_cost, d.use, d.capacity, settings.shares,
+        d.lower_extra, d.max_moves, d.move_cost, d.use, d.capacity, rows, settings.shares,
     )  # fmt: skip
 
 
@@ -239,11 +242,11 @@ def _drawn_by_weight(traffic: FloatArray, most: int = 1 << 16) -> IntArray:
     return np.minimum(np.searchsorted(np.cumsum(traffic), wanted), traffic.size - 1)
 
 
-def _state_of(data: Arrays, base: IntArray) -> ShiftState:
+def _state_of(data: Arrays, base: IntArray, rows: RuleRows) -> ShiftState:
     """Room for a search that begins at an assignment."""
     p, n, t = data.key_groups, data.nodes, len(data.traffic)
     return ShiftState(
         base.copy(), np.zeros((data.windows, n)), np.zeros((data.use.shape[0], n)), np.zeros((t, p, n)), np.zeros(t),
         np.zeros(4), np.zeros(n), np.zeros(p, np.int64), np.zeros(p, np.int64),
-        np.zeros(1, np.int64),
+        np.zeros(1, np.int64), np.zeros(rows.most.size), np.zeros(1),
     )  # fmt: skip

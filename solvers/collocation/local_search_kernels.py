@@ -10,14 +10,15 @@ import numpy as np
 from keyshift.models.compiling import LEAF, njit
 from keyshift.solvers.collocation.move_kernels import propose
 from keyshift.solvers.random_kernels import uniform
+from keyshift.solvers.row_kernels import excess_of, row_at, shift
 
-TOLERANCE = 1e-12
+TOLERANCE, ROUNDED = 1e-12, 1e-9
 
 
 @njit(**LEAF)
 def refresh(data, state):
     """Sum everything anew for the assignment."""
-    a, load, used, on_node, together, sums, _, movers, place, away = state
+    a, load, used, on_node, together, sums, _, movers, place, away, held, broken = state
     load[:] = 0.0
     used[:] = 0.0
     on_node[:] = 0.0
@@ -46,6 +47,15 @@ def refresh(data, state):
             load[s, a[k]] -= data.cost[s] * on_node[min(s, rows - 1), k, a[k]] / 2
     for i in range(load.shape[1]):
         settle(i, data, state)
+    held[:] = 0.0
+    broken[0] = 0.0
+    for k in range(a.size if held.size else 0):
+        for at in range(data.rows.starts[k], data.rows.starts[k + 1]):
+            row = row_at(data.rows.family[at], k, a[k], data)
+            if row >= 0:
+                held[row] += data.rows.weight[at]
+    for row in range(held.size):
+        broken[0] += excess_of(row, held, data.rows)
 
 
 @njit(**LEAF)
@@ -94,6 +104,10 @@ def add(s, sign, wanted, data, state):
     for r in range(used.shape[0]):
         used[r, source] -= sign * data.use[r, k]
         used[r, target] += sign * data.use[r, k]
+    if state.held.size and sign > 0:
+        state.broken[0] += shift(k, source, target, data, state.held)
+    elif state.held.size:
+        state.broken[0] += shift(k, target, source, data, state.held)
     away = sign * (int(target != data.current[k]) - int(source != data.current[k]))
     sums[0] += away
     sums[1] += away * data.move_cost[k]
@@ -213,7 +227,7 @@ def anneal(rng, schedule, best, wanted, before, data, state):
     steps, hot, cold, penalty, level = int(schedule[0]), schedule[1], schedule[2], schedule[3], schedule[4]
     goal, together, sums = data.goal, state.together, state.sums
     refresh(data, state)
-    excess = sums[3]
+    excess = sums[3] + state.broken[0]
     value, found, infeasible = worth(level, goal.blend, goal, together), -np.inf, 0
     if excess <= TOLERANCE and few_moves(data, sums):
         found = worth(level, 0.0, goal, together)
@@ -229,7 +243,8 @@ def anneal(rng, schedule, best, wanted, before, data, state):
         weigh(count, wanted, data, state)
         few = accepted = few_moves(data, sums)
         if few:
-            excess, value = violation(count, wanted, before, data, state), worth(level, goal.blend, goal, together)
+            excess = violation(count, wanted, before, data, state) + state.broken[0]
+            value = worth(level, goal.blend, goal, together)
             gain = (value - value_before) - penalty * (excess - excess_before)
             accepted = gain >= 0 or uniform(rng) < np.exp(gain / heat)
         if accepted:
@@ -241,6 +256,8 @@ def anneal(rng, schedule, best, wanted, before, data, state):
             if few:
                 restore(count, wanted, before, data, state)
             value, excess = value_before, excess_before
+        if state.broken[0] < ROUNDED and state.held.size:
+            state.broken[0] = 0.0
         if excess > TOLERANCE:
             infeasible += 1
         elif accepted and (goal.blend > 0 or value > found + TOLERANCE):

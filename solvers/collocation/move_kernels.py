@@ -10,6 +10,7 @@ from typing import NamedTuple
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.random_kernels import uniform
+from keyshift.solvers.row_kernels import BACK, FEW, TRIES, RuleRows, row_at
 
 MOST = 4
 """Shifts of a move."""
@@ -55,6 +56,8 @@ class ShiftData(NamedTuple):
     move_cost: FloatArray
     use: FloatArray
     capacity: FloatArray
+    rows: RuleRows
+    """What rules say of sums over key groups."""
     shares: FloatArray
     """Cumulative shares of joining, relocating and swapping, then the share of joins that exchange."""
 
@@ -80,6 +83,10 @@ class ShiftState(NamedTuple):
     place: IntArray
     away: IntArray
     """How many they are, shape (1,)."""
+    held: FloatArray
+    """What each of the rules' rows holds."""
+    broken: FloatArray
+    """By how much the rows are exceeded in all, shape (1,)."""
 
 
 class Proposal(NamedTuple):
@@ -195,6 +202,39 @@ def make_room(rng, count, moves, wanted, data, state):
 
 
 @njit(**LEAF)
+def one_to_give_way(rng, k, f, row, data, a):
+    """A member of a rule's family, other than k, that weighs in a row; -1 when the draw fails."""
+    rows = data.rows
+    begin, size = rows.begins[f], rows.begins[f + 1] - rows.begins[f]
+    first = integer(rng, size)
+    for at in range(size if size <= FEW else TRIES):
+        other = rows.members[begin + (first + at) % size if size <= FEW else begin + integer(rng, size)]
+        if other != k and row_at(f, other, a[other], data) == row:
+            return other
+    return -1
+
+
+@njit(**LEAF)
+def give_way(rng, count, wanted, data, state):
+    """Where one key group fills a row beyond its most, another of the family goes where it comes from; how many shifts."""
+    if count != 1:
+        return count
+    rows, a, k, target = data.rows, state.a, wanted.who[0], wanted.where[0]
+    for at in range(rows.starts[k], rows.starts[k + 1]):
+        f = rows.family[at]
+        row = row_at(f, k, target, data)
+        if row < 0 or row == row_at(f, k, a[k], data) or state.held[row] + rows.weight[at] <= rows.most[row]:
+            continue
+        other = one_to_give_way(rng, k, f, row, data, a)
+        if other < 0:
+            return count
+        to = a[k] if uniform(rng) < BACK else integer(rng, state.on_node.shape[2])
+        wanted.who[1], wanted.where[1] = other, data.current[other] if rows.moves[f] else to
+        return 2
+    return count
+
+
+@njit(**LEAF)
 def propose(rng, wanted, data, state):
     """Draw a move; how many shifts it takes, 0 when the draw leads nowhere or the move is not allowed."""
     a, shares, draw = state.a, data.shares, uniform(rng)
@@ -206,6 +246,8 @@ def propose(rng, wanted, data, state):
         count = swap(rng, wanted, a)
     else:
         count = go_back(rng, wanted, data, state)
+    if state.held.size:
+        count = give_way(rng, count, wanted, data, state)
     moves = state.sums[0]
     for s in range(count):
         k, target = wanted.who[s], wanted.where[s]

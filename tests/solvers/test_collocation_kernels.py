@@ -12,6 +12,7 @@ from interpreted import interpret
 
 import keyshift as ks
 from keyshift.models import Budget
+from keyshift.rules import Apart, Count, Moves, Never
 from keyshift.solvers.collocation import lagrangian_kernels as tree_kernel
 from keyshift.solvers.collocation import local_search
 from keyshift.solvers.collocation import local_search_kernels as search_kernel
@@ -20,6 +21,7 @@ from keyshift.solvers.collocation.arrays import arrays_of
 from keyshift.solvers.collocation.lagrangian import LagrangianBound, largest, most_arrivals, tighten
 from keyshift.solvers.collocation.local_search import improve
 from keyshift.solvers.collocation.structural_bounds import component_cuts, spectral_cut
+from keyshift.solvers.rows import rows_of
 
 
 def random_tree(rng, p, n):
@@ -121,10 +123,18 @@ def test_local_search_is_feasible_and_never_loses_its_start(seed):
 def test_sums_stay_those_of_the_assignment(seed):
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, 9, 3)
-    problem, settings = over_windows(rng, problem) if seed % 2 else problem, local_search.LocalSearchSettings()
+    rules = [
+        Apart([0, 1, 2]),
+        Count(at_most=4, at_least=2),
+        Never([3], [int(problem.workload.current[3])]),
+        Moves(2, into=[1]),
+    ]
+    problem = replace(over_windows(rng, problem) if seed % 2 else problem, rules=rules if seed % 3 else ())
+    settings = local_search.LocalSearchSettings()
     data = arrays_of(problem)
-    state = local_search._state_of(data, data.current)
-    read = local_search._data_of(data, local_search.goal_of(problem, data, settings), settings)
+    rows = rows_of(problem.lowered, data.nodes)
+    state = local_search._state_of(data, data.current, rows)
+    read = local_search._data_of(data, local_search.goal_of(problem, data, settings), rows, settings)
     search_kernel.refresh(read, state)
     wanted = move_kernel.Proposal(
         *np.empty((2, move_kernel.MOST), np.int64), *np.empty((2, len(data.traffic), move_kernel.MOST))
@@ -135,12 +145,12 @@ def test_sums_stay_those_of_the_assignment(seed):
         wanted.who[:count] = rng.choice(9, count, replace=False)
         wanted.where[:count] = rng.integers(0, 3, count)
         count = count if (state.a[wanted.who[:count]] != wanted.where[:count]).all() else 0
-        before = [array.copy() for array in state]
+        before = type(state)(*(array.copy() for array in state))
         search_kernel.weigh(count, wanted, read, state)
         search_kernel.violation(count, wanted, kept, read, state)
         if rng.random() < 0.5:
             search_kernel.tell(count, wanted, read, state)
-            before = [array.copy() for array in state]
+            before = type(state)(*(array.copy() for array in state))
             search_kernel.refresh(read, state)
         else:
             for s in range(count):
@@ -150,8 +160,8 @@ def test_sums_stay_those_of_the_assignment(seed):
             if name not in ("movers", "place"):  # in any order
                 np.testing.assert_allclose(array, other, atol=1e-12)
         moved = np.flatnonzero(state.a != data.current)
-        np.testing.assert_array_equal(np.sort(before[-3][: before[-1][0]]), moved)
-        np.testing.assert_array_equal(before[-3][before[-2][moved]], moved)
+        np.testing.assert_array_equal(np.sort(before.movers[: before.away[0]]), moved)
+        np.testing.assert_array_equal(before.movers[before.place[moved]], moved)
 
 
 def over_windows(rng, problem):

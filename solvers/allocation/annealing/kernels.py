@@ -22,16 +22,20 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.move_kernels import accept, propose
 from keyshift.solvers.allocation.annealing.state_kernels import (
     add,
+    column_of,
     count_of,
     goes_nowhere,
     power,
     read,
     refresh,
-    row_of,
     unchanged,
     write,
 )
 from keyshift.solvers.random_kernels import uniform as draw
+from keyshift.solvers.row_kernels import make_room, row_change
+
+KEPT = 1e-6
+"""Rows are exceeded by no less than this, or by what rounding adds."""
 
 
 class Touched(NamedTuple):
@@ -76,7 +80,7 @@ def carry(k, node, sign, count, touched, data):
             touched.extra[r, at] = 0.0
         count += 1
     for s in range(windows):
-        add(sign * read(data.load, k, row_of(s, data.windows)), touched.change, at, s)
+        add(sign * read(data.load, k, column_of(s, data.windows)), touched.change, at, s)
     for r in range(data.use.shape[0]):
         touched.extra[r, at] += sign * data.use[r, k]
     return count
@@ -106,7 +110,7 @@ def touch(steps, edit, touched, data, state):
 def deviation_after(c, s, touched, data, state):
     """The deviation of a touched node in window s after the move."""
     i = touched.nodes[c]
-    here = read(state.dev, i, row_of(s, data.windows))
+    here = read(state.dev, i, column_of(s, data.windows))
     return here + read(touched.change, c, s) * data.weight[i]
 
 
@@ -250,14 +254,19 @@ def anneal(rng, given, best_moves, best_value, edit, touched, data, state):
     sum_up(inverse, doublings, touched.sums, data, state)
     above, energy, least = at_least(best_value, value, data), 0.0, 0.0
     level = given.level * inverse
+    broken = power(data.bump * inverse, doublings)  # what a unit in excess of a row counts for
     temperature, cooling = given.hot, (given.cold / given.hot) ** (1.0 / max(1, given.steps))
     for _ in range(given.steps):
         temperature *= cooling
         steps = propose(rng, edit, data, state)
+        if state.held.size and steps:
+            steps = make_room(rng, steps, edit, data, state)
         count = touch(steps, edit, touched, data, state)
         if count == 0:
             continue
         rise = rise_of(count, inverse, level, doublings, touched.sums, touched, data, state)
+        if state.held.size:
+            rise += broken * row_change(steps, edit, data, state)
         if rise > 0.0 and rise > -temperature * np.log(1.0 - draw(rng)):
             continue
         for c in range(count):
@@ -271,7 +280,7 @@ def anneal(rng, given, best_moves, best_value, edit, touched, data, state):
         take_over(touched.sums, touched)
         energy += rise
         promising = above == 0 if data.worst else energy < least
-        if promising and state.tally[1] <= data.max_cost:  # a plan may begin beyond it
+        if promising and state.tally[1] <= data.max_cost and state.tally[2] < KEPT:  # a plan may begin beyond it
             least = energy
             met = combined(touched.sums, touched, data, state)
             if met < best_value:

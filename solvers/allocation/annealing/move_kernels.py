@@ -249,7 +249,7 @@ def accept(steps, edit, data, state):
     for s in range(steps):
         if keys[s] >= 0:
             put(slots[s], keys[s], targets[s], data, state)
-            if slots[s] == m:
+            if slots[s] >= m:
                 state.tally[0] += 1
     for s in range(steps):
         if keys[s] < 0:  # the last migration fills the hole

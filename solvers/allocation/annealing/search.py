@@ -17,12 +17,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keyshift.models.rules.contraction import MergedItems
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.kernels import Pass, Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
 from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put_all
 from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.row_kernels import RuleRows
+from keyshift.solvers.rows import rows_of
 
 STILL = 4e-4
 """Nodes no further from the mean than this may be left alone, in units of the mean load of a key group."""
@@ -109,7 +112,7 @@ def generator(seed: int, stream: int) -> np.ndarray:
     return np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64) | np.uint64(1)
 
 
-def data_of(instance: Instance, order: IntArray) -> SearchData:
+def data_of(instance: Instance, order: IntArray, rows: RuleRows) -> SearchData:
     """The instance as the kernels take it; who may leave, by current node, in the order given."""
     it, planned = instance, instance.problem.planned
     load, mean, windows = it.load, it.means, None
@@ -119,7 +122,7 @@ def data_of(instance: Instance, order: IntArray) -> SearchData:
         load, load if windows is None else load[:, 0], it.weight, mean, windows, np.ascontiguousarray(planned.most),
         windows is None or planned.over == "max", it.draining, it.space.open, it.space.enter, it.space.kind, it.current, it.use,
         it.room, it.bump, it.cost, it.max_cost, it.max_moves, order, it.space.by_node[1],
-        np.array([it.window_deviations(it.current)[:, 0], np.zeros(it.nodes)]),
+        np.array([it.window_deviations(it.current)[:, 0], np.zeros(it.nodes)]), rows,
     )  # fmt: skip
 
 
@@ -152,10 +155,11 @@ class Search:
         settings: AnnealingSettings | None = None,
         expired: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.instance, self.seed, self.settings = instance, seed, settings or AnnealingSettings.now()
-        self.expired = expired
-        it = instance
-        self.data = data_of(it, order=it.by_load)
+        self.seed, self.settings, self.expired = seed, settings or AnnealingSettings.now(), expired
+        self.items = MergedItems.of(instance.problem.lowered)
+        it = self.instance = Instance(self.items.problem(instance.problem)) if self.items.lowered.merged else instance
+        self.rows = rows_of(it.problem.lowered, it.nodes)
+        self.data = data_of(it, it.by_load, self.rows)
         self.chunk = self.settings.chunk + 4 * it.key_groups
         few = it.nodes > self.settings.many_nodes and it.max_moves < 2 * it.nodes
         self.sharper = self.settings.sharper if few else 0
@@ -209,7 +213,7 @@ class Search:
 
     def begin(self, start: IntArray, stream: int) -> None:
         """Start a round from an assignment within the migration limits; capacities may be broken, to be mended."""
-        it = self.instance
+        it, start = self.instance, self.items.contracted(start)
         self.rng = generator(self.seed, stream)
         away = np.flatnonzero(start != it.current)
         if away.size > it.max_moves:
@@ -219,7 +223,7 @@ class Search:
         self.state = SearchState(
             np.full((4, slots), -1, np.int64), np.full(it.key_groups, -1, np.int64), np.full(it.nodes, -1, np.int64),
             dev, dev if dev.ndim == 1 else dev[:, 0], it.used(it.current), self.empty(it.nodes), self.empty(it.nodes),
-            np.zeros(2),
+            np.zeros(3), np.zeros(self.rows.most.size),
         )  # fmt: skip
         self.level = it.level(start)
         put_all(away, np.asarray(start, dtype=np.int64), self.data, self.state)
@@ -243,14 +247,15 @@ class Search:
         doublings = settings.cooled_doublings[turn % len(settings.cooled_doublings)]
         levels = np.geomspace(first, typical * settings.last_level, chunks + 1)
         best, value = None, first
+        start = None if start is None else self.items.contracted(start)
         if start is None:
             self.data.still[1] = np.where(np.abs(it.deviations(it.current)) > typical * STILL, first, 0.0)
-        self.begin(it.current if start is None else start, turn)
+        self.begin(self.items.expanded(it.current if start is None else start), turn)
         for hot, cold in pairwise(levels):
             power = 2.0**doublings
             found = self.run(steps // chunks, (hot / value) ** power, (cold / value) ** power, value, doublings)
             if found is not None:
-                best, value = found, it.distance(found)
+                best, value = found, it.distance(self.items.contracted(found))
             if self.expired():
                 break
         self.data.still[1] = 0.0
@@ -284,4 +289,4 @@ class Search:
         assignment = it.current.copy()
         assignment[self.best_moves[0, :count]] = self.best_moves[1, :count]
         self.level = it.level(assignment)
-        return assignment
+        return self.items.expanded(assignment)

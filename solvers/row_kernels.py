@@ -1,0 +1,178 @@
+"""What the annealed search knows of rules: sums over few key groups and sets of nodes, kept in step move by move.
+
+A family is a `Rooms` or a `MoveBudget` of `keyshift.models.rules.lowered`; each of its domains is a row with a least and a most.
+A key group touches the rows of its own families alone, so that a rule costs what its members cost.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from keyshift.models.compiling import LEAF, njit
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.solvers.random_kernels import uniform as draw
+
+FEW = 64
+"""Of a family of more members one is drawn, of fewer all are looked at."""
+TRIES = 4
+BACK = 0.7
+"""How often the one that makes room goes where the other comes from, instead of anywhere."""
+
+
+class RuleRows(NamedTuple):
+    """The families, their rows, and which key group weighs how much in which.
+
+    Attributes
+    ----------
+    starts : ndarray of int, shape (p + 1,)
+        Where each key group's families begin in `family` and `weight`.
+    family, weight : ndarray
+    kind : ndarray of int, shape (families,)
+        Which row of `domain` says where the family's domains are.
+    offset : ndarray of int, shape (families,)
+        The row of its first domain.
+    moves : ndarray of bool, shape (families,)
+        Whether key groups weigh only where they have moved.
+    domain : ndarray of int, shape (kinds, n)
+        The domain of each node, -1 for none.
+    least, most : ndarray, shape (rows,)
+    begins : ndarray of int, shape (families + 1,)
+        Where each family's members begin in `members`.
+    members : ndarray of int
+    """
+
+    starts: IntArray
+    family: IntArray
+    weight: FloatArray
+    kind: IntArray
+    offset: IntArray
+    moves: BoolArray
+    domain: IntArray
+    least: FloatArray
+    most: FloatArray
+    begins: IntArray
+    members: IntArray
+
+
+@njit(**LEAF)
+def excess_of(row, held, rows):
+    """By how much a row is exceeded or fallen short of."""
+    return max(held[row] - rows.most[row], 0.0) + max(rows.least[row] - held[row], 0.0)
+
+
+@njit(**LEAF)
+def row_at(f, k, node, data):
+    """The row in which a key group weighs on a node; -1 for none."""
+    rows = data.rows
+    d = rows.domain[rows.kind[f], node]
+    return -1 if d < 0 or (rows.moves[f] and node == data.current[k]) else rows.offset[f] + d
+
+
+@njit(**LEAF)
+def shift(k, source, target, data, held):
+    """Carry a key group's weights from one node to another; by how much all rows together are more exceeded."""
+    rows, rise = data.rows, 0.0
+    for x in range(rows.starts[k], rows.starts[k + 1]):
+        f, weight = rows.family[x], rows.weight[x]
+        a, b = row_at(f, k, source, data), row_at(f, k, target, data)
+        if a == b:
+            continue
+        if a >= 0:
+            rise -= excess_of(a, held, rows)
+            held[a] -= weight
+            rise += excess_of(a, held, rows)
+        if b >= 0:
+            rise -= excess_of(b, held, rows)
+            held[b] += weight
+            rise += excess_of(b, held, rows)
+    return rise
+
+
+@njit(**LEAF)
+def sum_rows(data, state):
+    """Sum every row anew; the excess of all."""
+    rows, held = data.rows, state.held
+    held[:] = 0.0
+    for k in range(data.current.size):
+        x = state.role[k]
+        i = data.current[k] if x < 0 else state.moves[1, x]
+        for at in range(rows.starts[k], rows.starts[k + 1]):
+            row = row_at(rows.family[at], k, i, data)
+            if row >= 0:
+                held[row] += rows.weight[at]
+    total = 0.0
+    for row in range(held.size):
+        total += excess_of(row, held, rows)
+    return total
+
+
+@njit(**LEAF)
+def taken_or_put(s, putting, edit, data, state):
+    """Half of the edit of a slot: who goes from where to where; -1 where nobody does."""
+    if putting:
+        k = edit.keys[s]
+        return k, data.current[max(k, 0)], edit.targets[s]
+    if edit.slots[s] >= state.tally[0]:
+        return -1, -1, -1
+    k = state.moves[0, edit.slots[s]]
+    return k, state.moves[1, edit.slots[s]], data.current[k]
+
+
+@njit(**LEAF)
+def row_change(steps, edit, data, state):
+    """By how much a proposed move raises the excess; the rows are as before afterwards."""
+    change = 0.0
+    for forth in range(2):
+        for at in range(2 * steps):
+            step = at if forth == 0 else 2 * steps - 1 - at
+            k, source, target = taken_or_put(step % steps, step >= steps, edit, data, state)
+            if k >= 0 and forth == 0:
+                change += shift(k, source, target, data, state.held)
+            elif k >= 0:
+                shift(k, target, source, data, state.held)
+    return change
+
+
+@njit(**LEAF)
+def one_to_give_way(rng, k, f, row, data, state):
+    """A member of a family, other than k, that weighs in a row; -1 when the draw fails."""
+    rows = data.rows
+    begin, size = rows.begins[f], rows.begins[f + 1] - rows.begins[f]
+    first = int(draw(rng) * size)
+    for at in range(size if size <= FEW else TRIES):
+        other = rows.members[begin + (first + at) % size if size <= FEW else begin + int(draw(rng) * size)]
+        x = state.role[other]
+        i = data.current[other] if x < 0 else state.moves[1, x]
+        if other != k and row_at(f, other, i, data) == row:
+            return other
+    return -1
+
+
+@njit(**LEAF)
+def make_room(rng, steps, edit, data, state):
+    """Where the move of one key group fills a row beyond its most, another of its family gives way; how many slots then."""
+    rows, k, target = data.rows, edit.keys[0], edit.targets[0]
+    if steps != 1 or k < 0:
+        return steps
+    m, x = int(state.tally[0]), state.role[k]
+    source = data.current[k] if x < 0 else state.moves[1, x]
+    for at in range(rows.starts[k], rows.starts[k + 1]):
+        f = rows.family[at]
+        row = row_at(f, k, target, data)
+        if row < 0 or row == row_at(f, k, source, data) or state.held[row] + rows.weight[at] <= rows.most[row]:
+            continue
+        other = one_to_give_way(rng, k, f, row, data, state)
+        if other < 0:
+            return steps
+        slot = state.role[other]
+        if slot < 0:
+            slot = m if edit.slots[0] != m else m + 1
+        to = source if draw(rng) < BACK else int(draw(rng) * state.first.size)
+        if rows.moves[f]:
+            to = data.current[other]
+        if slot == edit.slots[0] or slot >= data.max_moves or (to == data.current[other] and slot >= m):
+            return steps
+        edit.slots[1], edit.targets[1] = slot, to
+        edit.keys[1] = -1 if to == data.current[other] else other
+        return 2
+    return steps
