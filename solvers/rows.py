@@ -44,7 +44,7 @@ def families(lowered: Lowered, nodes: int) -> Iterator[RowFamily]:
             yield RowFamily(those, np.ones(those.size), np.where(np.arange(nodes) == i, 0, -1), none, none)
 
 
-def rows_of(lowered: Lowered, nodes: int) -> RuleRows:
+def rule_rows(lowered: Lowered, nodes: int) -> RuleRows:
     """`families` as arrays."""
     made = [family.in_units() for family in families(lowered, nodes)]
     kinds: dict[bytes, int] = {}

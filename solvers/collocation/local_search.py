@@ -16,7 +16,7 @@ from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.local_search_kernels import anneal, refresh
 from keyshift.solvers.collocation.move_kernels import MOST, Before, Goal, Proposal, ShiftData, ShiftState
 from keyshift.solvers.row_kernels import RuleRows
-from keyshift.solvers.rows import rows_of
+from keyshift.solvers.rows import rule_rows
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Annealing:
         self.led = self.best  # the best since the last beginning
         # What that was worth when a gain last counted.
         self.mark = np.inf if self.led is None else problem.objective(self.led)
-        rows = rows_of(problem.lowered, data.nodes)
+        rows = rule_rows(problem.lowered, data.nodes)
         self.read = _data_of(data, goal_of(problem, data, self.settings), rows, self.settings)
         self.state, self.record = _state_of(data, self.base, self.read.rows), self.base.copy()
         self.wanted = Proposal(*np.empty((2, MOST), np.int64), *np.empty((2, len(data.traffic), MOST)))
