@@ -112,7 +112,7 @@ def generator(seed: int, stream: int) -> np.ndarray:
     return np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64) | np.uint64(1)
 
 
-def data_of(instance: Instance, order: IntArray, rows: RuleRows) -> SearchData:
+def data_of(instance: Instance, order: IntArray, rows: RuleRows | None) -> SearchData:
     """The instance as the kernels take it; who may leave, by current node, in the order given."""
     it, planned = instance, instance.problem.planned
     load, mean, windows = it.load, it.means, None
@@ -222,7 +222,7 @@ class Search:
         self.state = SearchState(
             np.full((4, slots), -1, np.int64), np.full(it.key_groups, -1, np.int64), np.full(it.nodes, -1, np.int64),
             self.empty(it.nodes, 1), it.used(it.current), self.empty(it.nodes), self.empty(it.nodes), np.zeros(3),
-            np.zeros(self.rows.most.size),
+            None if self.rows is None else np.zeros(self.rows.most.size),
         )  # fmt: skip
         self.level = it.level(start)
         put_all(away, np.asarray(start, dtype=np.int64), self.data, self.state)

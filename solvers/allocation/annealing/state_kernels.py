@@ -48,7 +48,7 @@ class SearchData(NamedTuple):
     """Where each node's begin in `order`, shape (n + 1,)."""
     still: FloatArray
     """The current deviation of each node in the first window, and what it counts for while it has just that, shape (2, n)."""
-    rows: RuleRows
+    rows: RuleRows | None
 
 
 class SearchState(NamedTuple):
@@ -69,8 +69,8 @@ class SearchState(NamedTuple):
     """Their powers in units of the best value, shape (n, k)."""
     tally: FloatArray
     """How many slots are in use, the migration cost, and by how much the rows are exceeded, shape (3,)."""
-    held: FloatArray
-    """What each row holds."""
+    held: FloatArray | None
+    """What each of the rules' rows holds; None without any."""
 
 
 @njit(**LEAF)
@@ -177,8 +177,7 @@ def put(x, k, target, data, state):
     state.first[target] = x
     state.role[k] = x
     state.tally[1] += data.cost[k]
-    if state.held.size:
-        state.tally[2] += shift(k, data.current[k], target, data, state.held)
+    state.tally[2] += shift(state.held, k, data.current[k], target, data)
 
 
 @njit(**LEAF)
@@ -203,8 +202,7 @@ def take(x, data, state):
         state.first[target] = following
     state.role[k] = -1
     state.tally[1] -= data.cost[k]
-    if state.held.size:
-        state.tally[2] += shift(k, target, data.current[k], data, state.held)
+    state.tally[2] += shift(state.held, k, target, data.current[k], data)
     moves[0, x] = -1
 
 
@@ -216,7 +214,7 @@ def refresh(data, state):
             write(-data.mean[row], state.dev, i, row)
     state.used[:] = 0.0
     state.tally[1] = 0.0
-    state.tally[2] = sum_rows(data, state)
+    state.tally[2] = sum_rows(state.held, data, state)
     for k in range(data.current.size):
         x = state.role[k]
         if x >= 0:
