@@ -19,7 +19,7 @@ from page import Page, run
 
 import keyshift as ks
 from keyshift.heuristics.collocation import albic
-from keyshift.heuristics.collocation.scores import score, split_by_place
+from keyshift.heuristics.collocation.partitions import score, split_by_place
 from keyshift.models import Budget
 from keyshift.models.allocation.cpsat_model import AllocationCpSat
 from keyshift.models.collocation.step_four_cpsat import StepFourCpSat

@@ -18,10 +18,10 @@ import pandas as pd
 from page import Page, best_of, cases, each, run
 
 import keyshift as ks
-from keyshift.figures.replay import panels
 from keyshift.heuristics.collocation.comparisons import two_choices
 from keyshift.models.errors import InputError
 from keyshift.models.families.collocation import BUSY, madsen_collocation, synthetic_cluster
+from keyshift.replays.results import panels
 
 FAST = {"finish": False, "search_steps": 100_000, "bound_steps": 60}
 """The exact method's search and bound, without HiGHS: for long replays."""

@@ -21,8 +21,8 @@ from next_window_streams import NODES, STREAMS, with_tables, with_traffic
 from page import Page, grid, run
 
 import keyshift as ks
-from keyshift.figures.replay import COLOURS
 from keyshift.models.families.real import DATA
+from keyshift.replays.results import COLOURS
 
 MOVES = 5
 SECONDS = 3.0

@@ -17,8 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import keyshift as ks
-from keyshift.figures.replay import COLOURS, MARKERS
 from keyshift.models.families.real import DATA
+from keyshift.replays.results import COLOURS, MARKERS
 from keyshift.version import __version__
 
 if (beside := Path(__file__).resolve().parents[2] / "shared" / "data").is_dir():

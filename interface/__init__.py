@@ -52,8 +52,8 @@ with lazily() as _LAZY:
     from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
-    from keyshift.models.plans.phase import Phase
     from keyshift.models.plans.saved import read_plan
+    from keyshift.models.plans.way import Phase
     from keyshift.models.routing import MixedRouting, RoutingTable
     from keyshift.models.simulation import Aggregation, Migration, Simulation, simulate
     from keyshift.models.splitting import KeyPlacement, KeySplitting
@@ -66,10 +66,9 @@ with lazily() as _LAZY:
     from keyshift.replays.planner import Planner
     from keyshift.replays.results import Replay
     from keyshift.replays.scaling import NodeCounts, Planned, Scaling, TargetUtilisation
-    from keyshift.solving import check, solve
+    from keyshift.solving import check, solve, warm_up
     from keyshift.studies.drawing import families, family
     from keyshift.studies.study import Study, StudyProgress, study
-    from keyshift.warming import warm_up
 for _name in _LAZY:
     del globals()[_name]
 

@@ -148,7 +148,7 @@ def _add(app: typer.Typer, name: str, command: Command) -> None:
     if command.takes:
         settings["context_settings"] = {"allow_extra_args": True, "ignore_unknown_options": True}
     if command.takes == "problem":
-        from keyshift.commands.options import ProblemCommand
+        from keyshift.commands.common import ProblemCommand
 
         settings["cls"] = ProblemCommand
     app.command(name, help=escape(inspect.getdoc(loaded) or ""), **settings)(loaded)

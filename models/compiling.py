@@ -406,11 +406,27 @@ def _layered() -> Any:
                 super().save_overload(sig, data)
             except OSError as error:  # such as a full disk
                 _LOG.warning("what is compiled is not kept: %s", error)
+            else:
+                _list_installed(Path(self.cache_path), self._impl.filename_base)
 
         def _index_key(self, sig: Any, codegen: Any) -> Any:
             return (*super()._index_key(sig, codegen), self._codes)
 
     return Layered
+
+
+def _list_installed(folder: Path, base: str) -> None:
+    """Note the files of a kernel where the installer notes what it installed, so that uninstalling takes them along."""
+    package = Path(__file__).parents[1]
+    if package not in folder.parents:
+        return
+    with contextlib.suppress(OSError):
+        for record in package.parent.glob("keyshift-*.dist-info/RECORD"):
+            noted = record.read_text(encoding="utf-8")
+            names = sorted(file.relative_to(package.parent).as_posix() for file in folder.glob(f"{base}*.nb[ic]"))
+            if new := [f"{name},,\n" for name in names if f"{name},," not in noted]:
+                with record.open("a", encoding="utf-8") as file:
+                    file.write(("" if noted.endswith("\n") else "\n") + "".join(new))
 
 
 @functools.cache

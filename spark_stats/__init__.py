@@ -21,11 +21,11 @@ with lazily() as _LAZY:
     from keyshift.spark_stats.collect import collect
     from keyshift.spark_stats.hadoop import fetch
     from keyshift.spark_stats.keys import collect_keys
+    from keyshift.spark_stats.periods import transitions_of
     from keyshift.spark_stats.session import local_session
     from keyshift.spark_stats.sources import read_log, read_log_stream
     from keyshift.spark_stats.statistics import Stats
     from keyshift.spark_stats.streaming import StatsStream
-    from keyshift.spark_stats.transitions import transitions_of
 for _name in _LAZY:
     del globals()[_name]
 

@@ -22,7 +22,7 @@ from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS
 from keyshift.models.placement import placement as placed
-from keyshift.spark_stats import directory, exact_sums, heavy_pairs
+from keyshift.spark_stats import exact_sums, hadoop, heavy_pairs
 from keyshift.spark_stats.acceptance import Log, Measure, read_all, read_tuples
 from keyshift.spark_stats.discretisation import compacted
 from keyshift.spark_stats.facts import in_arrow
@@ -306,7 +306,7 @@ def numbered(labels: DataFrame, path: str | Path) -> DataFrame:
     """
     spark = labels.sparkSession
     folder = place(path, spark)
-    with directory.claim(folder):
+    with hadoop.claim(folder):
         parts = _parts(folder)
         schema = _NUMBERS.format(labels.schema["label"].dataType.simpleString())
         known = spark.createDataFrame([], schema)

@@ -4,7 +4,7 @@ Spark writes a run's tables into a folder of their own, which nothing refers to 
 ``statistics.json``, is replaced in a single step (`os.replace`): from that instant the run's windows count, and the
 windows of older runs that it repeats do not. Last, runs that hold nothing any more are deleted. A kill before the
 replacement leaves the old answer and a folder that the next run clears; a kill after it leaves the new one. One writer
-at a time, and only its own folders are deleted: see `keyshift.spark_stats.directory`.
+at a time, and only its own folders are deleted: see `keyshift.spark_stats.hadoop`.
 
 What a run wrote is counted by the tallies it was made of: ``checks`` holds for each table and folder - a window, or
 where there are many a block of windows - its rows and the sums of its columns, so that a reader notices a file that
@@ -30,13 +30,12 @@ from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import FORMAT, HIGH, LOW, MANIFEST, read_manifest, unit_of
-from keyshift.spark_stats import directory
+from keyshift.spark_stats import hadoop
 from keyshift.spark_stats.acceptance import counts_by_kind
 from keyshift.spark_stats.hadoop import HadoopPath, local_copy
-from keyshift.spark_stats.held_state import STATE
 from keyshift.spark_stats.key_groups import KeyGroups, label
 from keyshift.spark_stats.periods import rows_at_most
-from keyshift.spark_stats.tallied import Tallied
+from keyshift.spark_stats.tallied import STATE, Tallied
 from keyshift.spark_stats.tallies import ARRIVED, LATE
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
@@ -62,14 +61,14 @@ def write(
     With a `manifest`, what it says is committed in the same step. With `placed_only`, refused rows that
     belong to no window of the run are left to the caller.
     """
-    with directory.claim(target):
+    with hadoop.claim(target):
         if manifest is None:
             manifest = open_manifest(target, description(stats.topology, stats.windows, stats.key_groups))
             if not stats.seen and stats.refusals:
                 found = ", ".join(f"{kind}: {rows}" for kind, rows in stats.rejected_counts().items())
                 raise InputError(f"no row of the log can be used ({found})")
         run = uuid.uuid4().hex[:12]
-        directory.make(target / "runs" / run)
+        hadoop.make(target / "runs" / run)
         block = windows_together(stats)
         checks = write_tables(stats, target / "runs" / run, block, keys)
         seen = set(stats.seen)
@@ -238,7 +237,7 @@ def commit(
     Which runs there are is read again from the directory, so that what has been committed since the manifest was opened
     stays.
     """
-    with directory.claim(target):
+    with hadoop.claim(target):
         before: dict[str, Any] = manifest_of(target)["runs"] if (target / MANIFEST).exists() else {}
         runs = before
         if run is not None and about is not None:
@@ -289,4 +288,4 @@ def clear(target: Path | HadoopPath, runs: set[str], before: set[str]) -> None:
     folders = target / "runs"
     for folder in folders.iterdir() if folders.is_dir() else []:
         if folder.name not in runs and (isinstance(folder, Path) or folder.name in before):
-            directory.remove(folder, known=folder.name in before)
+            hadoop.remove(folder, known=folder.name in before)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import DRIVER_ROWS, assemble
-from keyshift.models.intervals.policy.transitions import transition_matrix
+from keyshift.models.intervals.policy.transitions import node_counts, transition_matrix
 from keyshift.spark_stats.facts import rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.tallied import Tallied
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from keyshift.models.workload import FloatArray, IntArray, Workload
+    from keyshift.spark_stats.tallied import Tallied
+
 
 LOAD = ("window", "operator", "key_group", "load", "state_whole", "state_high", "state_low")
 BLOCK_ROWS = 1_000_000
@@ -158,3 +160,18 @@ def transitions(
     needed = np.ceil(loads / (use * capacity) * (1 - 1e-12))
     counts = np.clip(needed, least, needed.max() if most is None else most).astype(np.int64)
     return transition_matrix(np.maximum(counts, least), smoothing=smoothing, changes_only=changes_only)
+
+
+# From a log's arrivals to a migration transition matrix ([Ding2015], sections 5.2 and 6) -------------------------------
+
+
+def transitions_of(stats: Tallied, least: int, most: int, *, smoothing: float = 0.0) -> dict[int, dict[int, float]]:
+    """Return the transition matrix of a log's arrivals per window; windows in which nothing arrived count as such.
+
+    See `node_counts` for `least` and `most`, the numbers of nodes, and `transition_matrix` for `smoothing`.
+    """
+    first, last = stats.span
+    arrivals = np.zeros(last - first + 1)
+    windows, tuples = stats.tuples
+    arrivals[windows - first] = tuples
+    return transition_matrix(node_counts(arrivals, least, most), smoothing=smoothing)

@@ -17,9 +17,8 @@ from keyshift.spark_stats import output
 from keyshift.spark_stats.facts import rows_of
 from keyshift.spark_stats.failures import in_one_sentence
 from keyshift.spark_stats.hadoop import place
-from keyshift.spark_stats.held_state import STATE
 from keyshift.spark_stats.keys import Keys
-from keyshift.spark_stats.tallied import Tallied
+from keyshift.spark_stats.tallied import STATE, Tallied
 
 if TYPE_CHECKING:
     from keyshift.models.workload import Workload

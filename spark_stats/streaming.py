@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
 from keyshift.models.files.statistics import read_statistics
-from keyshift.spark_stats import directory, output
+from keyshift.spark_stats import hadoop, output
 from keyshift.spark_stats.acceptance import Log, read_tuples, whole_code
 from keyshift.spark_stats.facts import Facts, gather, merged, plan_of
 from keyshift.spark_stats.hadoop import is_remote
@@ -96,12 +96,12 @@ class StatsStream:
         checked = read_tuples(events, topology, time, self._windows, self._key_groups)
         plan = plan_of(topology, checked)
         self._measures, self._width, self._codes = checked.measures, plan.width, len(plan.codes)
-        with directory.claim(self._path):
+        with hadoop.claim(self._path):
             self._manifest()  # refuses a directory of other statistics
 
     def start(self, **trigger: Any) -> StreamingQuery:
         """Start the query; `trigger` as for Spark's `DataStreamWriter.trigger`, by default ``availableNow=True``."""
-        with directory.claim(self._path):
+        with hadoop.claim(self._path):
             (self._path / "checkpoint").mkdir(exist_ok=True)  # from now on the directory is ours
         writer = self._events.writeStream.foreachBatch(self.batch)
         writer = writer.option("checkpointLocation", str(self._path / "checkpoint"))
@@ -109,7 +109,7 @@ class StatsStream:
 
     def batch(self, rows: DataFrame, number: int) -> None:
         """Count one micro-batch, once, and close the windows that the watermark has passed."""
-        with directory.claim(self._path):
+        with hadoop.claim(self._path):
             self._batch(rows, number)
 
     def _batch(self, rows: DataFrame, number: int) -> None:
@@ -120,9 +120,9 @@ class StatsStream:
         closed_until = stream["watermark"]
         tuples = read_tuples(rows, self._topology, self._time, self._windows, self._key_groups, closed_until)
         folder = self._path / "pending" / str(number)
-        if not directory.remove(folder):  # left by a job that was killed, or somebody else's
+        if not hadoop.remove(folder):  # left by a job that was killed, or somebody else's
             raise InputError(f"{folder} was not made by keyshift: it is not written to")
-        directory.make(folder)
+        hadoop.make(folder)
         gather(tuples, self._topology).frame.write.parquet(self._tallies(number))
         instant, _ = Log(rows, self._topology.trust).instant(self._time)
         latest = rows.agg(F.max(F.unix_micros(instant))).collect()[0][0]
@@ -136,7 +136,7 @@ class StatsStream:
 
     def finish(self) -> None:
         """Close all windows: the stream has ended."""
-        with directory.claim(self._path):
+        with hadoop.claim(self._path):
             manifest = self._manifest()
             self._close(self._events.sparkSession, manifest, dict(manifest["stream"]), everything=True)
 
@@ -188,7 +188,7 @@ class StatsStream:
         folder = self._path / "pending"
         for entry in folder.iterdir() if folder.is_dir() else []:
             if entry.name not in pending:
-                directory.remove(entry, known=entry.name in known)
+                hadoop.remove(entry, known=entry.name in known)
 
 
 def _add(known: list[list[Any]], more: list[list[int | None]]) -> list[list[Any]]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from keyshift.models.errors import InputError
@@ -19,7 +19,6 @@ from keyshift.spark_stats import exact_sums
 from keyshift.spark_stats.acceptance import counts_by_kind, reasons_of, whole_code
 from keyshift.spark_stats.facts import Facts, choose
 from keyshift.spark_stats.failures import in_one_sentence
-from keyshift.spark_stats.held_state import STATE, held
 from keyshift.spark_stats.key_groups import KeyGroups
 from keyshift.spark_stats.key_tables import KeyLog
 from keyshift.spark_stats.tallies import ARRIVED, REFUSED
@@ -231,3 +230,35 @@ class Tallied:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+# The state of the operators at the end of each window, from the amounts that each window adds --------------------------
+
+STATE = ["state_whole", "state_high", "state_low"]
+
+
+def held(added: DataFrame, topology: Topology, seen: Sequence[int]) -> DataFrame:
+    """State over the last `windows` windows of each operator, as whole numbers.
+
+    What window t adds is held from t to t + windows - 1: +x at t, -x at t + windows, and a running sum between
+    these breakpoints. Two rows for each one read, however long the state is kept.
+    """
+    keys, parts = ["operator", "key_group"], []
+    for o, operator in enumerate(topology.operators):
+        own = added.where(F.col("operator") == o).select("window", *keys, *STATE)
+        if operator.windows == 1 or not seen:
+            parts.append(own)
+            continue
+        gone = own.select(F.col("window") + operator.windows, *keys, *(-F.col(name) for name in STATE))
+        changes = own.union(gone).groupBy(*keys, "window").agg(*(F.sum(name).alias(name) for name in STATE))
+        order = Window.partitionBy(*keys).orderBy("window")
+        until = F.least(F.lead("window").over(order) - 1, F.lit(seen[-1]))
+        running = changes.select(
+            *keys,
+            F.col("window").alias("since"),
+            until.alias("until"),
+            *(F.sum(name).over(order).alias(name) for name in STATE),
+        )
+        lasting = running.where("since <= until")
+        parts.append(lasting.select(F.explode(F.sequence("since", "until")).alias("window"), *keys, *STATE))
+    return reduce(lambda a, b: a.unionByName(b), parts)

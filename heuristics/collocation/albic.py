@@ -8,8 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from keyshift.heuristics.collocation.allocation_program import allocate
-from keyshift.heuristics.collocation.partitions import collocated_sets, split_set
-from keyshift.heuristics.collocation.scores import Scored, score, split_by_place
+from keyshift.heuristics.collocation.partitions import Scored, collocated_sets, score, split_by_place, split_set
 from keyshift.models import Answer, Budget, Workload
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK

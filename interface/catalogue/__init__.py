@@ -25,9 +25,7 @@ from keyshift.catalogue import (
     routing,
     splitting,
 )
-from keyshift.catalogue.method import Formulation, Method
-from keyshift.catalogue.statement import Statement
-from keyshift.catalogue.trade import Trade
+from keyshift.catalogue.method import Formulation, Method, Statement, Trade
 from keyshift.models import InputError, Problem
 from keyshift.models.files.problem import CLASSES
 from keyshift.models.files.reading import shown

@@ -1,8 +1,6 @@
 """Methods for collocated allocation [Madsen2016]."""
 
-from keyshift.catalogue.method import Formulation, Method
-from keyshift.catalogue.statement import Statement
-from keyshift.catalogue.trade import Trade
+from keyshift.catalogue.method import Formulation, Method, Statement, Trade
 from keyshift.models.lazily import lazily
 
 with lazily():

@@ -1,8 +1,6 @@
 """Methods for interval migration: one step, a known sequence, a policy [Ding2015]."""
 
-from keyshift.catalogue.method import Formulation, Method
-from keyshift.catalogue.statement import Statement
-from keyshift.catalogue.trade import Trade
+from keyshift.catalogue.method import Formulation, Method, Statement, Trade
 from keyshift.models.lazily import lazily
 
 with lazily():
@@ -17,8 +15,7 @@ with lazily():
     from keyshift.solvers.intervals.policy.restricted import myopic_policy, restricted_policy
     from keyshift.solvers.intervals.policy.written_out import read_values, solve_lp, value_iteration
     from keyshift.solvers.intervals.sequence.oms import solve_oms
-    from keyshift.solvers.intervals.sequence.restricted import restricted_sequence
-    from keyshift.solvers.intervals.sequence.step_by_step import repeated_ssm
+    from keyshift.solvers.intervals.sequence.restricted import repeated_ssm, restricted_sequence
     from keyshift.solvers.intervals.sequence.two_changes import two_known_steps
     from keyshift.solvers.intervals.statement import solve_cpsat, solve_free, solve_milp
     from keyshift.solvers.intervals.step.lagrangian import lagrangian

@@ -14,8 +14,6 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le
 
 from keyshift.catalogue.options import annotations_of, check_value
-from keyshift.catalogue.statement import Statement
-from keyshift.catalogue.trade import Trade
 from keyshift.models import Answer, InputError, Problem, ranges
 from keyshift.models.compiling import COMPILING, off_clock
 from keyshift.models.lazily import NamesCode, load
@@ -236,3 +234,105 @@ def _aliases(tree: ast.Module) -> Iterator[tuple[str, Any]]:
 
 def _value(expression: ast.expr, names: dict[str, Any]) -> Any:
     return eval(compile(ast.Expression(expression), "annotation", "eval"), names)  # our own source, never input
+
+
+# The catalogue's entry of two objectives that pull against each other --------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trade(NamesCode):
+    """A second objective beside a problem's own, and the limit by which it is held.
+
+    Attributes
+    ----------
+    name : str
+        As `pareto` and the shell take it, such as ``"migrations"``.
+    metric : str
+        The metric that measures it.
+    limit : str
+        The problem's parameter that bounds it: the epsilon-constraint method tightens this one.
+    label : str
+        For axes and tables, with the unit.
+    whole : bool
+        Whether only whole numbers occur.
+    offset : float
+        The limit that a metric's value stands for is the value less so much: a tolerance of 0.2 is a largest load of 1.2
+        times the mean.
+    least : int, optional
+        Where every setting of the parameter is tried, from this one up, since it bounds no metric by itself.
+    code : str
+        ``"module:function"`` that traces the front, where a problem has an algorithm of its own.
+    """
+
+    name: str
+    metric: str
+    limit: str
+    label: str
+    whole: bool = False
+    offset: float = 0.0
+    least: int | None = None
+    code: Any = ""
+
+
+# The catalogue's entry of a declarative statement ----------------------------------------------------------------------
+
+Language = Literal["pyomo", "cp-sat", "mathopt"]
+
+
+@dataclass(frozen=True)
+class Statement(NamesCode):
+    """One way to write a problem down as variables, constraints and an objective.
+
+    The class that `code` names is made from the problem, by its classmethod ``of`` where it has one. Where it takes
+    ``strengthened``, that is whether it may assume what some optimum keeps, but not every answer - interchangeable
+    nodes in order, a limit from a known answer, variables fixed or held from one side -, which is wrong as soon as
+    somebody adds a rule. It has
+
+    * ``model``: the ConcreteModel, CpModel or mathopt.Model itself;
+    * ``set_start(assignment)`` (Pyomo, CP-SAT) or ``hint(assignment)`` (MathOpt, a `SolutionHint`), where it answers;
+    * ``assignment(...)``: the answer from the variables' values - Pyomo's own, through a function from a variable to its
+      value (CP-SAT), from a mapping of variables to values (MathOpt);
+    * ``bound(proven)``: a proven bound on the model's objective as one on the problem's; None where it bounds nothing, or
+      no such method;
+    * ``forbid(assignment)``, where tolerances or rounding may let in what the check refuses;
+    * in Pyomo ``letters`` ({component: one letter for each part of its index}), and ``label(component, index)`` where a
+      letter does not do: they make the names in files (`keyshift.modelling.opened_pyomo`).
+
+    Attributes
+    ----------
+    kind : str
+        The name that `keyshift.model` knows it by; the plain one is that of its language.
+    language : {"pyomo", "cp-sat", "mathopt"}
+    code : str
+        ``"module:class"``.
+    summary : str
+        One sentence: what its variables are, or how it differs from the plain statement.
+    source : str
+        Where its numbers are: the problem's docstring, with the paper's name in brackets.
+    integer : bool
+        Whether it has whole variables; without, it is its own linear relaxation.
+    exact : bool
+        Whether its optimum is the problem's. If not, it bounds the problem's from below, and has no assignment.
+    reader : str, optional
+        ``"module:function"``, called as ``function(statement, budget)`` with the solved statement: makes the `Answer`
+        where that takes more than reading variables.
+    """
+
+    CODE = ("code", "reader")
+
+    kind: str
+    language: Language
+    code: Any
+    summary: str
+    source: str
+    integer: bool = True
+    exact: bool = True
+    reader: Any = None
+
+    def build(self, problem: Problem, strengthened: bool = True) -> Any:
+        """The statement of a problem: an object of the class that `code` names."""
+        cls = load(self.code)
+        make: Callable[..., Any] = getattr(cls, "of", cls)
+        if "strengthened" in inspect.signature(make).parameters:
+            return make(problem, strengthened=strengthened)
+        return make(problem)

@@ -1,7 +1,6 @@
 """Methods for least movement within load limits, the scalarisation that ELB follows [Guo2018]."""
 
-from keyshift.catalogue.method import Formulation, Method
-from keyshift.catalogue.statement import Statement
+from keyshift.catalogue.method import Formulation, Method, Statement
 from keyshift.models.lazily import lazily
 
 with lazily():

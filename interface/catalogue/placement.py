@@ -1,7 +1,6 @@
 """Methods for key placement: key splitting without the splitting [Nasir2015]."""
 
-from keyshift.catalogue.method import Formulation, Method
-from keyshift.catalogue.statement import Statement
+from keyshift.catalogue.method import Formulation, Method, Statement
 from keyshift.models.lazily import lazily
 
 with lazily():

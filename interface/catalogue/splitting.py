@@ -1,9 +1,7 @@
 """Methods for key splitting [Nasir2015]."""
 
-from keyshift.catalogue.method import Formulation, Method
+from keyshift.catalogue.method import Formulation, Method, Statement, Trade
 from keyshift.catalogue.placement import SCHEMES
-from keyshift.catalogue.statement import Statement
-from keyshift.catalogue.trade import Trade
 from keyshift.models.lazily import lazily
 
 with lazily():

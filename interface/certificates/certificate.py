@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.certificates import Proven, verify
-from keyshift.certificates.allocation import prove_allocation
-from keyshift.certificates.collocation import prove_collocation
+from keyshift.certificates.allocation import prove_allocation, prove_collocation
 from keyshift.certificates.intervals import prove_intervals, values_of
 from keyshift.certificates.prices import prove_by_prices
 from keyshift.models import Budget, InputError, Problem, Solution

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from keyshift.commands import common, options
+from keyshift.commands import common
 from keyshift.models import Solution
 from keyshift.models.answer import TIME_LIMIT
 
@@ -18,7 +18,7 @@ def certify(
     path: Annotated[Path, typer.Argument(help="A workload, which is solved first; or a solution's file.")],
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
     last: common.LastOption = None,
-    method: options.MethodOption = None,
+    method: common.MethodOption = None,
     time_limit: common.TimeOption = TIME_LIMIT,
     seed: common.SeedOption = 0,
     seconds: Annotated[float, typer.Option(help="For the search for a proof.")] = 60.0,

@@ -94,7 +94,7 @@ def warm_up(
     """Compile ahead what methods need: for images and CI."""
     if cache is not None:
         os.environ["NUMBA_CACHE_DIR"] = str(cache.absolute())
-    from keyshift.warming import warm_up as run
+    from keyshift.solving import warm_up as run
 
     with common.progress("warming up"):
         seconds = run(problem)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from keyshift.commands import common, options, showing
+from keyshift.commands import common, showing
 from keyshift.models import InputError, Problem, Solution
 from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.figures import figure
@@ -18,23 +18,23 @@ def plan(
     path: common.PathArgument,
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
     last: common.LastOption = None,
-    method: options.MethodOption = None,
+    method: common.MethodOption = None,
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
     seed: common.SeedOption = 0,
     solution: Annotated[Path | None, typer.Option(help="Carry out this saved solution, instead of solving.")] = None,
-    bandwidth: options.BandwidthOption = None,
-    parallel: options.ParallelOption = 1,
-    phase_moves: options.PhaseOption = 100,
+    bandwidth: common.BandwidthOption = None,
+    parallel: common.ParallelOption = 1,
+    phase_moves: common.PhaseOption = 100,
     max_load: Annotated[float | None, typer.Option(help="The most load that a node may have on the way.")] = None,
     min_gain: Annotated[
         float | None, typer.Option(min=0.0, help="Drop moves worth less than this a unit of state.")
     ] = None,
-    repair: options.RepairOption = False,
+    repair: common.RepairOption = False,
     check: Annotated[Path | None, typer.Option(help="Hold this saved plan against the workload, and stop.")] = None,
-    out: options.OutOption = None,
-    report: options.ReportOption = None,
-    every: options.AllOption = False,
+    out: common.OutOption = None,
+    report: common.ReportOption = None,
+    every: common.AllOption = False,
     as_json: common.JsonOption = False,
 ) -> None:
     """Solve a problem and plan how to carry the answer out: which key group moves when.
@@ -109,7 +109,7 @@ def explain(
     path: common.PathArgument,
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
     last: common.LastOption = None,
-    method: options.MethodOption = None,
+    method: common.MethodOption = None,
     time_limit: common.TogetherOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
     seed: common.SeedOption = 0,
@@ -118,7 +118,7 @@ def explain(
         typer.Option(min=0.0, help="Drop moves worth less than this a unit of state, and say what that costs."),
     ] = None,
     marginals: Annotated[bool, typer.Option(help="Solve again with a little more of each limit.")] = True,
-    every: options.AllOption = False,
+    every: common.AllOption = False,
     as_json: common.JsonOption = False,
 ) -> None:
     """Solve a problem and explain the answer.
@@ -178,8 +178,8 @@ PlanArgument = Annotated[Path, typer.Argument(help="A plan that `keyshift plan -
 def diff(
     one: PlanArgument,
     other: PlanArgument,
-    every: options.AllOption = False,
-    report: options.ReportOption = None,
+    every: common.AllOption = False,
+    report: common.ReportOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
     """Compare two plans for the same key groups: figures, then the moves that differ."""
@@ -223,7 +223,7 @@ def remedies(
     target: Annotated[
         float | None, typer.Option(help="An objective that would be good enough; none: any answer.")
     ] = None,
-    method: options.MethodOption = None,
+    method: common.MethodOption = None,
     time_limit: Annotated[float, typer.Option("--time-limit", "-t", help="Seconds, for everything together.")] = 60.0,
     seed: common.SeedOption = 0,
     as_json: common.JsonOption = False,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from keyshift.catalogue import find_method
-from keyshift.commands import common, options, showing
+from keyshift.commands import common, showing
 from keyshift.models import InputError
 from keyshift.models.answer import COMPARED, GAP, TIME_LIMIT
 from keyshift.models.figures import figure
@@ -20,15 +20,15 @@ def solve(
     path: common.PathArgument,
     problem: common.ProblemOption = common.DEFAULT_PROBLEM,
     last: common.LastOption = None,
-    method: options.MethodOption = None,
+    method: common.MethodOption = None,
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
     seed: common.SeedOption = 0,
     settings: common.SettingOption = None,
-    repair: options.RepairOption = False,
-    every: options.AllOption = False,
-    out: options.OutOption = None,
-    report: options.ReportOption = None,
+    repair: common.RepairOption = False,
+    every: common.AllOption = False,
+    out: common.OutOption = None,
+    report: common.ReportOption = None,
     as_json: common.JsonOption = False,
 ) -> None:
     """Answer a problem about a workload: its figures, then the moves.

@@ -148,7 +148,7 @@ class StatsJob:
     def run(self) -> dict[str, Any]:
         """Refuse what can be refused before Spark takes its seconds to start; then gather and write; gives the manifest."""
         from keyshift.spark_stats import Topology
-        from keyshift.spark_stats.topology_file import wanted
+        from keyshift.spark_stats.topology import wanted
 
         described = Topology.from_yaml(self.topology)
         keys, transitions = wanted(self.topology)
@@ -158,9 +158,8 @@ class StatsJob:
     def _run(self, described: Topology) -> dict[str, Any]:
         from keyshift.spark_stats import local_session
         from keyshift.spark_stats.cluster import read_cluster
-        from keyshift.spark_stats.directory import claim
         from keyshift.spark_stats.failures import in_one_sentence
-        from keyshift.spark_stats.hadoop import is_remote, place
+        from keyshift.spark_stats.hadoop import claim, is_remote, place
         from keyshift.spark_stats.output import manifest_of
         from keyshift.spark_stats.sources import is_small
 

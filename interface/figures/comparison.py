@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from keyshift.catalogue.trade import Trade
+    from keyshift.catalogue.method import Trade
     from keyshift.figures.notebook_figure import Figure
 
 

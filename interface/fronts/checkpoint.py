@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from keyshift.catalogue.trade import Trade
+from keyshift.catalogue.method import Trade
 from keyshift.models import Answer, InputError, Problem
 from keyshift.models.files.problem import problem_fingerprint
 from keyshift.models.files.schema import Count, FileFormat, FileModel, Whole, Wholes, naming

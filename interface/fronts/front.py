@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keyshift.catalogue import FORMULATIONS, find_method, formulation_of
-from keyshift.catalogue.trade import Trade
+from keyshift.catalogue.method import Trade
 from keyshift.fronts.checkpoint import FrontCheckpoint
 from keyshift.fronts.tracing import TracedPoint, Tracer, as_solution, find_trade
 from keyshift.models import Budget, InputError, Problem, Solution

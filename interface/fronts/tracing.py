@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from keyshift.catalogue import find_method
-from keyshift.catalogue.trade import Trade
+from keyshift.catalogue.method import Trade
 from keyshift.models import Answer, Budget, InputError, Problem
 from keyshift.models.solution import Solution
 from keyshift.solving import answered

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from keyshift.catalogue.statement import Statement
+from keyshift.catalogue.method import Statement
 from keyshift.models import Answer, Budget, InputError, Problem, Solution
 from keyshift.models.answer import Termination
 from keyshift.models.errors import BoundError

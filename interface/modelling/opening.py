@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 from keyshift.catalogue import FORMULATIONS, formulation_of
-from keyshift.catalogue.statement import Statement
+from keyshift.catalogue.method import Statement
 from keyshift.modelling.model import Model
 from keyshift.models import Answer, InputError, Problem, Solution
 from keyshift.models.files.reading import MOST_JSON, read_text
@@ -14,11 +14,11 @@ from keyshift.models.lazily import lazily, load
 from keyshift.models.priorities import Prioritised
 
 with lazily():
-    from keyshift.modelling.cpsat_door import CpSatDoor
-    from keyshift.modelling.mathopt_door import MathOptDoor
-    from keyshift.modelling.pyomo_door import PyomoDoor
+    from keyshift.modelling.opened_cpsat import OpenedCpSat
+    from keyshift.modelling.opened_mathopt import OpenedMathOpt
+    from keyshift.modelling.opened_pyomo import OpenedPyomo
 
-LANGUAGES = {"pyomo": PyomoDoor, "cp-sat": CpSatDoor, "mathopt": MathOptDoor}
+LANGUAGES = {"pyomo": OpenedPyomo, "cp-sat": OpenedCpSat, "mathopt": OpenedMathOpt}
 
 
 def statements(problem: Problem | type[Problem]) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def _cbc(lines: list[str], source: Path) -> dict[str, float]:
 
 def _by_own_names(names: list[str], values: dict[str, float], source: Path) -> dict[str, float]:
     """The values by the model's names; an LP file has parentheses in place of square brackets."""
-    from keyshift.modelling.writing import parenthesised
+    from keyshift.modelling.program import parenthesised
 
     own = {parenthesised(name): name for name in names}
     made: dict[str, float] = {}

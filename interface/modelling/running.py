@@ -12,10 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from ortools.math_opt.python import mathopt
 
-from keyshift.modelling import writing
-from keyshift.modelling.algebra import program_algebra
 from keyshift.modelling.model import Model, Run
-from keyshift.modelling.program import NamedProgram
+from keyshift.modelling.program import NamedProgram, lp_lines, mps_lines, program_algebra, write_text
 from keyshift.models import Budget, InputError
 from keyshift.solvers import highs
 from keyshift.solvers import mathopt as mathopt_solvers
@@ -60,7 +58,7 @@ class LinearModel(Model):
             program = self.program()
         except InputError as error:
             raise InputError(f"{path}: {error}{self.beyond}") from None
-        writing.write_text(path, (writing.mps_lines if path.suffix == ".mps" else writing.lp_lines)(program))
+        write_text(path, (mps_lines if path.suffix == ".mps" else lp_lines)(program))
 
 
 def by_highs(

@@ -13,9 +13,8 @@ from keyshift.models.answer import GAP, TIME_LIMIT
 from keyshift.models.figures import figure, signed
 from keyshift.models.guards import real, whole
 from keyshift.models.problem import Limit
-from keyshift.plans.targets import bare_moves, read_target
-from keyshift.plans.thinning import Thinned, thin
-from keyshift.plans.thinning import given as as_solution
+from keyshift.plans.targets import Thinned, bare_moves, read_target, thin
+from keyshift.plans.targets import given as as_solution
 from keyshift.solving import interruptible, solve
 
 if TYPE_CHECKING:

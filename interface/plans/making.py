@@ -14,16 +14,16 @@ from keyshift.models.figures import figure, percent
 from keyshift.models.files.problem import parameters_of
 from keyshift.models.guards import by_name, non_negative, real, whole
 from keyshift.models.plans.made_for import MadeFor
-from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.plan import Plan
+from keyshift.models.plans.ruled_way import RuledWay
 from keyshift.models.plans.transfers import TransferScheduling, durations
-from keyshift.models.plans.way import Way
-from keyshift.models.plans.worth import gains
+from keyshift.models.plans.way import Phase, Way, gains
+from keyshift.models.rules.ruled import Ruled
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.plans.targets import Target, read_target
-from keyshift.plans.thinning import thin
+from keyshift.plans.targets import Target, read_target, thin
 from keyshift.solvers.plans.fast import Schedule, fast_schedule
-from keyshift.solvers.plans.steps import Order, cut, order_of
+from keyshift.solvers.plans.ruled import Phases, ruled_phases
+from keyshift.solvers.plans.steps import Order, cut, order_of, overload_of
 from keyshift.solving import interruptible
 
 EXACT_UP_TO = 30
@@ -89,10 +89,20 @@ def plan(
     reached = read_target(problem, solution if dropped is None else dropped.solution, step, nodes_after)
     work = _Work.of(reached, bandwidth, whole("parallel", parallel, least=1, optional=False), max_on_the_way or {})
     order = order_of(work.problem, work.way, work.load)
+    ruled = _ruled(problem, reached, work, order, most)
+    if ruled is None:
+        phases = cut(order.order, work.problem, work.way, work.load, most)
+    else:
+        phases = ruled.moves
+        sequence = np.concatenate(phases)
+        order = Order(sequence, overload_of(work.problem, sequence), order.bound)
     budget = Budget(limit)
     with interruptible(budget.interrupt):
-        made = _schedule(work, order, most, budget, whole("seed", seed, optional=False))
+        made = _schedule(work, order, phases, budget, whole("seed", seed, optional=False))
     found = _assemble(problem, reached, work, order, made)
+    if ruled is not None and ruled.broken > 0:
+        said = (*found.notes, _broken_on_the_way(ruled))
+        found = replace(found, broken_rules=ruled.broken, broken_rules_bound=ruled.bound, notes=said)
     return found if dropped is None else replace(found, notes=(*found.notes, str(dropped)))
 
 
@@ -174,8 +184,41 @@ def _limit(name: str, given: Any, workload: Workload, nodes: int) -> FloatArray:
     return limit
 
 
+def _ruled(problem: Problem, reached: Target, work: _Work, order: Order, most: int | None) -> Phases | None:
+    """Phases that keep the problem's rules; None where no two moves could break one together."""
+    if not isinstance(problem, Ruled) or not problem.rules:
+        return None
+    way = RuledWay.of(problem.lowered, reached.workload.current, reached.target, work.moving)
+    if not way.held.size and way.units == work.moving.size:
+        return None
+    found, loads, phases = ruled_phases(way, order.order), work.way.before.copy(), list[IntArray]()
+    for moves in found.moves:
+        if most is None or moves.size <= most:
+            phases.append(moves)
+        elif way.units == work.moving.size:
+            phases += cut(moves, work.problem, replace(work.way, before=loads.copy()), work.load, most)
+        else:  # what moves as one stays in one phase
+            starts = np.flatnonzero(np.diff(way.unit[moves], prepend=-1))
+            ends = [starts[np.searchsorted(starts, stop, side="right") - 1] for stop in range(most, moves.size, most)]
+            phases += [part for part in np.split(moves, sorted({end for end in ends if end})) if part.size]
+        np.subtract.at(loads, work.problem.source[moves], work.load[moves])
+        np.add.at(loads, work.problem.target[moves], work.load[moves])
+    return replace(found, moves=phases)
+
+
+def _broken_on_the_way(ruled: Phases) -> str:
+    least = "no order does better"
+    if ruled.broken > ruled.bound * (1 + 1e-9):
+        least = (
+            f"no order breaks less than {figure(ruled.bound)}"
+            if ruled.bound
+            else "whether another order does better is open"
+        )
+    return f"on the way rules are broken by {figure(ruled.broken)} at the worst: {least}"
+
+
 def _schedule(
-    work: _Work, order: Order, most: int | None, budget: Budget, seed: int
+    work: _Work, order: Order, phases: list[IntArray], budget: Budget, seed: int
 ) -> list[tuple[IntArray, Schedule]]:
     """The moves of every phase and their schedule, each phase from its own start."""
     whole_problem = work.problem
@@ -184,7 +227,7 @@ def _schedule(
         whole_problem.held, whole_problem.usage, whole_problem.limit * (1 + order.overload),
     )  # fmt: skip
     held, made = whole_problem.held, []
-    for chosen in cut(order.order, whole_problem, work.way, work.load, most):
+    for chosen in phases:
         part = raised.part(chosen, held)
         one_by_one = np.arange(chosen.size) if part.limited else None
         schedule = fast_schedule(part, budget, seed, one_by_one)

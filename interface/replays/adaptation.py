@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,16 +14,14 @@ import numpy as np
 from keyshift.heuristics.splitting.partitioner import SCHEMES, Partitioner
 from keyshift.models import InputError, Workload
 from keyshift.models.answer import Progress
-from keyshift.models.bottleneck import OWN, Balanced
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.guards import real, whole
 from keyshift.models.splitting.stream import as_keys
 from keyshift.models.workload import IntArray
-from keyshift.replays.checkpoint import Checkpoint, fingerprints
 from keyshift.replays.forecasting import MOST_WINDOWS, Forecast, LoadForecast
-from keyshift.replays.loop import Loop, Patience
-from keyshift.replays.planner import DEFAULT_PROBLEM, Planner, is_about, problem_class
-from keyshift.replays.results import PackedRows, Replay
+from keyshift.replays.loop import Loop, Patience, SideBySide
+from keyshift.replays.planner import DEFAULT_PROBLEM, OWN, Balanced, Planner, is_about, problem_class
+from keyshift.replays.results import Replay
 from keyshift.replays.scaling import ScalingRule
 from keyshift.replays.state import Cluster
 from keyshift.solving import solve
@@ -138,7 +134,7 @@ def replay(
                 "keys are split as they come: forecast, scaling, resources and load models are for workloads"
             )
         keys = KeyStreams(planners, bool(regret), real("time_limit", time_limit), watch)
-        return replay_keys(workloads, keys, periods, checkpoint)
+        return keys.run(workloads, periods, checkpoint)
     memory = whole("memory", memory, optional=False)
     real("time_limit", time_limit)
     loop = Loop(
@@ -158,9 +154,7 @@ def replay(
         _balanced(resource, capacities, planners),
         watch,
     )
-    store = None if checkpoint is None else Checkpoint(Path(checkpoint), loop.description())
-    with nullcontext() if store is None else store.open():
-        return _run(loop, workloads, periods, store)
+    return loop.run(workloads, periods, checkpoint)
 
 
 def _balanced(resource: str | None, capacities: Mapping[str, float] | None, planners: Sequence[Planner]) -> Balanced:
@@ -175,25 +169,6 @@ def _balanced(resource: str | None, capacities: Mapping[str, float] | None, plan
     return balanced
 
 
-def _run(loop: Loop, workloads: Iterable[Workload], periods: int | None, store: Checkpoint | None) -> Replay:
-    """Period by period; what the checkpoint knows is not planned again."""
-    rows, seconds = PackedRows(), PackedRows()
-    labels = [planner.name for planner in loop.planners]
-    for period, windows in enumerate(loop.periods(workloads, periods)):
-        stamp = "" if store is None else fingerprints(windows)
-        done = None if store is None else store.read(period, stamp, labels, windows[0].key_groups)
-        if done is not None:
-            loop.clusters = {name: Cluster(**state) for name, state in done["clusters"].items()}
-        made, timing = loop.one_period(period, windows, stamp, done["rows"] if done else [], store)
-        seconds.extend(timing)
-        if len(made) < len(labels):
-            return Replay(rows, seconds, interrupted=True)
-        rows.extend(made)
-    if store is not None:
-        store.finish(rows)
-    return Replay(rows, seconds)
-
-
 # Key splitting in the loop: partitioners that remember, fed with one window of keys after the other --------------------
 
 SPLITTING = "key-splitting"
@@ -203,8 +178,8 @@ _FOR_PARTITIONER = ("workers", "choices", "sources", "feed", "hash_seed")
 
 
 @dataclass
-class KeyStreams:
-    """The fixed parts of a replay of keys, and every scheme's partitioner.
+class KeyStreams(SideBySide):
+    """The fixed parts of a replay of keys, and every scheme's partitioner: a resumed run feeds it again what is known.
 
     Parameters
     ----------
@@ -218,6 +193,8 @@ class KeyStreams:
     regret: bool
     time_limit: float | None
     watch: Callable[[Progress], None] | None
+    clusters: dict[str, Cluster] = field(default_factory=dict)
+    key_groups: int | None = None
 
     def __post_init__(self) -> None:
         for planner in self.planners:
@@ -227,8 +204,21 @@ class KeyStreams:
                 raise InputError(f"{said}: a stream of keys is replayed by {', '.join(SCHEMES)} of {SPLITTING}")
         self.partitioners = [_partitioner(planner) for planner in self.planners]
 
+    def periods(self, stream: Iterable[Any], most: int | None) -> Iterator[IntArray]:
+        """The keys of each window."""
+        for period, window in enumerate(islice(stream, most)):
+            keys = as_keys(window)
+            if keys.size == 0:
+                raise InputError(f"window {period} holds no key")
+            yield keys
+
+    def stamp(self, window: IntArray) -> str:
+        return hashlib.sha256(window.tobytes()).hexdigest()
+
+    def known(self, number: int, window: IntArray) -> None:
+        self.partitioners[number].feed(window)
+
     def description(self) -> dict[str, Any]:
-        """The settings that must be the same for a run to go on from a checkpoint."""
         return {
             "planners": [repr(planner) for planner in self.planners],
             "load_model": "",
@@ -239,11 +229,10 @@ class KeyStreams:
             "regret": self.regret,
         }
 
-    def row(self, number: int, period: int, keys: IntArray) -> dict[str, Any] | None:
-        """The figures of a scheme on a window; None where it was interrupted."""
-        planner, sent = self.planners[number], self.partitioners[number].feed(keys)
+    def row(self, number: int, period: int, window: IntArray) -> dict[str, Any] | None:
+        planner, sent = self.planners[number], self.partitioners[number].feed(window)
         make: Any = problem_class(SPLITTING, "stream")
-        problem = make(keys, **planner.options)
+        problem = make(window, **planner.options)
         outcome = problem.outcome(sent, points=1)
         mean = problem.scale
         figures = {
@@ -251,7 +240,7 @@ class KeyStreams:
             "load_distance_percent": 100 * float(np.abs(outcome.loads - mean).max()) / mean,
             "theta": float(outcome.loads.max()) / mean - 1,
             "imbalance": float(outcome.loads.max()) - mean,
-            "total_load": float(keys.size),
+            "total_load": float(window.size),
             "counters": int(outcome.counters.sum()),
             "keys": int(outcome.keys),
             "nodes": int(problem.workers),
@@ -267,51 +256,6 @@ class KeyStreams:
             row |= {"bound": best.bound, "knew_theta": best.objective / mean - 1}
             row["regret"] = row["theta"] - row["knew_theta"]
         return row
-
-
-def replay_keys(windows: Iterable[Any], loop: KeyStreams, periods: int | None, checkpoint: str | Path | None) -> Replay:
-    """Window by window; a resumed run feeds the partitioners again what is known, and solves only the rest."""
-    store = None if checkpoint is None else Checkpoint(Path(checkpoint), loop.description())
-    rows, seconds = PackedRows(), PackedRows()
-    with nullcontext() if store is None else store.open():
-        for period, window in enumerate(islice(windows, periods)):
-            keys = as_keys(window)
-            if keys.size == 0:
-                raise InputError(f"window {period} holds no key")
-            made, timing = _one_window(loop, period, keys, store)
-            seconds.extend(timing)
-            if len(made) < len(loop.planners):
-                return Replay(rows, seconds, interrupted=True)
-            rows.extend(made)
-        if store is not None:
-            store.finish(rows)
-    return Replay(rows, seconds)
-
-
-def _one_window(
-    loop: KeyStreams, period: int, keys: IntArray, store: Checkpoint | None
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Every scheme's row, and the seconds of those that were not known; fewer when it was interrupted."""
-    stamp = hashlib.sha256(keys.tobytes()).hexdigest()
-    labels = [planner.name for planner in loop.planners]
-    done = None if store is None else store.read(period, stamp, labels, 0)
-    rows: list[dict[str, Any]] = list(done["rows"]) if done else []
-    timing = []
-    for number, label in enumerate(labels):
-        if number < len(rows):
-            loop.partitioners[number].feed(keys)
-            continue
-        began = perf_counter()
-        row = loop.row(number, period, keys)
-        if row is None:
-            break
-        rows.append(row)
-        timing.append({"period": period, "method": label, "seconds": perf_counter() - began})
-        if store is not None:
-            store.write(period, stamp, rows, {})
-        if loop.watch is not None:
-            loop.watch(Progress(row["objective"], row["bound"], f"period {period}, {label}"))
-    return rows, timing
 
 
 def _partitioner(planner: Planner) -> Partitioner:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -14,12 +17,12 @@ import numpy as np
 from keyshift.heuristics.collocation.allocation_program import allocate
 from keyshift.models import Budget, InputError, Workload, metrics
 from keyshift.models.answer import Progress
-from keyshift.models.bottleneck import Balanced
 from keyshift.models.collocation.load_model import LoadModel
 from keyshift.models.workload import IntArray
-from keyshift.replays.checkpoint import Checkpoint
+from keyshift.replays.checkpoint import Checkpoint, fingerprints
 from keyshift.replays.forecasting import Forecast, Past
-from keyshift.replays.planner import Planner
+from keyshift.replays.planner import Balanced, Planner
+from keyshift.replays.results import PackedRows, Replay
 from keyshift.replays.scaling import NodeCounts, Planned, Scaling, ScalingRule
 from keyshift.replays.state import Cluster
 from keyshift.solving import interruptible, solve
@@ -64,8 +67,78 @@ class _Plan:
     counts: tuple[int, ...]
 
 
+class SideBySide(ABC):
+    """Planners that a stream is replayed for, one beside the other: period by period, a row for each of them."""
+
+    planners: list[Planner]
+    watch: Callable[[Progress], None] | None
+    clusters: dict[str, Cluster]
+    key_groups: int | None
+
+    @abstractmethod
+    def description(self) -> dict[str, Any]:
+        """The settings that must be the same for a run to go on from a checkpoint."""
+
+    @abstractmethod
+    def periods(self, stream: Iterable[Any], most: int | None) -> Iterator[Any]:
+        """What each period is given, checked."""
+
+    @abstractmethod
+    def stamp(self, window: Any) -> str:
+        """A hash of what a period is given."""
+
+    @abstractmethod
+    def row(self, number: int, period: int, window: Any) -> dict[str, Any] | None:
+        """The figures of a planner in a period; None where it was interrupted."""
+
+    def known(self, number: int, window: Any) -> None:  # noqa: B027 - most need not
+        """Take note of a window whose row is known already."""
+
+    def run(self, stream: Iterable[Any], most: int | None, checkpoint: str | Path | None) -> Replay:
+        """Period by period; what the checkpoint knows is not planned again."""
+        store = None if checkpoint is None else Checkpoint(Path(checkpoint), self.description())
+        rows, seconds = PackedRows(), PackedRows()
+        with nullcontext() if store is None else store.open():
+            for period, window in enumerate(self.periods(stream, most)):
+                made, timing = self._one_period(period, window, store)
+                seconds.extend(timing)
+                if len(made) < len(self.planners):
+                    return Replay(rows, seconds, interrupted=True)
+                rows.extend(made)
+            if store is not None:
+                store.finish(rows)
+        return Replay(rows, seconds)
+
+    def _one_period(
+        self, period: int, window: Any, store: Checkpoint | None
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Every planner's row, and the seconds of those that were not known; fewer when it was interrupted."""
+        stamp = "" if store is None else self.stamp(window)
+        labels = [planner.name for planner in self.planners]
+        done = None if store is None else store.read(period, stamp, labels, self.key_groups or 0)
+        if done is not None:
+            self.clusters = {name: Cluster(**state) for name, state in done["clusters"].items()}
+        rows: list[dict[str, Any]] = [] if done is None else list(done["rows"])
+        timing = []
+        for number, label in enumerate(labels):
+            if number < len(rows):
+                self.known(number, window)
+                continue
+            began = perf_counter()
+            row = self.row(number, period, window)
+            if row is None:
+                break
+            rows.append(row)
+            timing.append({"period": period, "method": label, "seconds": perf_counter() - began})
+            if store is not None:
+                store.write(period, stamp, rows, {name: c.to_dict() for name, c in self.clusters.items()})
+            if self.watch is not None:
+                self.watch(Progress(row["objective"], row["bound"], f"period {period}, {label}"))
+        return rows, timing
+
+
 @dataclass
-class Loop:
+class Loop(SideBySide):
     """The fixed parts of a replay, what it has seen, and every method's cluster."""
 
     planners: list[Planner]
@@ -87,7 +160,6 @@ class Loop:
         self.past = Past(self.forecast or Forecast(), rows)
 
     def description(self) -> dict[str, Any]:
-        """The settings that must be the same for a run to go on from a checkpoint."""
         return {
             "planners": [repr(planner) for planner in self.planners],
             "load_model": repr(self.load_model),
@@ -101,14 +173,11 @@ class Loop:
             "resource": repr(self.balanced),
         }
 
-    def periods(self, workloads: Iterable[Workload], most: int | None) -> Iterator[Windows]:
+    def periods(self, stream: Iterable[Workload], most: int | None) -> Iterator[Windows]:
         """Each period's last measured window, and the one it is valued on: the same, or with a forecast the next one."""
-        if self.forecast is None:
-            stream = islice(workloads, most)
-        else:
-            stream = islice(workloads, None if most is None else most + 1)
+        last = most if most is None or self.forecast is None else most + 1
         before: Workload | None = None
-        for window in stream:
+        for window in islice(stream, last):
             self._expect(window)
             if self.forecast is None:
                 self.past.add(window)
@@ -126,29 +195,15 @@ class Loop:
         elif window.key_groups != self.key_groups:
             raise InputError(f"a period has {window.key_groups} key groups, the first one had {self.key_groups}")
 
-    def one_period(
-        self, period: int, windows: Windows, stamp: str, done: Sequence[dict[str, Any]], store: Checkpoint | None
-    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Every method's row, those that are `done` as they are; fewer when it was interrupted."""
-        rows, timing = list(done), []
-        for planner in self.planners[len(rows) :]:
-            began = perf_counter()
-            row = self._adapt(planner, self.clusters[planner.name], period, windows)
-            if row is None:
-                break
-            rows.append(row)
-            timing.append({"period": period, "method": planner.name, "seconds": perf_counter() - began})
-            if store is not None:
-                store.write(period, stamp, rows, {name: c.to_dict() for name, c in self.clusters.items()})
-            if self.watch is not None:
-                self.watch(Progress(row["objective"], row["bound"], f"period {period}, {planner.name}"))
-        return rows, timing
+    def stamp(self, window: Windows) -> str:
+        return fingerprints(window)
 
     # One period of one method -----------------------------------------------------------------------------------
 
-    def _adapt(self, planner: Planner, cluster: Cluster, period: int, windows: Windows) -> dict[str, Any] | None:
+    def row(self, number: int, period: int, window: Windows) -> dict[str, Any] | None:
         """Algorithm 1, once: plan on what is expected, apply, value on the realised window."""
-        measured, realised = windows
+        planner, (measured, realised) = self.planners[number], window
+        cluster = self.clusters[planner.name]
         cluster.terminate_empty()
         expected = measured if self.forecast is None else self.past.expected()
         resource = self.balanced.resource(expected)

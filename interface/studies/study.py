@@ -24,9 +24,8 @@ from keyshift.models.files.writing import make_folder, only_writer, write_text
 from keyshift.models.guards import real, whole
 from keyshift.studies.best_known import BestKnown
 from keyshift.studies.drawing import family, family_of
-from keyshift.studies.guarded import Guard, GuardedPool
 from keyshift.studies.tables import gap_table, latex_table, profile_table, summary_table
-from keyshift.studies.tasks import Row, SolveTask
+from keyshift.studies.tasks import Guard, GuardedPool, Row, SolveTask
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -240,7 +239,7 @@ def study(
         if spark is None:
             finished = stack.enter_context(GuardedPool(workers, guard)).run(drawn)
         else:
-            from keyshift.studies.guarded import run_on_spark
+            from keyshift.studies.tasks import run_on_spark
 
             finished = run_on_spark(drawn, spark, guard)
         told = 0

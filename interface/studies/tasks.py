@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import json
 import math
+import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, TimeoutError, wait
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from keyshift.catalogue import find_method, register
 from keyshift.catalogue.method import Method
 from keyshift.models import Problem, Solution
+from keyshift.models.compiling import COMPILING
 from keyshift.models.files.problem import encode
 from keyshift.solving import make_ready, solve
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 MOST_KEPT = 100_000
 """Entries of the longest assignment that a result keeps, so that anyone can check it anew."""
@@ -133,3 +141,170 @@ class SolveTask:
 def finite(value: float | None) -> float | None:
     """A number that JSON can hold; None for one that says nothing."""
     return None if value is None or not math.isfinite(value) else float(value)
+
+
+# Solves on processes that are watched: a crash, an endless loop or a greedy method ends its own solve and no other.
+
+
+RENEWED = 200
+"""Solves after which a process is replaced by a new one, so that what leaks stays small."""
+AHEAD = 2
+"""Tasks that wait for each process: enough to keep it busy, few enough to keep them out of memory."""
+LOADING = 900.0
+"""Seconds that loading and compiling may take before a solve, on a machine as busy as one may be."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The time and memory that a solve may use.
+
+    Attributes
+    ----------
+    time_limit : float or None
+        What the method is told, in seconds.
+    patience : float
+        Seconds beyond one and a half times the limit after which a solve is killed. What loads and compiles before the
+        method's clock runs does not count.
+    memory : float or None
+        Address space of a process, in GiB; None sets no limit.
+    """
+
+    time_limit: float | None = None
+    patience: float = 60.0
+    memory: float | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """When a solve is killed; never where it has no limit."""
+        return None if self.time_limit is None else 1.5 * self.time_limit + self.patience
+
+
+class GuardedPool:
+    """Processes of this machine that take tasks; a context manager that ends them.
+
+    Parameters
+    ----------
+    workers : int
+    guard : Guard
+    """
+
+    def __init__(self, workers: int, guard: Guard) -> None:
+        from loky.backend.context import get_context
+        from pebble import ProcessPool
+
+        # New interpreters: a forked one would share the parent's locks, of which HiGHS, Numba and Arrow have some,
+        # and multiprocessing's own "spawn" would run the caller's script again.
+        self._pool = ProcessPool(
+            max_workers=workers, max_tasks=RENEWED, initializer=_begin, initargs=(guard.memory,),
+            context=get_context("loky"),
+        )  # fmt: skip
+        self.workers, self.guard = workers, guard
+
+    def __enter__(self) -> GuardedPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.stop()
+        self._pool.join()
+
+    def run(self, tasks: Iterable[SolveTask]) -> Iterator[tuple[SolveTask, Row]]:
+        """Hand each task's row over as soon as it is there; tasks are drawn as they are needed."""
+        waiting = iter(tasks)
+        running: dict[Future[Row], SolveTask] = {}
+        while True:
+            while len(running) < AHEAD * self.workers and (task := next(waiting, None)) is not None:
+                running[self._pool.schedule(_run, args=(task, self.guard.seconds), timeout=self._at_most)] = task
+            if not running:
+                return
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                task = running.pop(done)
+                yield task, self._row(task, done)
+
+    @property
+    def _at_most(self) -> float | None:
+        return None if self.guard.seconds is None else self.guard.seconds + LOADING
+
+    def _row(self, task: SolveTask, done: Future[Row]) -> Row:
+        from pebble import ProcessExpired
+
+        try:
+            return done.result()
+        except (TimeoutError, ProcessExpired) as error:
+            code = getattr(error, "exitcode", -signal.SIGALRM)
+            if code != -signal.SIGALRM:
+                return task.failed("crash", f"its process died with exit code {code}", 0.0)
+            return task.failed("killed", "it did not end, long after its time limit", self.guard.seconds or 0.0)
+        except MemoryError:
+            return task.failed("memory", "it asked for more memory than it was given", 0.0)
+
+
+def _begin(memory: float | None) -> None:
+    """In a new process: limit its memory, and leave Ctrl-C to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if memory is not None:
+        with contextlib.suppress(ImportError):  # Windows
+            import resource
+
+            most = int(memory * 2**30)
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _run(task: SolveTask, seconds: float | None) -> Row:
+    """The task's row; the alarm, which nobody handles, ends the process in whatever code it is."""
+    task.make_ready()
+    if seconds is None or not hasattr(signal, "setitimer"):  # Windows: the pool's own, longer limit is left
+        return task.run()
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    left = seconds
+
+    def pause() -> None:
+        nonlocal left
+        left = signal.setitimer(signal.ITIMER_REAL, 0)[0]
+
+    def resume() -> None:
+        signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
+
+    COMPILING.pause, COMPILING.resume = pause, resume
+    resume()
+    try:
+        return task.run()
+    finally:
+        COMPILING.pause = COMPILING.resume = None
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+ROUNDS = 8
+"""Solves for each of the cluster's cores in one job. Rows are written between jobs: a killed study loses at most these."""
+_POOLS: dict[Guard, GuardedPool] = {}
+"""On a worker: the process that solves, kept from task to task, so that libraries load once."""
+
+
+def run_on_spark(tasks: Iterable[SolveTask], spark: SparkSession, guard: Guard) -> Iterator[tuple[SolveTask, Row]]:
+    """Run tasks on a cluster, and hand their rows over job by job.
+
+    Parameters
+    ----------
+    tasks : iterable of SolveTask
+    spark : SparkSession
+        Its workers' Python must have keyshift.
+    guard : Guard
+        Held on the workers, where a solve runs on a process of its own, too.
+    """
+    context = spark.sparkContext
+    waiting = iter(tasks)
+    while batch := list(itertools.islice(waiting, ROUNDS * context.defaultParallelism)):
+        rows = context.parallelize(batch, len(batch)).map(_Solve(guard)).collect()
+        yield from zip(batch, rows, strict=True)
+
+
+class _Solve:
+    """The run of a task on a worker."""
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+
+    def __call__(self, task: SolveTask) -> Row:
+        if self.guard not in _POOLS:
+            _POOLS[self.guard] = GuardedPool(1, self.guard)
+        ((_, row),) = _POOLS[self.guard].run([task])
+        return row

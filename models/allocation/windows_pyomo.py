@@ -10,7 +10,7 @@ import pyomo.environ as pyo
 
 from keyshift.models.allocation.problem import KeyGroupAllocation
 from keyshift.models.allocation.pyomo_model import NEGLIGIBLE, AllocationPyomo
-from keyshift.models.doubts import HIGHS_DOUBT
+from keyshift.models.tuning import HIGHS_DOUBT
 from keyshift.models.windows_pyomo import combine, start_combined
 from keyshift.models.workload import IntArray
 

@@ -70,7 +70,7 @@ class MoveRecord(FileModel):
     end: Amount
 
 
-class PlanFile(FileFormat, kind="keyshift-plan"):
+class PlanFile(FileFormat, kind="keyshift-plan", newest=2):
     """A plan as its file holds it."""
 
     problem: str
@@ -90,6 +90,10 @@ class PlanFile(FileFormat, kind="keyshift-plan"):
     parallel: Count
     bandwidth: list[Amount] | None
     notes: list[str]
+    broken_rules: Annotated[Amount, Field(description="by how much rules are broken on the way; from version 2 on")] = (
+        0.0
+    )
+    broken_rules_bound: Annotated[Amount, Field(description="what no order of the moves avoids of it")] = 0.0
     workload: WorkloadRecord
     nodes: NodesRecord
     limits: dict[str, LimitRecord]

@@ -153,7 +153,7 @@ def _and_more(said: list[str], count: int, what: str) -> list[str]:
 
 
 def unlisted(workload: Workload) -> str:
-    """SHA-256 over the fields that a plan does not list: earlier windows, operators, homes, resources, traffic."""
+    """SHA-256 over the fields that a plan does not list: earlier windows, operators, homes, resources, labels, traffic."""
     w = workload
     digest = hashlib.sha256()
     _add(digest, "windows", w.load[:-1])
@@ -161,6 +161,9 @@ def unlisted(workload: Workload) -> str:
     _add(digest, "home", w.home)
     for name in sorted(w.resources):
         _add(digest, f"resources.{name}", w.resources[name])
+    for kind, columns in (("groups", w.groups), ("domains", w.domains)):
+        for name in sorted(columns):
+            _add(digest, f"{kind}.{name}", columns[name])
     if w.traffic is not None:
         pairs = w.traffic.tocoo()
         for name, part in (("src", pairs.row), ("dst", pairs.col), ("tuples", pairs.data)):

@@ -17,10 +17,9 @@ from keyshift.models.files.problem import CLASSES, pose
 from keyshift.models.guards import frozen
 from keyshift.models.lazily import load
 from keyshift.models.plans.made_for import MadeFor
-from keyshift.models.plans.phase import Phase
+from keyshift.models.plans.ruled_way import broken_on_the_way
 from keyshift.models.plans.transfers import TransferScheduling, durations, net_change, peaks
-from keyshift.models.plans.way import Way
-from keyshift.models.plans.worth import distance_gains
+from keyshift.models.plans.way import Phase, Way, distance_gains
 from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
@@ -82,6 +81,8 @@ class Plan:
         By what share of itself some limit is exceeded on the way, and what no order of moves avoids; 0 when all hold.
     notes : tuple of str
         What else the operator should know.
+    broken_rules, broken_rules_bound : float
+        By how much rules are broken at the worst moment in between, and what no order of moves avoids.
     """
 
     problem: str
@@ -113,6 +114,8 @@ class Plan:
     overload: float = 0.0
     overload_bound: float = 0.0
     notes: tuple[str, ...] = ()
+    broken_rules: float = 0.0
+    broken_rules_bound: float = 0.0
 
     reporter: ClassVar[Callable[..., None] | None] = None
     """How `report` writes a page; `keyshift` says so when it is imported."""
@@ -340,7 +343,7 @@ def check_plan(plan: Plan, workload: Workload) -> CheckReport:
         raise ChangedWorkloadError(
             f"the plan was made for another workload: {'; '.join(changes)}. {worth}", tuple(changes)
         )
-    broken = tuple(plan.violations())
+    broken = (*plan.violations(), *broken_on_the_way(plan, workload))
     before, after = plan.load_distance
     figures = {
         "load_distance_before": before, "load_distance": after, "peak_load": plan.peak_load,
@@ -386,7 +389,8 @@ def undone(plan: Plan) -> Plan:
         )
         for p in reversed(plan.phases)
     )  # fmt: skip
-    turned = {r: plan.held[r] + _change(plan, r) for r in plan.held}
+    change = {r: net_change(u[None, :], plan.source, plan.target, plan.capacity.size)[0] for r, u in plan.usage.items()}
+    turned = {r: held + change[r] for r, held in plan.held.items()}
     way = Way(plan.made_for.load, plan.capacity, plan.leaving, plan.loads_after, plan.loads_before)
     worth = distance_gains(way, plan.assignment, plan.current, plan.key_group[order])
     return replace(
@@ -409,10 +413,6 @@ def _made_for_after(plan: Plan) -> MadeFor:
         capacity=plan.capacity.copy(),
         draining=np.concatenate([made.draining, np.zeros(new, dtype=bool)]),
     )
-
-
-def _change(plan: Plan, resource: str) -> FloatArray:
-    return net_change(plan.usage[resource][None, :], plan.source, plan.target, plan.capacity.size)[0]
 
 
 # Two plans side by side: which moves they share, and what each is worth ------------------------------------------------

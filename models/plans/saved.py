@@ -9,8 +9,8 @@ import numpy as np
 from keyshift.models.errors import InputError
 from keyshift.models.files.plan import PlanFile
 from keyshift.models.plans.made_for import MadeFor
-from keyshift.models.plans.phase import Phase
 from keyshift.models.plans.plan import Plan
+from keyshift.models.plans.way import Phase
 
 
 def read_plan(path: str | Path) -> Plan:
@@ -59,6 +59,7 @@ def _plan_of(record: PlanFile) -> Plan:
         usage={r: floats(x.usage) for r, x in record.limits.items()},
         held={r: floats(x.held) for r, x in record.limits.items()},
         overload=record.overload, overload_bound=record.overload_bound, notes=tuple(record.notes),
+        broken_rules=record.broken_rules, broken_rules_bound=record.broken_rules_bound,
     )  # fmt: skip
 
 

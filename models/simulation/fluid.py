@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keyshift.models.compiling import njit
-from keyshift.models.simulation.changes import Holds, Standstills
-from keyshift.models.simulation.stream import WindowRates
+from keyshift.models.simulation.changes import Holds, Standstills, WindowRates
 from keyshift.models.workload import FloatArray, IntArray
 
 

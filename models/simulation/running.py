@@ -15,9 +15,17 @@ from keyshift.models.plans.plan import Plan
 from keyshift.models.problem import read_assignment
 from keyshift.models.routing.table import RoutingTable
 from keyshift.models.simulation import fluid
-from keyshift.models.simulation.changes import Holds, Migration, Standstills, read_changes
+from keyshift.models.simulation.changes import (
+    ARRIVALS,
+    Holds,
+    Migration,
+    Standstills,
+    TupleLog,
+    WindowRates,
+    read_changes,
+    read_stream,
+)
 from keyshift.models.simulation.queue_kernels import Counters, Queues, Record, Router, serve
-from keyshift.models.simulation.stream import ARRIVALS, TupleLog, WindowRates, read_stream
 from keyshift.models.workload import MOST_NODES, FloatArray, IntArray, Workload
 
 if TYPE_CHECKING:

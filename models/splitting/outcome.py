@@ -8,8 +8,7 @@ import numpy as np
 
 from keyshift.models.splitting import kernels
 from keyshift.models.splitting.data import KeyStream, grown, parts
-from keyshift.models.splitting.key_index import KeyIndex, sealed
-from keyshift.models.splitting.pairs import KeyWorkerPairs
+from keyshift.models.splitting.key_index import KeyIndex, KeyWorkerPairs, sealed
 from keyshift.models.workload import FloatArray, IntArray
 
 

@@ -19,8 +19,8 @@ from keyshift.models.workload import FloatArray
 
 if TYPE_CHECKING:
     from keyshift.models.splitting.items import Items
+    from keyshift.models.splitting.key_index import KeyWorkerPairs
     from keyshift.models.splitting.outcome import Outcome
-    from keyshift.models.splitting.pairs import KeyWorkerPairs
 
 
 @dataclass(frozen=True, eq=False)

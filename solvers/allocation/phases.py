@@ -76,8 +76,8 @@ class Rounds:
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed, expired=lambda: found.done)
         self.one = self.instance.windows == 1
-        few = movable(self.instance) and self.size <= self.settings.narrow_pairs and most is None and self.one
-        few = few and not found.problem.rules
+        few = movable(self.instance) and self.size <= self.settings.narrow_pairs and most is None
+        few = few and self.one and not found.problem.rules
         self.narrow = NarrowSets(found, self.instance, seed) if few else None
         self.planner: CountPlanner | None = None
         self.relaxation: JointRelaxation | None = None
@@ -216,7 +216,7 @@ class Rounds:
 
     def _fresh(self, turn: int) -> IntArray:
         """Where everything runs now; over windows the best of some moves drawn by their shares in the relaxation."""
-        if self.relaxation is None:
+        if self.relaxation is None or self.found.problem.lowered.merged:
             return self.instance.current
         rng = np.random.default_rng([self.seed, turn])
         drawn = [self.relaxation.master.rounded(rng) for _ in range(self.settings.roundings)]

@@ -51,7 +51,7 @@ class CollocationSettings(Settings):
     searching: float = 0.6
     bounding: float = 0.5
     proving: float = 0.7
-    by_sets: float = 0.7
+    by_sets: float = 0.6
     further: int = 3_000_000
     late_steps: int = 5_000_000
     most_columns: int = 60_000
@@ -88,7 +88,7 @@ def solve_milp(
     1. Local search from the start (`Annealing`), and from the second turn on again whenever it gains nothing any more.
     2. An upper bound on the traffic that can be collocated: Lagrangian relaxation (`tighten`) and the structure of
        the traffic (`most_by_structure`).
-       Where the sets of key groups that nodes can carry are few enough, `CollocationSets` answers.
+       Of dozens of key groups, `CollocationSets` answers by the sets of them that nodes can carry.
     3. Every node that the bound proves no better for a key group than the incumbent is closed to it.
        Stages 1 to 3 take a few turns while what is open is too large for stage 4.
     4. HiGHS on what is left open, from the incumbent. Where even that is too large, the weakest pairs are bounded

@@ -40,7 +40,7 @@ def solve_milp(
 
     Notes
     -----
-    The bound is HiGHS's dual bound less its doubt (`models.doubts`), which is relative to the largest state that
+    The bound is HiGHS's dual bound less its doubt (`models.tuning`), which is relative to the largest state that
     matters: where the answer moves far less than the largest state, it is asked again in the answer's own units.
     """
     with off_clock():

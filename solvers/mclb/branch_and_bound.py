@@ -29,8 +29,8 @@ class TreeSettings(Settings):
 
     Attributes
     ----------
-    few : int
-        With no more key groups than these, sets are tried first.
+    few, by_sets : int, float
+        With no more key groups than these, sets are tried first, for so much of the time.
     slice : int
         Loads touched by the search between two looks at the clock.
     first_search, first_alone : float
@@ -48,6 +48,7 @@ class TreeSettings(Settings):
     """
 
     few: int = 40
+    by_sets: float = 0.4
     slice: int = 2_000_000
     first_search: float = 0.25
     first_alone: float = 0.95
@@ -95,7 +96,7 @@ def branch_and_bound(
         )
         sets.lowest = root * core.nodes / sets.unit**2
         budget.report(objective=sets.value / core.nodes, bound=root)
-        done = sets.run(budget)
+        done = sets.run(budget.part(settings.by_sets))
         known, root = sets.best, max(root, sets.bound / core.nodes)
         budget.report(objective=sets.value / core.nodes, bound=root)
         if done or budget.expired:

@@ -155,7 +155,7 @@ def solve_milp(
     Notes
     -----
     The bound is the larger of the Lagrangian one and, for the last program, the smaller of HiGHS's dual bound
-    (less its doubt, `models.doubts`) and the best assignment. Where all states are multiples of a unit, it
+    (less its doubt, `models.tuning`) and the best assignment. Where all states are multiples of a unit, it
     is rounded up to the next multiple.
     """
     return _OpenKeys(problem, by_highs, budget, seed, threads, largest).run(start)

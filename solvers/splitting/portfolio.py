@@ -11,8 +11,7 @@ from keyshift.models.ranges import Threads
 from keyshift.models.splitting import KeySplitting
 from keyshift.models.splitting.items import Groups, Items
 from keyshift.solvers.splitting.flow import Flow, fractional_flow, whole_flow
-from keyshift.solvers.splitting.rounding import even, polished, rounded
-from keyshift.solvers.splitting.statement import search
+from keyshift.solvers.splitting.statement import even, polished, rounded, search
 
 
 def solve_flow(

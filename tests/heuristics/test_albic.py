@@ -12,8 +12,16 @@ from keyshift.heuristics.collocation import albic as steps
 from keyshift.heuristics.collocation.allocation_program import allocate
 from keyshift.heuristics.collocation.cola import deal, fewest_moves
 from keyshift.heuristics.collocation.comparisons import two_choices
-from keyshift.heuristics.collocation.partitions import collocated_sets, graph_parts, split_set, whole_weights
-from keyshift.heuristics.collocation.scores import Scored, downstream_key_groups, score, split_by_place
+from keyshift.heuristics.collocation.partitions import (
+    Scored,
+    collocated_sets,
+    downstream_key_groups,
+    graph_parts,
+    score,
+    split_by_place,
+    split_set,
+    whole_weights,
+)
 from keyshift.models import Budget
 
 

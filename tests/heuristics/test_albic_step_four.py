@@ -10,7 +10,7 @@ from instances.collocation import random_problem
 
 import keyshift as ks
 from keyshift.heuristics.collocation import albic as steps
-from keyshift.heuristics.collocation.scores import score, split_by_place
+from keyshift.heuristics.collocation.partitions import score, split_by_place
 from keyshift.models import Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation.step_four import StepFour

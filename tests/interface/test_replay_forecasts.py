@@ -11,8 +11,8 @@ import pytest
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.models import metrics
-from keyshift.models.bottleneck import bottleneck
 from keyshift.replays.forecasting import Past
+from keyshift.replays.planner import bottleneck
 
 LIMITS = {"problem": "key-group-allocation", "max_migrations": 3}
 

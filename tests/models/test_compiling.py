@@ -228,3 +228,24 @@ def test_a_full_disk_costs_the_cache_and_no_answer(monkeypatch, caplog):
     with COMPILING.at_once():
         assert kernel(np.ones(1), 1) == 0.5
     assert "No space left" in caplog.text
+
+
+def test_kernels_that_are_kept_beside_an_installed_package_go_when_it_is_uninstalled(tmp_path, monkeypatch):
+    """`pip uninstall` takes what RECORD lists; nothing is noted for a checkout, nor twice."""
+    folder = tmp_path / "keyshift" / "solvers" / "__pycache__"
+    folder.mkdir(parents=True)
+    for name in ("sums.add-1.py311.nbi", "sums.add-1.py311.1.nbc", "sums.other-1.py311.nbi"):
+        (folder / name).touch()
+    monkeypatch.setattr(compiling, "__file__", str(tmp_path / "keyshift" / "models" / "compiling.py"))
+    compiling._list_installed(folder, "sums.add-1.py311")  # no RECORD: a checkout
+    (record := tmp_path / "keyshift-1.0.dist-info" / "RECORD").parent.mkdir()
+    record.write_text("keyshift/__init__.py,sha256=x,1")
+    for _ in range(2):
+        compiling._list_installed(folder, "sums.add-1.py311")
+    assert record.read_text().splitlines() == [
+        "keyshift/__init__.py,sha256=x,1",
+        "keyshift/solvers/__pycache__/sums.add-1.py311.1.nbc,,",
+        "keyshift/solvers/__pycache__/sums.add-1.py311.nbi,,",
+    ]
+    compiling._list_installed(tmp_path / "elsewhere", "sums.add-1.py311")
+    assert len(record.read_text().splitlines()) == 3

@@ -146,7 +146,7 @@ def test_words_are_balanced_as_their_head_share_says():
 @pytest.mark.parametrize("numbered", [False, True])
 @pytest.mark.parametrize("most", [4, 50, 10**9, -1])
 def test_pairs_are_met_however_keys_look(most, numbered):
-    from keyshift.models.splitting.pairs import KeyWorkerPairs
+    from keyshift.models.splitting.key_index import KeyWorkerPairs
 
     rng = np.random.default_rng(abs(most))
     met, pairs = set(), KeyWorkerPairs(7, numbered=numbered)

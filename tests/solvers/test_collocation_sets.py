@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -12,9 +13,15 @@ from instances import collocation
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.collocation.arrays import arrays_of
-from keyshift.solvers.collocation.sets import CollocationSets, CollocationSetsSettings
+from keyshift.solvers.collocation.sets import CollocationSets, CollocationSetsSettings, NodeSets
+from keyshift.solvers.set_partitioning import CoverPrices
 
-MANY, FEW = CollocationSetsSettings(), CollocationSetsSettings(most_columns=30, fresh=5)
+SETTINGS = {
+    "key group by key group": CollocationSetsSettings(),
+    "pairs of halves": CollocationSetsSettings(states=0),
+    "few pairs at once": CollocationSetsSettings(states=0, most_columns=3),
+    "few columns at once": CollocationSetsSettings(near=2, rounds=2, tree_nodes=1, fresh=3),
+}
 
 
 @functools.cache
@@ -24,7 +31,7 @@ def tiny() -> list[tuple[ks.CollocatedAllocation, float | None]]:
     return [(p, brute_force(p)[0]) for p in drawn if CollocationSets.suits(p, arrays_of(p))]
 
 
-@pytest.mark.parametrize("settings", [MANY, FEW], ids=["all sets", "by price"])
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("begun", [False, True], ids=["no start", "current nodes"])
 def test_sets_agree_with_every_assignment(settings, begun):
     proven = infeasible = 0
@@ -45,8 +52,41 @@ def test_sets_agree_with_every_assignment(settings, begun):
         if done:
             proven += 1
             assert problem.objective(sets.best) == pytest.approx(least, abs=problem.tolerance)
-    assert proven > 40
+    assert proven > 30
     assert infeasible > 5
+
+
+def node_sets(problem: ks.CollocatedAllocation) -> NodeSets:
+    data = arrays_of(problem)
+    traffic = np.zeros((data.key_groups, data.key_groups))
+    traffic[data.first, data.second] = data.mean_traffic
+    return NodeSets(data, np.array([0]), data.allowed, (0.0, 1.0), traffic + traffic.T)
+
+
+def test_the_sets_of_little_reduced_cost_are_those_that_an_enumeration_finds():
+    rng, several = np.random.default_rng(5), 0
+    for problem, _ in tiny():
+        one = node_sets(problem)
+        p = one.data.key_groups
+        every = np.array(list(itertools.product([0.0, 1.0], repeat=p)))
+        every = every[one.fits(every)]
+        prices = CoverPrices(rng.uniform(0, 3 / p, p), np.zeros(1), rng.uniform(0, 0.2, 2))
+        reduced = one.cost(every) + every @ one.pay(prices)
+        for most in (np.quantile(reduced, 0.3) + 1e-9, np.inf) if reduced.size else (np.inf,):
+            wanted = {tuple(row) for row in every[reduced <= most]}
+            several += len(wanted) > 3
+            for made, level in (
+                one.all_below(prices, most, 10_000, True, Budget(60)),
+                one.pairs_below(prices, most, 10_000, Budget(60)),
+            ):
+                assert level == most
+                assert {tuple(row) for row in made} == wanted
+            for made, level in (
+                one.all_below(prices, most, 3, False, Budget(60)),
+                one.pairs_below(prices, most, 2, Budget(60)),
+            ):
+                assert {tuple(row) for row in every[reduced < level - 1e-9]} <= {tuple(row) for row in made} <= wanted
+    assert several > 40
 
 
 def test_twenty_key_groups_that_all_talk_are_proven():
@@ -57,3 +97,17 @@ def test_twenty_key_groups_that_all_talk_are_proven():
     found = ks.solve(ks.CollocatedAllocation(w, max_load_distance=20, max_migrations=6), time_limit=60)
     assert found.status == "optimal"
     assert found.details["sets"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("nodes", "key_groups", "options"), [(5, 32, {}), (8, 35, {"max_migration_cost": 35.0}), (10, 54, {})]
+)
+def test_dozens_of_key_groups_that_talk_to_few_are_proven(nodes, key_groups, options):
+    rng = np.random.default_rng(key_groups)
+    ring = np.zeros((key_groups, key_groups))
+    ring[np.arange(key_groups), (np.arange(key_groups) + 1) % key_groups] = rng.integers(1, 100, key_groups)
+    load, state = rng.integers(1, 10, key_groups).astype(float), rng.integers(1, 10, key_groups)
+    w = ks.Workload(load=load, state=state, current=np.arange(key_groups) % nodes, nodes=nodes, traffic=ring)
+    problem = ks.CollocatedAllocation(w, max_load_distance=20, **options)
+    found = ks.solve(problem, time_limit=60)
+    assert found.status in ("optimal", "infeasible")

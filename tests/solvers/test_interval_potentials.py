@@ -13,8 +13,7 @@ import keyshift as ks
 from keyshift.models import Budget
 from keyshift.solvers.intervals.partitions.enumeration import enumerate_class, some_of_class
 from keyshift.solvers.intervals.potentials.dual import NOW, PotentialsDual, PotentialsSettings
-from keyshift.solvers.intervals.potentials.one_step_kernels import best_next
-from keyshift.solvers.intervals.potentials.two_partitions_kernels import Cells, Couple, least, shares, soft
+from keyshift.solvers.intervals.potentials.two_partitions_kernels import Cells, Couple, best_next, least, shares, soft
 
 SHORT = PotentialsSettings(temperatures=(0.1, 0.01), steps=25)
 

@@ -12,7 +12,7 @@ from keyshift.models import Budget
 from keyshift.models.splitting.items import Items
 from keyshift.solvers.splitting import makespan
 from keyshift.solvers.splitting.makespan import Makespan, Packing, deal_to_three, lower_bound
-from keyshift.solvers.splitting.rounding import even
+from keyshift.solvers.splitting.statement import even
 
 
 def least(loads, workers):

@@ -13,7 +13,7 @@ from instances.sequences import battery, random_problem
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.intervals.pyomo_model import IntervalPyomo
-from keyshift.solvers.intervals import matching_kernels as matching_kernel
+from keyshift.solvers.intervals import owners as matching_kernel
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions import best_partners as sweep_kernel
 from keyshift.solvers.intervals.partitions import enumeration as tries

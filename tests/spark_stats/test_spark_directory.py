@@ -11,11 +11,11 @@ import pytest
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.models import InputError
-from keyshift.spark_stats import directory, failures, output, session, sources
-from keyshift.spark_stats.directory import MARK, claim
+from keyshift.spark_stats import failures, hadoop, output, session, sources
+from keyshift.spark_stats.hadoop import MARK, claim
 
 TOPOLOGY = "operators: [{name: a, key: k}]\n"
-HOLD = "import sys; from pathlib import Path; from keyshift.spark_stats.directory import claim\n" \
+HOLD = "import sys; from pathlib import Path; from keyshift.spark_stats.hadoop import claim\n" \
        "with claim(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def test_a_directory_of_the_users_own_is_not_written_to(tmp_path, capsys, folder
 def test_only_marked_folders_are_deleted(tmp_path):
     with claim(tmp_path / "out"):
         for name in ("old", "left"):
-            directory.make(tmp_path / "out" / "runs" / name)
+            hadoop.make(tmp_path / "out" / "runs" / name)
         for name in ("mine", "v1"):
             (tmp_path / "out" / "runs" / name).mkdir()
             (tmp_path / "out" / "runs" / name / "notes.txt").write_text("dear")

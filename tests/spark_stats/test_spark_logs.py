@@ -15,7 +15,7 @@ from keyshift.models import InputError
 from keyshift.models.files.statistics import read_statistics
 from keyshift.models.files.yaml_text import read_yaml
 from keyshift.spark_stats import Operator, StatsStream, Topology, collect, collect_keys, fetch
-from keyshift.spark_stats.topology_file import OperatorDescription, TopologyDescription
+from keyshift.spark_stats.topology import OperatorDescription, TopologyDescription
 from keyshift.spark_stats.windows import Windows
 
 pytestmark = pytest.mark.spark

@@ -9,8 +9,7 @@ import numpy as np
 import pyomo.environ as pyo
 
 from keyshift.models.intervals.partition import cuts_of
-from keyshift.models.intervals.policy.closing import close
-from keyshift.models.intervals.policy.dense import Cuts, DensePolicyModel, number_of_partitions, require_few
+from keyshift.models.intervals.policy.dense import Cuts, DensePolicyModel, close, number_of_partitions, require_few
 from keyshift.models.intervals.policy.problem import MigrationPolicy
 from keyshift.models.workload import FloatArray, IntArray
 

@@ -14,10 +14,9 @@ import numpy as np
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import exact_number
-from keyshift.models.intervals.partition import InIntervals, cuts_of, require_intervals
+from keyshift.models.intervals.partition import InIntervals, Table, cuts_of, record_of, require_intervals
 from keyshift.models.intervals.policy import macqueen
 from keyshift.models.intervals.policy.transitions import Transitions, read_transitions
-from keyshift.models.intervals.records import Table, record_of
 from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.problem import CheckReport, Violation
 from keyshift.models.records import Record, text

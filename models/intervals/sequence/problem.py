@@ -14,8 +14,15 @@ from numpy.typing import ArrayLike
 from keyshift.models import guards
 from keyshift.models.errors import InputError
 from keyshift.models.intervals.exact_arithmetic import exact_number
-from keyshift.models.intervals.partition import InIntervals, broken_rules, interval_metrics, require_intervals
-from keyshift.models.intervals.records import Table, record_of_chain, table_of_chain
+from keyshift.models.intervals.partition import (
+    InIntervals,
+    Table,
+    broken_rules,
+    interval_metrics,
+    record_of_chain,
+    require_intervals,
+    table_of_chain,
+)
 from keyshift.models.intervals.step.problem import IntervalMigration
 from keyshift.models.problem import Violation, read_assignment
 from keyshift.models.records import Record

@@ -12,8 +12,16 @@ import numpy as np
 
 from keyshift.models import guards
 from keyshift.models.intervals.exact_arithmetic import exact_number
-from keyshift.models.intervals.partition import InIntervals, broken_rules, cuts_of, interval_metrics, require_intervals
-from keyshift.models.intervals.records import Table, record_of_chain, table_of_chain
+from keyshift.models.intervals.partition import (
+    InIntervals,
+    Table,
+    broken_rules,
+    cuts_of,
+    interval_metrics,
+    record_of_chain,
+    require_intervals,
+    table_of_chain,
+)
 from keyshift.models.problem import Limit, Violation, read_assignment
 from keyshift.models.records import Record
 from keyshift.models.workload import FloatArray, IntArray, Workload

@@ -21,14 +21,14 @@ from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.move_kernels import accept, propose
 from keyshift.solvers.allocation.annealing.state_kernels import (
+    add,
+    column_of,
     count_of,
     goes_nowhere,
     power,
     read,
     refresh,
-    row_of,
     unchanged,
-    worst_of,
     write,
 )
 from keyshift.solvers.random_kernels import uniform as draw
@@ -52,7 +52,8 @@ class Touched(NamedTuple):
     rise: FloatArray
     """By what each window's sum of powers rises, shape (k,)."""
     sums: FloatArray
-    """Each window's sum of powers, and its norm now and after the move, shape (3, k): for the mean and CVaR."""
+    """Each window's sum of powers, and its norm now and after the move, shape (3, k). Kernels for one window are told by the
+    single dimension that it has there, and are compiled without the mean and CVaR."""
 
 
 class Pass(NamedTuple):
@@ -79,8 +80,7 @@ def carry(k, node, sign, count, touched, data):
             touched.extra[r, at] = 0.0
         count += 1
     for s in range(windows):
-        more = sign * read(data.load, k, row_of(s, data.windows))
-        write(read(touched.change, at, s) + more, touched.change, at, s)
+        add(sign * read(data.load, k, column_of(s, data.windows)), touched.change, at, s)
     for r in range(data.use.shape[0]):
         touched.extra[r, at] += sign * data.use[r, k]
     return count
@@ -110,7 +110,7 @@ def touch(steps, edit, touched, data, state):
 def deviation_after(c, s, touched, data, state):
     """The deviation of a touched node in window s after the move."""
     i = touched.nodes[c]
-    here = read(state.dev, i, row_of(s, data.windows))
+    here = read(state.dev, i, column_of(s, data.windows))
     return here + read(touched.change, c, s) * data.weight[i]
 
 
@@ -128,7 +128,7 @@ def after(c, touched, data, state):
         if over > 0.0:
             penalty = data.bump + over / (data.room[r, i] if data.room[r, i] > 0 else 1.0)
             for s in range(windows):
-                write(read(touched.fresh, c, s) + penalty, touched.fresh, c, s)
+                add(penalty, touched.fresh, c, s)
 
 
 @njit(**LEAF)
@@ -141,43 +141,58 @@ def norm(total, doublings):
 
 
 @njit(**LEAF)
-def rise_of(count, inverse, level, doublings, touched, data, state):
+def rise_of(count, inverse, level, doublings, sums, touched, data, state):
     """By how much a move raises the energy; notes what it does to the values, and to each window's sum."""
     windows, rise = count_of(data.windows), 0.0
-    for s in range(windows):
-        touched.rise[s] = 0.0
+    touched.rise[:] = 0.0
     for c in range(count):
         i = touched.nodes[c]
         after(c, touched, data, state)
         for s in range(windows):
             raised = power(read(touched.fresh, c, s) * inverse, doublings)
             write(raised, touched.raised, c, s)
-            if data.windows is None:
-                rise += raised - read(state.raised, i, s)
-            else:
-                touched.rise[s] += raised - read(state.raised, i, s)
-    if data.windows is None:
+            more = raised - read(state.raised, i, s)
+            rise += more
+            if data.windows is not None:
+                touched.rise[s] += more
+    if sums.ndim == 1:
         return rise
-    if data.worst:
-        for s in range(windows):
-            rise += touched.rise[s]
-        return rise
-    for s in range(windows):
-        touched.sums[2, s] = norm(touched.sums[0, s] + touched.rise[s], doublings)
-        rise += data.most[s] * (max(touched.sums[2, s] - level, 0.0) - max(touched.sums[1, s] - level, 0.0))
+    return rise if data.worst else rise_of_norms(level, doublings, sums, touched, data)
+
+
+@njit(**LEAF)
+def rise_of_norms(level, doublings, sums, touched, data):
+    """The same for the mean and CVaR."""
+    rise = 0.0
+    for s in range(touched.rise.size):
+        sums[2, s] = norm(sums[0, s] + touched.rise[s], doublings)
+        rise += data.most[s] * (max(sums[2, s] - level, 0.0) - max(sums[1, s] - level, 0.0))
     return rise * 2.0**doublings
 
 
 @njit(**LEAF)
-def sum_up(inverse, doublings, touched, data, state):
-    """Raise all values, and sum the powers of each window, anew."""
+def take_over(sums, touched):
+    """Note the sums and norms after a move."""
+    if sums.ndim == 1:
+        return
     for s in range(touched.rise.size):
-        total = 0.0
+        sums[0, s] += touched.rise[s]
+        sums[1, s] = sums[2, s]
+
+
+@njit(**LEAF)
+def sum_up(inverse, doublings, sums, data, state):
+    """Raise all values, and sum the powers of each window, anew."""
+    for i in range(data.weight.size):
+        for s in range(count_of(data.windows)):
+            write(power(read(state.value, i, s) * inverse, doublings), state.raised, i, s)
+    if sums.ndim == 1:
+        return
+    for s in range(sums.shape[1]):
+        sums[0, s] = 0.0
         for i in range(data.weight.size):
-            raised = power(read(state.value, i, s) * inverse, doublings)
-            write(raised, state.raised, i, s)
-            total += raised
-        touched.sums[0, s], touched.sums[1, s] = total, norm(total, doublings)
+            sums[0, s] += read(state.raised, i, s)
+        sums[1, s] = norm(sums[0, s], doublings)
 
 
 @njit(**LEAF)
@@ -191,22 +206,28 @@ def at_least(level, value, data):
 
 
 @njit(**LEAF)
-def combined(touched, data, state):
-    """(8) for the values as they are: the least over t, which is 0 or the distance in a window."""
-    windows, largest = count_of(data.windows), 0.0
-    for s in range(windows):
+def combined(sums, touched, data, state):
+    """(8) for the values as they are."""
+    largest = 0.0
+    for s in range(count_of(data.windows)):
         touched.rise[s] = 0.0
         for i in range(data.weight.size):
             touched.rise[s] = max(touched.rise[s], read(state.value, i, s))
         largest = max(largest, touched.rise[s])
-    if worst_of(data.windows, data.worst):
+    if sums.ndim == 1:
         return largest
+    return largest if data.worst else least_over_level(touched.rise, data.most)
+
+
+@njit(**LEAF)
+def least_over_level(distances, most):
+    """The least over t, which is 0 or the distance in a window."""
     best = np.inf
-    for at in range(-1, windows):
-        t = touched.rise[at] if at >= 0 else 0.0
+    for at in range(-1, distances.size):
+        t = distances[at] if at >= 0 else 0.0
         value = t
-        for s in range(windows):
-            value += data.most[s] * max(touched.rise[s] - t, 0.0)
+        for s in range(distances.size):
+            value += most[s] * max(distances[s] - t, 0.0)
         best = min(best, value)
     return best
 
@@ -227,10 +248,10 @@ def anneal(rng, given, best_moves, best_value, edit, touched, data, state):
     Temperatures are in units of one node at the best value. Returns the least value met, `best_value` when
     none was better; ``best_moves[:, -1]`` then holds how many migrations there are.
     """
-    value, doublings, worst = state.value, given.doublings, worst_of(data.windows, data.worst)
+    value, doublings = state.value, given.doublings
     refresh(data, state)
     inverse = 1.0 / max(best_value, 1e-9)  # small enough to tell, large enough for no power to overflow
-    sum_up(inverse, doublings, touched, data, state)
+    sum_up(inverse, doublings, touched.sums, data, state)
     above, energy, least = at_least(best_value, value, data), 0.0, 0.0
     level = given.level * inverse
     broken = power(data.bump * inverse, doublings)  # what a unit in excess of a row counts for
@@ -242,7 +263,7 @@ def anneal(rng, given, best_moves, best_value, edit, touched, data, state):
         count = touch(steps, edit, touched, data, state)
         if count == 0:
             continue
-        rise = rise_of(count, inverse, level, doublings, touched, data, state)
+        rise = rise_of(count, inverse, level, doublings, touched.sums, touched, data, state)
         rise += broken * row_change(state.held, steps, edit, data, state)
         if rise > 0.0 and rise > -temperature * np.log(1.0 - draw(rng)):
             continue
@@ -254,15 +275,12 @@ def anneal(rng, given, best_moves, best_value, edit, touched, data, state):
                 write(fresh, value, i, s)
                 write(read(touched.raised, c, s), state.raised, i, s)
         accept(steps, edit, data, state)
-        if not worst:
-            energy += rise
-            for s in range(count_of(data.windows)):
-                touched.sums[0, s] += touched.rise[s]
-                touched.sums[1, s] = touched.sums[2, s]
-        promising = above == 0 if worst else energy < least
+        take_over(touched.sums, touched)
+        energy += rise
+        promising = above == 0 if data.worst else energy <= least  # below the t of CVaR all is one plateau
         if promising and state.tally[1] <= data.max_cost and state.tally[2] < KEPT:  # a plan may begin beyond it
             least = energy
-            met = combined(touched, data, state)
+            met = combined(touched.sums, touched, data, state)
             if met < best_value:
                 keep(best_moves, state)
                 best_value = met

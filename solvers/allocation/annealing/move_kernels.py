@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.allocation.annealing.state_kernels import put, read, take
+from keyshift.solvers.allocation.annealing.state_kernels import put, take
 from keyshift.solvers.random_kernels import uniform as draw
 
 HIGHEST, LOWEST = 1.0, -1.0
@@ -32,7 +32,7 @@ class Edit(NamedTuple):
 @njit(**LEAF)
 def surplus(i, data, state):
     """The load that node i can give: its deviation, or all that it carries where nothing may come to it."""
-    return read(state.dev, i, 0) if data.open[i] else read(state.dev, i, 0) + data.mean[0]
+    return state.lead[i] if data.open[i] else state.lead[i] + data.mean[0]
 
 
 @njit(**LEAF)
@@ -61,7 +61,7 @@ def near(rng, i, wanted, data, role):
     else:
         while low < high:
             middle = (low + high) // 2
-            if read(data.load, data.order[middle], 0) < wanted:
+            if data.lead[data.order[middle]] < wanted:
                 low = middle + 1
             else:
                 high = middle
@@ -77,11 +77,11 @@ def between(rng, rounds, data, state):
     g = extreme(rng, int(draw(rng) * rounds), HIGHEST, data, state)
     t = extreme(rng, int(draw(rng) * rounds), LOWEST, data, state)
     if not data.open[g]:
-        return g, t, -read(state.dev, t, 0) / data.weight[t]
+        return g, t, -state.lead[t] / data.weight[t]
     return (
         g,
         t,
-        (read(state.dev, g, 0) - read(state.dev, t, 0)) / (data.weight[g] + data.weight[t]),
+        (state.lead[g] - state.lead[t]) / (data.weight[g] + data.weight[t]),
     )
 
 
@@ -125,7 +125,7 @@ def replace(rng, x, edit, data, state):
     """Another key group of the same node migrates in its stead."""
     k, t = state.moves[0, x], state.moves[1, x]
     i = data.current[k]
-    wanted = read(data.load, k, 0) + (read(state.dev, i, 0) - read(state.dev, t, 0)) / (data.weight[i] + data.weight[t])
+    wanted = data.lead[k] + (state.lead[i] - state.lead[t]) / (data.weight[i] + data.weight[t])
     edit.keys[0] = near(rng, i, wanted, data, state.role)
     return int(edit.keys[0] >= 0)
 
@@ -145,7 +145,7 @@ def replace_source(rng, x, edit, data, state):
     edit.keys[0] = near(
         rng,
         g,
-        read(data.load, k, 0) - read(state.dev, t, 0) / data.weight[t],
+        data.lead[k] - state.lead[t] / data.weight[t],
         data,
         state.role,
     )
@@ -173,9 +173,9 @@ def reroute_chain(rng, x, y, edit, data, state):
     k, t, arriving = state.moves[0, x], state.moves[1, x], state.moves[0, y]
     s = int(draw(rng) * data.weight.size)
     edit.slots[1], edit.keys[1], edit.targets[1] = y, arriving, s
-    wanted = read(data.load, k, 0) - read(state.dev, t, 0) / data.weight[t]
+    wanted = data.lead[k] - state.lead[t] / data.weight[t]
     if draw(rng) < 0.5:
-        wanted = read(data.load, arriving, 0) + read(state.dev, s, 0) / data.weight[s]
+        wanted = data.lead[arriving] + state.lead[s] / data.weight[s]
     edit.keys[0] = near(rng, s, wanted, data, state.role)
     return 2 if edit.keys[0] >= 0 else 0
 
@@ -201,7 +201,7 @@ def lengthen_chain(rng, x, edit, data, state):
     edit.keys[1] = near(
         rng,
         s,
-        read(data.load, state.moves[0, x], 0) + read(state.dev, s, 0) / data.weight[s],
+        data.lead[state.moves[0, x]] + state.lead[s] / data.weight[s],
         data,
         state.role,
     )

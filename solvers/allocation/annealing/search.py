@@ -119,9 +119,9 @@ def data_of(instance: Instance, order: IntArray, rows: RuleRows | None) -> Searc
     if it.windows > 1:
         load, mean, windows = np.column_stack([load, it.loads]), np.concatenate([[it.mean], mean]), it.windows
     return SearchData(
-        load, it.weight, mean, windows, np.ascontiguousarray(planned.most), planned.over == "max", it.draining, it.space.open,
-        it.space.enter, it.space.kind, it.current, it.use, it.room, it.bump, it.cost, it.max_cost, it.max_moves, order,
-        it.space.by_node[1],
+        load, load if windows is None else load[:, 0], it.weight, mean, windows, np.ascontiguousarray(planned.most),
+        windows is None or planned.over == "max", it.draining, it.space.open, it.space.enter, it.space.kind, it.current, it.use,
+        it.room, it.bump, it.cost, it.max_cost, it.max_moves, order, it.space.by_node[1],
         np.array([it.window_deviations(it.current)[:, 0], np.zeros(it.nodes)]), rows,
     )  # fmt: skip
 
@@ -168,7 +168,7 @@ class Search:
         self.edit = Edit(slots, keys, targets, self.settings.shares)
         self.touched = Touched(
             np.empty(8, np.int64), self.empty(8), np.empty((it.use.shape[0], 8)), self.empty(8), self.empty(8),
-            np.empty(it.windows), np.empty((3, it.windows)),
+            np.empty(it.windows), self.empty(3),
         )  # fmt: skip
 
     def empty(self, size: int, more: int = 0) -> FloatArray:
@@ -219,10 +219,11 @@ class Search:
         if away.size > it.max_moves:
             raise ValueError(f"{away.size} key groups have moved, the limit is {it.max_moves}")
         slots = it.max_moves + 1
+        dev = self.empty(it.nodes, 1)
         self.state = SearchState(
             np.full((4, slots), -1, np.int64), np.full(it.key_groups, -1, np.int64), np.full(it.nodes, -1, np.int64),
-            self.empty(it.nodes, 1), it.used(it.current), self.empty(it.nodes), self.empty(it.nodes), np.zeros(3),
-            None if self.rows is None else np.zeros(self.rows.most.size),
+            dev, dev if dev.ndim == 1 else dev[:, 0], it.used(it.current), self.empty(it.nodes), self.empty(it.nodes),
+            np.zeros(3), None if self.rows is None else np.zeros(self.rows.most.size),
         )  # fmt: skip
         self.level = it.level(start)
         put_all(away, np.asarray(start, dtype=np.int64), self.data, self.state)

@@ -1,7 +1,7 @@
 """The state of the annealed search, and the kernels that keep it in step.
 
 An assignment is a list of migrations, one a slot, so that a step of the search costs no more than the nodes it touches.
-Loads are in units of the mean: a node's deviation is a fraction of it. They come in rows: by the first moves are drawn, the
+Loads are in units of the mean: a node's deviation is a fraction of it. They come in columns: by the first moves are drawn, the
 others are the windows, whose values count. One window is both; over more, their mean comes before them.
 """
 
@@ -18,10 +18,12 @@ class SearchData(NamedTuple):
     """The data that a search never changes: the instance as arrays (see `keyshift.solvers.allocation.arrays.Instance`)."""
 
     load: FloatArray
-    """Shape (p, rows); of one window (p,), as all that has a column a row or window here."""
+    """Shape (p, columns); of one window (p,), as all that has a column a window here."""
+    lead: FloatArray
+    """Its first column, shape (p,)."""
     weight: FloatArray
     mean: FloatArray
-    """Of each row."""
+    """Of each column."""
     windows: int | None
     """How many there are, None for one: kernels are compiled anew for that, without loops."""
     most: FloatArray
@@ -61,7 +63,9 @@ class SearchState(NamedTuple):
     first: IntArray
     """The first slot with each node as its target, or -1, shape (n,)."""
     dev: FloatArray
-    """Deviations, shape (n, rows)."""
+    """Deviations, shape (n, columns)."""
+    lead: FloatArray
+    """Their first column, shape (n,): the same numbers."""
     used: FloatArray
     value: FloatArray
     """`node_value` of each node in each window, shape (n, k)."""
@@ -70,7 +74,7 @@ class SearchState(NamedTuple):
     tally: FloatArray
     """How many slots are in use, the migration cost, and by how much the rows are exceeded, shape (3,)."""
     held: FloatArray | None
-    """What each of the rules' rows holds; None without any."""
+    """What each row holds."""
 
 
 @njit(**LEAF)
@@ -80,14 +84,14 @@ def count_of(windows):
 
 
 @njit(**LEAF)
-def rows_of(windows):
-    """How many rows of loads there are."""
+def columns_of(windows):
+    """How many columns of loads there are."""
     return 1 if windows is None else windows + 1
 
 
 @njit(**LEAF)
-def row_of(s, windows):
-    """The row of window s."""
+def column_of(s, windows):
+    """The column of window s."""
     return 0 if windows is None else s + 1
 
 
@@ -109,9 +113,12 @@ def write(value, numbers, i, column):
 
 
 @njit(**LEAF)
-def worst_of(windows, worst):
-    """Whether (8) is the worst window."""
-    return True if windows is None else worst
+def add(more, numbers, i, column):
+    """Add to a number of node or key group i."""
+    if numbers.ndim == 1:
+        numbers[i] += more
+    else:
+        numbers[i, column] += more
 
 
 @njit(**LEAF)
@@ -140,7 +147,7 @@ def unchanged(i, deviation, data):
 @njit(**LEAF)
 def node_value(i, s, dev, used, data):
     """How badly node i does in window s: its deviation, upwards only when draining, and a jump when over a capacity."""
-    v = read(dev, i, row_of(s, data.windows))
+    v = read(dev, i, column_of(s, data.windows))
     v = max(v, 0.0) if data.draining[i] else abs(v)
     return v + excess(i, used, data)
 
@@ -157,10 +164,10 @@ def power(x, doublings):
 def give(k, source, target, dev, used, data):
     """Carry a key group's load and resources from one node to another."""
     windows = data.windows
-    for row in range(rows_of(windows)):
-        load = read(data.load, k, row)
-        write(read(dev, source, row) - load * data.weight[source], dev, source, row)
-        write(read(dev, target, row) + load * data.weight[target], dev, target, row)
+    for column in range(columns_of(windows)):
+        load = read(data.load, k, column)
+        add(-load * data.weight[source], dev, source, column)
+        add(load * data.weight[target], dev, target, column)
     for r in range(used.shape[0]):
         used[r, source] -= data.use[r, k]
         used[r, target] += data.use[r, k]
@@ -210,8 +217,8 @@ def take(x, data, state):
 def refresh(data, state):
     """Sum everything anew: rounding drifts."""
     for i in range(data.weight.size):
-        for row in range(rows_of(data.windows)):
-            write(-data.mean[row], state.dev, i, row)
+        for column in range(columns_of(data.windows)):
+            write(-data.mean[column], state.dev, i, column)
     state.used[:] = 0.0
     state.tally[1] = 0.0
     state.tally[2] = sum_rows(state.held, data, state)
@@ -220,13 +227,12 @@ def refresh(data, state):
         if x >= 0:
             state.tally[1] += data.cost[k]
         i = data.current[k] if x < 0 else state.moves[1, x]
-        for row in range(rows_of(data.windows)):
-            more = read(data.load, k, row) * data.weight[i]
-            write(read(state.dev, i, row) + more, state.dev, i, row)
+        for column in range(columns_of(data.windows)):
+            add(read(data.load, k, column) * data.weight[i], state.dev, i, column)
         for r in range(state.used.shape[0]):
             state.used[r, i] += data.use[r, k]
     for i in range(data.weight.size):
         for s in range(count_of(data.windows)):
             write(node_value(i, s, state.dev, state.used, data), state.value, i, s)
-        least = unchanged(i, read(state.dev, i, row_of(0, data.windows)), data)
+        least = unchanged(i, read(state.dev, i, column_of(0, data.windows)), data)
         write(max(read(state.value, i, 0), least), state.value, i, 0)

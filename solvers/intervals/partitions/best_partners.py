@@ -8,7 +8,7 @@ import numpy as np
 
 from keyshift.models.compiling import njit
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.intervals.matching_kernels import match
+from keyshift.solvers.intervals.owners import match
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass
 from keyshift.solvers.intervals.units import weights
 

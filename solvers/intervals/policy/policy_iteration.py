@@ -18,9 +18,9 @@ from keyshift.models.intervals import MigrationPolicy
 from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.intervals.policy import macqueen
 from keyshift.models.workload import FloatArray, IntArray
+from keyshift.solvers.intervals.owners import close
 from keyshift.solvers.intervals.partitions.best_partners import Best, Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
-from keyshift.solvers.intervals.policy.closed_table import close
 from keyshift.solvers.intervals.policy.saved_policy import Policy
 from keyshift.solvers.threads import until_limit
 

@@ -26,7 +26,7 @@ from keyshift.solvers.intervals.policy.policy_iteration import (
 )
 from keyshift.solvers.intervals.policy.restricted import candidates, myopic_policy, restricted_policy
 from keyshift.solvers.intervals.potentials.dual import MOST_TASKS, Certified, PotentialsDual
-from keyshift.solvers.intervals.potentials.one_step_kernels import best_next
+from keyshift.solvers.intervals.potentials.two_partitions_kernels import best_next
 from keyshift.solvers.threads import until_limit
 
 Chosen = dict[int, dict[bytes, IntArray]]

@@ -14,9 +14,9 @@ from keyshift.models.intervals.policy import macqueen
 from keyshift.models.ranges import Count, Share, Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.metric_bounds import policy_bound
+from keyshift.solvers.intervals.owners import close
 from keyshift.solvers.intervals.partitions.best_partners import matches
 from keyshift.solvers.intervals.partitions.enumeration import table_of
-from keyshift.solvers.intervals.policy.closed_table import close
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
 from keyshift.solvers.intervals.step.ssm import keepable
 from keyshift.solvers.intervals.units import weights

@@ -16,7 +16,7 @@ from keyshift.models.ranges import Positive, Whole
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.intervals.metric_bounds import policy_bound
-from keyshift.solvers.intervals.policy.closed_table import close
+from keyshift.solvers.intervals.owners import close
 from keyshift.solvers.intervals.policy.policy_iteration import census, proven
 
 if TYPE_CHECKING:

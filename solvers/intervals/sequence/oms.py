@@ -17,8 +17,7 @@ from keyshift.models.workload import FloatArray
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
 from keyshift.solvers.intervals.partitions.enumeration import PartitionClass, count_partitions, enumerate_class
-from keyshift.solvers.intervals.sequence.restricted import restricted_sequence
-from keyshift.solvers.intervals.sequence.step_by_step import realise
+from keyshift.solvers.intervals.sequence.restricted import realise, restricted_sequence
 from keyshift.solvers.intervals.statement import refusal, solve_milp
 from keyshift.solvers.intervals.units import in_fine_units
 from keyshift.solvers.threads import until_limit

@@ -14,11 +14,12 @@ from keyshift.models.intervals.partition import cuts_of
 from keyshift.models.ranges import Count, Share
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.intervals.metric_bounds import sequence_bound
+from keyshift.solvers.intervals.owners import Owners
 from keyshift.solvers.intervals.partitions.best_partners import Ruler
 from keyshift.solvers.intervals.partitions.enumeration import some_of_class
-from keyshift.solvers.intervals.potentials.one_step_kernels import best_next
-from keyshift.solvers.intervals.sequence.step_by_step import realise
+from keyshift.solvers.intervals.potentials.two_partitions_kernels import best_next
 from keyshift.solvers.intervals.step.band_kernels import band_cuts
+from keyshift.solvers.intervals.step.ssm import keepable
 from keyshift.solvers.intervals.units import weights
 from keyshift.solvers.threads import until_limit
 
@@ -166,3 +167,35 @@ def _shared(cuts: IntArray, prefix: FloatArray, budget: Budget) -> FloatArray:
         within = prefix[np.clip(np.arange(prefix.size), left, right)]
         most = np.maximum(most, within - within[:, None])
     return most
+
+
+# A known sequence step by step, blind to what follows; and the assignments of any sequence of partitions ---------------
+
+
+def realise(problem: MigrationSequence, partitions: list[IntArray], state: FloatArray | None = None) -> np.ndarray:
+    """The assignment after each step when the steps lead through these partitions, each labelled for least movement.
+
+    `state` replaces the workload's sizes where these are capped.
+    """
+    w = problem.workload
+    state = w.state if state is None else state
+    owners = Owners(w.current, np.flatnonzero(w.kept).tolist(), w.nodes)
+    prefix = keepable(problem.first_step(), state).prefix
+    rows = []
+    for cuts, nodes in zip(partitions, problem.counts, strict=True):
+        rows.append(owners.migrate(cuts, nodes, prefix))
+        prefix = weights(state).prefix
+    return np.stack(rows)
+
+
+def repeated_ssm(problem: MigrationSequence, *, budget: Budget, seed: int = 0) -> Answer:
+    """Optimal single-step migration at every step, blind to what follows. No guarantee; the bound is `sequence_bound`."""
+    cuts, w = cuts_of(problem.workload.current), problem.workload
+    prefix = keepable(problem.first_step()).prefix
+    found = []
+    for nodes in problem.counts:
+        intervals = min(nodes, w.key_groups)
+        _, cuts = band_cuts(problem.starts(nodes), cuts, prefix, intervals, True)
+        prefix = weights(w.state).prefix
+        found.append(cuts)
+    return Answer(realise(problem, found), sequence_bound(problem))

@@ -14,7 +14,7 @@ from misbehaving import DyingAllocation, EndlessAllocation, GreedyAllocation, Ra
 import keyshift as ks
 from keyshift.cli import main
 from keyshift.models import InputError
-from keyshift.studies.guarded import GuardedPool
+from keyshift.studies.tasks import GuardedPool
 
 TIMES = ["seconds", "wall"]
 SOME = ["flux", "potc", "ssm", "storm", "redist", "llfd", "min-table", "off-greedy", "greedy-d", "mixed"]

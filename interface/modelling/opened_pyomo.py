@@ -13,9 +13,9 @@ import pyomo.environ as pyo
 from pyomo.common.errors import InfeasibleConstraintException, InvalidConstraintError, PyomoException
 from pyomo.repn import generate_standard_repn
 
-from keyshift.modelling import running, writing
+from keyshift.modelling import running
 from keyshift.modelling.model import Run
-from keyshift.modelling.program import NamedProgram
+from keyshift.modelling.program import NamedProgram, write_nl
 from keyshift.models import Budget, InputError
 from keyshift.models.answer import Termination
 from keyshift.solvers import highs
@@ -33,7 +33,7 @@ def lettered(letters: str, index: Iterable[object]) -> str:
     )
 
 
-class PyomoDoor(running.LinearModel):
+class OpenedPyomo(running.LinearModel):
     """`Model` for Pyomo: HiGHS through keyshift, OR-Tools' solvers, and whatever `pyo.SolverFactory` finds."""
 
     beyond: ClassVar[str] = "; .nl holds what is not linear"
@@ -131,7 +131,7 @@ class PyomoDoor(running.LinearModel):
 
     def _write_nl(self, path: Path) -> None:
         try:
-            writing.write_nl(self.native, path, self.name_of, self.name_of)
+            write_nl(self.native, path, self.name_of, self.name_of)
         except PyomoException as error:
             raise InputError(f"{path}: Pyomo cannot write this model: {' '.join(str(error).split())[:120]}") from None
 

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from ortools.math_opt.python import mathopt
 
-from keyshift.modelling import running, writing
+from keyshift.modelling import running
 from keyshift.modelling.model import Run
-from keyshift.modelling.program import NamedProgram, distinct
+from keyshift.modelling.program import NamedProgram, distinct, write_nl
 from keyshift.models import Budget, InputError
 from keyshift.solvers import mathopt as by_mathopt
 from keyshift.solvers.safe_bounds import LinearProgram
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyomo.environ as pyo
 
 
-class MathOptDoor(running.LinearModel):
+class OpenedMathOpt(running.LinearModel):
     """`Model` for MathOpt: HiGHS through keyshift, SCIP, CP-SAT, GLOP and PDLP through OR-Tools."""
 
     _hint: Any = None
@@ -91,7 +91,7 @@ class MathOptDoor(running.LinearModel):
     def _write_nl(self, path: Path) -> None:
         program = self.program()
         rows, columns = distinct(program.rows), distinct(program.columns)
-        writing.write_nl(to_pyomo(program), path, lambda c: rows[c.index()], lambda v: columns[v.index()])
+        write_nl(to_pyomo(program), path, lambda c: rows[c.index()], lambda v: columns[v.index()])
 
     def _run(self, solver: str | None, budget: Budget, seed: int) -> Run:
         program = self.program() if solver in (None, "highs") or self.relaxed else None

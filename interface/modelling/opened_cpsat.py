@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from keyshift.modelling.algebra import between, by_family, by_kind, folded, number, summed
 from keyshift.modelling.model import Model, Run
+from keyshift.modelling.program import between, by_family, by_kind, folded, number, summed
 from keyshift.models import Budget, InputError
 from keyshift.models.files.writing import write_by_name
 from keyshift.solvers import cpsat
 
 
-class CpSatDoor(Model):
+class OpenedCpSat(Model):
     """`Model` for CP-SAT, which solves its models itself."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".pb", ".txt")
