@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
@@ -31,15 +32,17 @@ def annotations_of(owner: Callable[..., Any]) -> dict[str, Any]:
     Parameters
     ----------
     owner : callable
-        They are evaluated where it was defined.
+        They are evaluated where it was defined; what a class inherits, where its base was.
     """
     code = inspect.unwrap(owner)
-    names = inspect.getmodule(code).__dict__ if inspect.isclass(code) else code.__globals__
+    homes = map(inspect.getmodule, code.__mro__) if inspect.isclass(code) else ()
+    scopes = [vars(home) for home in homes if home is not None] or [code.__globals__]
     read_as = {name: eval(text, {"Any": Any}) for name, text in _READ_AS.items()}
     made = {}
     for name, parameter in inspect.signature(code).parameters.items():
         given = parameter.annotation
-        made[name] = eval(given, names, read_as) if isinstance(given, str) else given  # our own source, never input
+        # our own source, never input
+        made[name] = eval(given, {}, ChainMap(read_as, *scopes)) if isinstance(given, str) else given
     return {name: Any if given is inspect.Parameter.empty else given for name, given in made.items()}
 
 

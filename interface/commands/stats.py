@@ -8,8 +8,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -116,34 +117,8 @@ class Running:
     say: Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class StatsJob:
-    """The options of the command, by the names that they have there."""
-
-    log: list[str]
-    topology: Path
-    out: str
-    time: str | None
-    window: str | None
-    origin: str | None
-    time_zone: str | None
-    key_groups: int
-    hash_: str
-    nodes: int | None
-    placement: str
-    capacities: str | None
-    current: Path | None
-    draining: str | None
-    keys: list[str] | None
-    transitions: float | None
-    format_: str | None
-    schema: str | None
-    stream: bool
-    watermark: str
-    finish: bool
-    master: str | None
-    conf: list[str] | None
-    strict: bool
+class StatsJob(SimpleNamespace):
+    """The options of `stats`, by the names that they have there."""
 
     def run(self) -> dict[str, Any]:
         """Refuse what can be refused before Spark takes its seconds to start; then gather and write; gives the manifest."""
@@ -152,8 +127,9 @@ class StatsJob:
 
         described = Topology.from_yaml(self.topology)
         keys, transitions = wanted(self.topology)
-        chosen = transitions if self.transitions is None else self.transitions
-        return replace(self, keys=self.keys or keys, transitions=chosen)._run(described)
+        given = vars(self)
+        chosen = transitions if given["transitions"] is None else given["transitions"]
+        return StatsJob(**given | {"keys": given["keys"] or keys, "transitions": chosen})._run(described)
 
     def _run(self, described: Topology) -> dict[str, Any]:
         from keyshift.spark_stats import local_session

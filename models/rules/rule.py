@@ -93,25 +93,23 @@ class Rule(ABC):
 
     @classmethod
     def of_words(cls, text: str) -> Rule:
-        """The rule that words on the shell say, as in ``apart partition rack`` or ``count at_most=4000``."""
+        """The rule that words on the shell say, as in ``apart partition rack`` or ``never topic=orders rack=r1``.
+
+        Each word stands for one field, in the order of `words` or by its name: ``count at_most=4000``.
+        """
         known = {f.name: f for f in fields(cls)}
         made: dict[str, Any] = {}
-        waiting = list(cls.words)
         for word in text.split()[1:]:
             name, equals, value = word.partition("=")
             if equals and name in known:
                 made[name] = _value(value)
                 continue
-            while waiting and waiting[0] in made and not (equals and isinstance(made[waiting[0]], dict)):
-                waiting.pop(0)
+            waiting = [other for other in cls.words if other not in made]
             if not waiting:
                 raise InputError(
                     f"rule {text!r:.80}: nothing is left for {word!r:.40}; {cls.name} has {', '.join(known)}"
                 )
-            if equals:  # labels of a column
-                made.setdefault(waiting[0], {})[name] = _value(value)
-            else:
-                made[waiting.pop(0)] = _value(word)
+            made[waiting[0]] = _value(word)
         return cls.of(made, f"rule {text!r:.80}")
 
     @classmethod
@@ -126,9 +124,18 @@ class Rule(ABC):
 
 
 def _value(text: str) -> Any:
-    """A number, a text, or several with commas between them."""
+    """A number, a text, several with commas between them, or labels of columns, ``topic=a,b,partition=3``."""
+    parts = [part for part in text.split(",") if part]
+    if "=" in text:
+        made: dict[str, list[Any]] = {}
+        for part in parts:
+            name, equals, value = part.partition("=")
+            if equals:
+                made[name] = []
+            made.setdefault(next(reversed(made), ""), []).append(_value(value if equals else part))
+        return {name: found[0] if len(found) == 1 else tuple(found) for name, found in made.items()}
     if "," in text:
-        return tuple(_value(part) for part in text.split(",") if part)
+        return tuple(map(_value, parts))
     for read in (int, float):
         try:
             number = read(text)

@@ -32,7 +32,8 @@ def window_bounds(load: FloatArray, nodes: int) -> FloatArray:
     :math:`\max_g \sum_{r=0}^{g} y_{gn+1-r}`, since of the gn + 1 largest some g + 1 share a node. Among all load
     vectors with these top sums and the given total there is a least majorised one: fill the fullest node to its
     least, then set y_j aside while it exceeds the mean of what is left, then level. The sum of squares is
-    Schur-convex, so that no placement is below.
+    Schur-convex, so that no placement is below. Where all loads of a window are whole multiples of a unit, r units
+    that n nodes cannot share evenly leave :math:`r (n - r) / n` squared units.
     """
     m, p = load.shape
     largest = -np.sort(-load, axis=1)
@@ -50,7 +51,16 @@ def window_bounds(load: FloatArray, nodes: int) -> FloatArray:
         ahead = (top[:, j:] - taken[:, None]) / np.arange(1, filled - j + 1)
         loads[:, j] = np.maximum(ahead.max(axis=1), (total - taken) / (nodes - j))
         taken = taken + loads[:, j]
-    return np.square(loads - (total / nodes)[:, None]).sum(axis=1)
+    return np.maximum(np.square(loads - (total / nodes)[:, None]).sum(axis=1), _uneven(load, nodes))
+
+
+def _uneven(load: FloatArray, nodes: int) -> FloatArray:
+    """What whole loads leave of each window that cannot be shared evenly; 0 where they are not whole."""
+    whole = (load == np.rint(load)).all(axis=1) & (load.sum(axis=1) < 2.0**53)
+    units = np.where(whole[:, None], load, 0.0).astype(np.int64)
+    unit = np.maximum(np.gcd.reduce(units, axis=1), 1)
+    over = (units.sum(axis=1) // unit) % nodes
+    return np.asarray(np.square(unit.astype(np.float64)) * over * (nodes - over) / nodes)
 
 
 def _fullest(largest: FloatArray, nodes: int) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -90,3 +91,10 @@ def test_lazy_imports_are_real_ones_that_run_later(tmp_path, monkeypatch):
     from json import dumps
 
     assert callable(dumps)  # behind the block, imports are what they were
+
+
+@pytest.mark.parametrize("name", FORMULATIONS)
+def test_the_annotations_of_every_problem_can_be_read(name):
+    # also those that a problem inherits, which are written where its base stands
+    made = FORMULATIONS[name].problem_class
+    assert set(annotations_of(made)) == set(inspect.signature(made).parameters)

@@ -11,6 +11,7 @@ import pytest
 from rules.drawn import draw_rule, workload
 
 import keyshift as ks
+from keyshift import rules
 from keyshift.cli import main
 from keyshift.models.rules import RULES, read_rule
 
@@ -34,8 +35,8 @@ def test_rules_of_a_file_and_of_the_line_are_kept(path, tmp_path, capsys, name):
     line = ["--rules", str(tmp_path / name), "--rule", "use load 12 rack", "--rule=count at_least=1"]
     assert main(["solve", path, *line, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    rules = [*listed, "use load 12 rack", "count at_least=1"]
-    problem = ks.KeyGroupAllocation.from_path(path, rules=rules)
+    all_rules = [*listed, "use load 12 rack", "count at_least=1"]
+    problem = ks.KeyGroupAllocation.from_path(path, rules=all_rules)
     assert problem.check(found["assignment"]).feasible
     assert found["objective"] == ks.solve(problem).objective > ks.solve(ks.KeyGroupAllocation.from_path(path)).objective
 
@@ -147,6 +148,24 @@ def test_a_rule_comes_back_from_its_record_and_from_json():
         rule = draw_rule(rng, workload(rng))
         assert read_rule(rule.record()) == rule
         assert read_rule(json.loads(json.dumps(rule.record()))) == rule
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ("never topic=orders rack=r1", rules.Never({"topic": "orders"}, {"rack": "r1"})),
+        ("only topic=a,b,partition=3 b1,b2", rules.Only({"topic": ["a", "b"], "partition": 3}, ["b1", "b2"])),
+        ("only 3 nodes=rack=r1", rules.Only(3, {"rack": "r1"})),
+        ("apart partition rack", rules.Apart(by="partition", domain="rack")),
+        ("apart domain=rack key_groups=topic=a", rules.Apart({"topic": "a"}, "rack")),
+        ("use load r1=30,r2=20.5 rack", rules.Use("load", {"r1": 30, "r2": 20.5}, "rack")),
+        ("spread topic=a rack at_most=2", rules.Spread({"topic": "a"}, "rack", at_most=2)),
+        ("moves 3 topic=a out_of=b1", rules.Moves(3, {"topic": "a"}, out_of="b1")),
+        ("count 4000", rules.Count(4000)),
+    ],
+)
+def test_words_say_a_rule(words, rule):
+    assert read_rule(words) == rule
 
 
 def any_value(rng, depth=0):

@@ -52,6 +52,21 @@ def test_no_placement_of_one_window_is_below(loads, nodes):
     assert bounds.window_bound(np.array([loads], dtype=float), nodes) / nodes <= optimum(p)
 
 
+def test_whole_loads_that_no_nodes_share_evenly_leave_a_rest_in_every_window():
+    # 10 in units of 2 on three nodes: (4, 4, 2) at best; 12 can be shared.
+    assert bounds.window_bounds(np.array([[4.0, 2.0, 2.0, 2.0], [4.0, 4.0, 2.0, 2.0]]), 3) == pytest.approx([8 / 3, 0])
+    load = np.random.default_rng(48).integers(1, 10, (4, 48)).astype(float)
+    load[:, 0] += (1 - load.sum(axis=1)) % 5
+    found = ks.solve(problem(load, np.arange(48) % 5, 5), time_limit=2)
+    assert found.bound >= 4 * 0.8 / 5 * (1 - 1e-9)
+
+
+@given(st.integers(1, 3), st.data())
+def test_no_placement_of_three_windows_is_below(nodes, data):
+    load = [data.draw(st.lists(st.integers(0, 9), min_size=5, max_size=5)) for _ in range(3)]
+    assert bounds.window_bound(np.array(load, dtype=float), nodes) / nodes <= optimum(problem(load, [0] * 5, nodes))
+
+
 # Semidefinite -------------------------------------------------------------------------------------------------------
 
 BRIEF = sdp.SemidefiniteSettings(first=20, steps=20, starts=20, patience=2)
