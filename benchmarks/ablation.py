@@ -264,11 +264,12 @@ ALLOCATION = [
     Part("HiGHS last", ("allocation.portfolio.Portfolio._highs",), instead("allocation.portfolio.Portfolio._highs", lambda self, threads: None)),
     Part("whole loads", ("allocation.incumbent.WholeLoads", "allocation.incumbent.Incumbent.raise_bound"), instead("allocation.incumbent.Incumbent.steps", None)),
 ]  # fmt: skip
+JOINT = "allocation.joint_relaxation"
 WINDOWS = [
-    Part("annealing over windows", ("allocation.windows.kernels", "allocation.windows.search"), instead("allocation.windows.rounds.WindowRounds._anneal", lambda self, start, todo, stream: todo.steps)),
-    Part("joint relaxation", ("allocation.windows.bound", "allocation.windows.master"), instead("allocation.windows.rounds.WindowRounds._bound", lambda self: None)),
-    Part("its linear program", ("allocation.windows.master",), instead("allocation.windows.bound.MoveBound.improve", lambda self, expired, rounds=60: (setattr(self, "ended", True), self.best)[1])),
-    Part("rounds that begin at its roundings", ("allocation.windows.master.MoveMaster.rounded",), instead("allocation.windows.rounds.WindowRounds._fresh", lambda self, turn: self.instance.current)),
+    Part("annealing over windows", (f"{SEARCH}.search", f"{SEARCH}.kernels", f"{SEARCH}.move_kernels", f"{SEARCH}.state_kernels"), instead(f"{PHASES}._anneal", lambda self, start, todo, turn: todo.steps)),
+    Part("joint relaxation", (JOINT,), instead(f"{PHASES}._relax", lambda self: None)),
+    Part("its linear program", (f"{JOINT}.MoveMaster",), instead(f"{JOINT}.JointRelaxation.improve", lambda self, expired, rounds=60: (setattr(self, "ended", True), self.best)[1])),
+    Part("rounds that begin at its roundings", (f"{JOINT}.MoveMaster.rounded",), instead(f"{PHASES}._fresh", lambda self, turn: self.instance.current)),
 ]  # fmt: skip
 
 

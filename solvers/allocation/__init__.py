@@ -2,5 +2,5 @@
 
 Begin with portfolio.py (the method "milp"): phases.py takes turns between annealing/ (search), counting/ (a bound and plans by
 counts) and pricing/ (a bound and plans by prices); tidy.py undoes needless moves.
-windows/ searches and bounds where several windows count.
+joint_relaxation.py bounds where more windows than one count.
 """

@@ -19,10 +19,11 @@ TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True)
 class Instance:
-    """The data of one problem, loads divided by its `scale` (the mean node load).
+    """The data of one problem over k windows, loads divided by its `scale` (the mean node load).
 
-    Node i's deviation is ``sum of load on i * weight[i] - mean``. Limits carry the slack that the check grants, so
-    that whatever passes the check is inside them.
+    Node i's deviation in a window is ``sum of load on i * weight[i] - mean``. What knows one number a key group takes the mean
+    over the windows, `load`, `mean` and `deviations`; of one window that is its own. Limits carry the slack that the check
+    grants, so that whatever passes the check is inside them.
 
     Parameters
     ----------
@@ -32,9 +33,29 @@ class Instance:
     problem: KeyGroupAllocation
 
     @cached_property
+    def loads(self) -> FloatArray:
+        """Load of each key group in each window, shape (p, k)."""
+        return np.ascontiguousarray(self.problem.planned.load.T / self.problem.scale)
+
+    @cached_property
+    def means(self) -> FloatArray:
+        """The mean of the formulation in each window, 1 where there is one unless rounded up, shape (k,)."""
+        return np.ascontiguousarray(self.problem.means / self.problem.scale)
+
+    @property
+    def windows(self) -> int:
+        """Number of windows, k."""
+        return int(self.means.size)
+
+    @cached_property
+    def by_window(self) -> tuple[Instance, ...]:
+        """The instance of each window alone, each in units of its own; this one where there is one."""
+        return (self,) if self.windows == 1 else tuple(Instance(window) for window in self.problem.by_window)
+
+    @cached_property
     def load(self) -> FloatArray:
-        """Load of each key group, shape (p,)."""
-        return np.ascontiguousarray(self.problem.workload.last_load / self.problem.scale)
+        """The mean load of each key group over the windows, shape (p,)."""
+        return np.ascontiguousarray(self.loads @ self.problem.planned.share)
 
     @cached_property
     def weight(self) -> FloatArray:
@@ -43,8 +64,8 @@ class Instance:
 
     @cached_property
     def mean(self) -> float:
-        """The mean of the formulation, 1 unless rounded up."""
-        return self.problem.mean_load / self.problem.scale
+        """The mean of the means."""
+        return float(self.means @ self.problem.planned.share)
 
     @property
     def current(self) -> IntArray:
@@ -124,7 +145,7 @@ class Instance:
     @cached_property
     def total(self) -> float:
         """No deviation is larger: all that there is on one node, or nothing."""
-        return float(self.load.sum() * self.weight.max()) + self.mean
+        return float((self.loads.T.sum(axis=1) * self.weight.max() + self.means).max())
 
     @cached_property
     def bump(self) -> float:
@@ -137,17 +158,18 @@ class Instance:
     @cached_property
     def doubt(self) -> float:
         """More than rounding can have added to any deviation computed from these arrays."""
-        return 8 * EPSILON * (self.key_groups + 50) * self.total
+        return 8 * EPSILON * (self.key_groups + self.windows + 49) * self.total
 
     @cached_property
     def least(self) -> float:
         """The distance that one key group alone makes for, on the largest node that it may run on."""
         lightest = np.where(self.space.enter, self.weight, math.inf).min(axis=1)[self.space.kind]
         lightest = np.minimum(lightest, self.weight[self.current])
-        return float((self.load * lightest).max()) - self.mean - self.doubt
+        alone = (self.loads * lightest[:, None]).max(axis=0) - self.means - self.doubt
+        return self.problem.planned.combined(alone)
 
     def deviations(self, assignment: IntArray) -> FloatArray:
-        """Deviation of every node, shape (n,)."""
+        """Deviation of every node by the mean load, shape (n,)."""
         return np.bincount(assignment, self.load, self.nodes) * self.weight - self.mean
 
     def used(self, assignment: IntArray) -> FloatArray:
@@ -155,7 +177,27 @@ class Instance:
         rows = [np.bincount(assignment, row, self.nodes) for row in self.use]
         return np.array(rows, dtype=np.float64).reshape(len(rows), self.nodes)
 
+    def window_deviations(self, assignment: IntArray) -> FloatArray:
+        """Deviation of every node in every window, shape (n, k)."""
+        loads = np.array([np.bincount(assignment, row, self.nodes) for row in self.loads.T])
+        return loads.T * self.weight[:, None] - self.means
+
+    def sizes(self, deviations: FloatArray) -> FloatArray:
+        """How far nodes are from the mean, draining ones upwards only, shape (n, k)."""
+        return np.where(self.draining[:, None], np.maximum(deviations, 0.0), np.abs(deviations))
+
+    def distances(self, assignment: IntArray) -> FloatArray:
+        """The load distance in each window, shape (k,)."""
+        return np.asarray(self.sizes(self.window_deviations(assignment)).max(axis=0))
+
+    def level(self, assignment: IntArray) -> float:
+        """The t of (8) at an assignment: 0 unless it is CVaR of more windows than one."""
+        planned = self.problem.planned
+        if planned.over != "cvar" or planned.count == 1:
+            return 0.0
+        distances = self.distances(assignment)
+        return float(distances[planned.weights(distances) > 0].min())
+
     def distance(self, assignment: IntArray) -> float:
-        """The load distance in units of the mean."""
-        deviation = self.deviations(assignment)
-        return float(np.where(self.draining, np.maximum(deviation, 0.0), np.abs(deviation)).max())
+        """The load distance in units of the mean, combined over the windows."""
+        return self.problem.planned.combined(self.distances(assignment))

@@ -13,10 +13,11 @@ from keyshift.models.workload import IntArray
 from keyshift.solvers.allocation.annealing.search import Round, Search
 from keyshift.solvers.allocation.annealing.trios import Trios
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound
+from keyshift.solvers.allocation.counting.bound import CountBound, counted
 from keyshift.solvers.allocation.counting.bound_kernels import fewest_moves
 from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.incumbent import PLANNED, PROVEN, SEARCHED, Incumbent
+from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.narrow_sets import NarrowSets
 from keyshift.solvers.allocation.pricing.tree import PriceTree, price_trees
 from keyshift.solvers.allocation.settings import RoundSettings
@@ -74,14 +75,12 @@ class Rounds:
         self.found, self.seed, self.most, self.settings = found, seed, most, settings or RoundSettings.now()
         self.instance = Instance(found.problem)
         self.search = Search(self.instance, seed, expired=lambda: found.done)
-        few = (
-            not found.problem.rules
-            and movable(self.instance)
-            and self.instance.space.pairs <= self.settings.narrow_pairs
-            and most is None
-        )
+        self.one = self.instance.windows == 1
+        few = movable(self.instance) and self.size <= self.settings.narrow_pairs and most is None
+        few = few and self.one and not found.problem.rules
         self.narrow = NarrowSets(found, self.instance, seed) if few else None
         self.planner: CountPlanner | None = None
+        self.relaxation: JointRelaxation | None = None
         self.trees: list[PriceTree] = []
         self.planned = self.asked = 0
         self.unproven = math.inf
@@ -89,6 +88,11 @@ class Rounds:
         self.pauses = {kind: Pause(most) for kind, most in self.settings.starts.items()}
         self.price_pause = Pause(8, 2)
         self.phases = {"anneal": self._anneal_next, "plan": self._plan_next, "trios": self._trios_next}
+
+    @property
+    def size(self) -> int:
+        """How many (key group, node, window) triples there are."""
+        return self.instance.space.pairs * self.instance.windows
 
     @property
     def many_moves(self) -> bool:
@@ -100,21 +104,33 @@ class Rounds:
         found, scale = self.found, self.found.problem.scale
         found.raise_bound(self.instance.least * scale, "the heaviest")
         done = self._anneal_next(0) if movable(self.instance) else 0
-        small = self.instance.space.pairs <= self.settings.counted_pairs
-        share = found.budget if small else found.budget.part(self.settings.counted_share[int(self.many_moves)])
-        counts = CountBound(self.instance, lambda: share.expired)
-        if not self.many_moves:
-            counts.expired = lambda: found.budget.expired
-        low = counts.bound()
+        small = self.size <= self.settings.counted_pairs
+        share = (
+            found.budget if small and self.one else found.budget.part(self.settings.counted_share[int(self.many_moves)])
+        )
+        counts = [CountBound(window, lambda: share.expired) for window in self.instance.by_window]
+        if not self.many_moves and self.one:
+            counts[0].expired = lambda: found.budget.expired
+        low = counted(found.problem, counts)
         if math.isinf(low):
             found.infeasible = "the migrations allowed are too few to bring every node within its capacity"
             return {}
         found.raise_bound(low * scale, "counts")
         self._narrow(self.settings.narrow_tries)
+        if not self.one and self.most is None and movable(self.instance):
+            self._relax()
         turn = 1
         if movable(self.instance) and not found.done and self.most != 1:
             turn = self._take_turns(counts, done)
         return {"count_bound": low * scale, "rounds": turn}
+
+    def _relax(self) -> None:
+        """The joint relaxation of the windows, within a share of the time."""
+        found, part = self.found, self.found.budget.part(self.settings.relaxed_share)
+        relaxation = self.relaxation = JointRelaxation(self.instance)
+        found.raise_bound(relaxation.begin() * found.problem.scale, "relaxation")
+        while not relaxation.ended and not part.expired and not found.done:
+            found.raise_bound(relaxation.improve(lambda: part.expired, 1) * found.problem.scale, "relaxation")
 
     def _narrow(self, tries: int) -> None:
         """Covers by sets near the mean, where there are few key groups."""
@@ -123,22 +139,22 @@ class Rounds:
                 self.narrow.even_out(tries)
             self.narrow.prove()
 
-    def _take_turns(self, counts: CountBound, done: int) -> int:
+    def _take_turns(self, counts: list[CountBound], done: int) -> int:
         """Turns after the first, once there are counts; how many in all."""
-        self.planner = CountPlanner(self.instance, counts, self.seed)
-        if self.most is None:
+        pairs, settings = self.size, self.settings
+        if self.one:
+            self.planner = CountPlanner(self.instance, counts[0], self.seed)
+        if self.one and self.most is None:
             self.trees = price_trees(self.instance)
-        pairs = self.instance.space.pairs
-        settings = self.settings
         steps = min(settings.most_steps, max(settings.least_steps, pairs * settings.steps_for_each))
         small = pairs <= settings.few_pairs
         turn = 1
-        quick = [phase for phase in settings.cycle if phase != "trios"]
+        quick = [phase for phase in (settings.cycle if self.one else settings.cycle_of_windows) if phase != "trios"]
         later: Sequence[str] = quick
-        if self.many_moves and self.instance.nodes > 2 and not self.found.problem.rules:
+        if self.many_moves and self.instance.nodes > 2 and self.one and not self.found.problem.rules:
             later = settings.cycle_of_few if self.search.size < 2 else settings.cycle
             later = settings.cycle_of_small if small and self._unbounded else later
-        early = len(quick) - quick.count("price") if small and self.most is None else 0
+        early = len(quick) - quick.count("price") if small and self.one and self.most is None else 0
         for phase in chain(quick[1:], cycle(later)):  # the first turn was taken before the counting
             if (
                 self.found.done
@@ -196,7 +212,15 @@ class Rounds:
     def _anneal_next(self, turn: int) -> int:
         """One round of search; how many steps it took."""
         todo, best = self.search.schedule(turn), self.found.best
-        return self._anneal(self.instance.current if todo.fresh or best is None else best, todo, turn)
+        return self._anneal(self._fresh(turn) if todo.fresh or best is None else best, todo, turn)
+
+    def _fresh(self, turn: int) -> IntArray:
+        """Where everything runs now; over windows the best of some moves drawn by their shares in the relaxation."""
+        if self.relaxation is None or self.found.problem.lowered.merged:
+            return self.instance.current
+        rng = np.random.default_rng([self.seed, turn])
+        drawn = [self.relaxation.master.rounded(rng) for _ in range(self.settings.roundings)]
+        return min(drawn, key=self.instance.distance)
 
     def _plan_next(self, turn: int) -> int:
         """One plan, realised and polished; how many steps that took."""
@@ -291,7 +315,7 @@ class Rounds:
                 self.search.run(chunk, first, last, self._distance(), todo.doublings), "annealed", SEARCHED
             )
             done += chunk
-        return done
+        return done * self.instance.windows
 
     def _plan(self, planner: CountPlanner, turn: int) -> int:
         """Aim between the bound and the best distance, realise the plan and polish it; how many steps that took."""

@@ -41,8 +41,9 @@ def solve_milp(
     Every phase ends early when objective and bound meet. A Pyomo model is built only
     for HiGHS, when CP-SAT has not proven the answer.
 
-    Over k windows annealing values every window (`keyshift.solvers.allocation.windows`), the joint linear relaxation
-    bounds it, and only small instances are stated for a solver; there is no second stage.
+    Over more windows than one annealing values all of them, their joint linear relaxation
+    (`keyshift.solvers.allocation.joint_relaxation`) takes the place of plans and prices, and only small instances are stated for
+    a solver; there is no second stage.
 
     Parameters
     ----------
@@ -79,34 +80,30 @@ class Portfolio(Incumbent):
         """All phases, as far as they are needed."""
         self.budget.report(bound=self.bound)
         self.offer(self.problem.workload.current)
-        several = self.problem.several
+        one = self.problem.planned.count == 1
         large = self.problem.space.pairs * self.problem.planned.count > self.settings.small
         if not large:
             self.ask_cpsat(threads, self.settings.first_effort)
-        if not self.done and (large or not several):
+        if not self.done:
             self.search(rounds)
-        limited = large and (rounds is not None or (several and self.too_large()))
+        limited = large and (rounds is not None or (not one and self.too_large()))
         if not self.done and not limited:
             self.declared(threads)
-        if second_stage and not several and not limited and (self.proven or self.stopped) and not self.budget.expired:
+        if second_stage and one and not limited and (self.proven or self.stopped) and not self.budget.expired:
             self.second_stage()
-        if not several:
+        if one:
             self.settle()
         return self.answer()
 
     def too_large(self) -> bool:
-        """Whether a statement over several windows would take longer to write down than it is worth."""
+        """Whether a statement over windows would take longer to write down than it is worth."""
         return self.problem.space.pairs * self.problem.planned.count > self.settings.stated
 
     def search(self, rounds: int | None) -> None:
         """Phases 1 and 2."""
         with off_clock():
             from keyshift.solvers.allocation.phases import Rounds
-            from keyshift.solvers.allocation.windows.rounds import WindowRounds
 
-        if self.problem.several:
-            self.details |= WindowRounds(self, self.seed, rounds).run()
-            return
         self.details |= Rounds(self, self.seed, rounds, self.settings.rounds).run()
 
     def declared(self, threads: int) -> None:

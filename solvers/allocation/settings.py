@@ -21,6 +21,8 @@ class RoundSettings(Settings):
         The same where moves are many and rounds are short.
     cycle_of_small : tuple of str
         The same where the pairs are `few_pairs` at most and the bound is next to 0: plans and prices say nothing there.
+    cycle_of_windows : tuple of str
+        The same over more than one window, where plans, trios and prices know no way.
     starts : dict
         From what trios set out, in turns, and for how many turns each pauses at most: cooled down anew, the best heated up
         again, a plan realised.
@@ -36,6 +38,9 @@ class RoundSettings(Settings):
     counted_pairs, counted_share : int, tuple of float
         With more pairs than this many, counting departures and arrivals may take a share of the time left: the first where
         fewer key groups may move than there are nodes, else the second.
+    relaxed_share, roundings : float, int
+        Over more than one window their joint relaxation may take this share of the time left; so many assignments are drawn
+        from it, of which a fresh round takes the best.
     endless_pairs : int
         With more pairs than this many, rounds use up a time limit: no solver would use the time better.
     planned_at : tuple of float
@@ -71,6 +76,7 @@ class RoundSettings(Settings):
     )  # fmt: skip
     cycle_of_few: tuple[str, ...] = ("trios", "anneal", "trios") * 4 + ("price",)
     cycle_of_small: tuple[str, ...] = ("trios",)
+    cycle_of_windows: tuple[str, ...] = ("anneal",)
     starts: dict[str, int] = field(default_factory=lambda: {"cooled": 4, "heated": 2, "planned": 8})
     least_steps: int = 6_000_000
     most_steps: int = 200_000_000
@@ -82,6 +88,8 @@ class RoundSettings(Settings):
     least_pairs: int = 300
     counted_pairs: int = 1_000_000
     counted_share: tuple[float, float] = (0.7, 0.2)
+    relaxed_share: float = 0.5
+    roundings: int = 30
     endless_pairs: int = 5_000
     planned_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
     planned_steps: int = 150_000

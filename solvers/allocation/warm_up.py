@@ -17,8 +17,6 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.counting.planner import CountPlanner
 from keyshift.solvers.allocation.pricing.tree import price_bound
-from keyshift.solvers.allocation.windows.arrays import WindowInstance
-from keyshift.solvers.allocation.windows.search import WindowSearch
 
 
 def compile_kernels(method: Callable[..., Answer]) -> None:
@@ -34,20 +32,13 @@ def compile_kernels(method: Callable[..., Answer]) -> None:
     if pairs is not None:
         planner.realise(pairs, target, 10, 1)
     price_bound(_small(nodes=3, key_groups=12, max_migrations=3), budget=Budget())
-    search = Search(instance, seed=0)
-    search.begin(instance.current, 0)
-    search.run(10, 1.0, 0.1, math.inf)
+    two = replace(problem, scenarios=np.tile(problem.workload.last_load, (2, 1)))
+    for some in (instance, Instance(two)):
+        search = Search(some, seed=0)
+        search.begin(some.current, 0)
+        search.run(10, 1.0, 0.1, math.inf)
     Trios(instance, 0, instance.current).exchange(np.arange(3))
-    compile_windows(problem)
     method(problem, budget=Budget(0.1))
-
-
-def compile_windows(problem: KeyGroupAllocation) -> None:
-    """The search over several windows."""
-    instance = WindowInstance(replace(problem, scenarios=problem.workload.load))
-    windows = WindowSearch(instance, seed=0)
-    windows.begin(instance.current, 0)
-    windows.improve(windows.turn(0)._replace(steps=10), math.inf, 0.0)
 
 
 def _small(nodes: int = 4, key_groups: int = 100, max_migrations: int | None = 6) -> KeyGroupAllocation:

@@ -139,24 +139,32 @@ def test_a_plan_is_realised_within_every_limit():
     assert report.metrics["migrations"] == pairs[:, 0].sum()
 
 
-def test_search_keeps_every_limit_and_its_sums_in_step():
+@pytest.mark.parametrize("over", [None, "max", "mean", "cvar"])
+def test_search_keeps_every_limit_and_its_sums_in_step(over):
     w = synthetic_workload(20, 400, drain=2)
+    loads = w.last_load * np.random.default_rng(0).uniform(0.9, 1.1, (3, 400))
     problem = ks.KeyGroupAllocation(
-        w, max_migrations=30, max_migration_cost=2950.0, resource_capacity={"load": 1.2 * w.last_load.sum() / 18}
-    )
+        w, max_migrations=30, max_migration_cost=2950.0, resource_capacity={"load": 1.2 * w.last_load.sum() / 18},
+        **({} if over is None else {"scenarios": loads, "over": over, "level": 0.5}),
+    )  # fmt: skip
     instance = Instance(problem)
     search = Search(instance, seed=0)
     value, start = np.inf, instance.current
     for stream in range(4):
         search.begin(start, stream)
         found = search.run(100_000, 3.0, 0.1, value)
-        moves, role, first, dev, used, _, tally, _ = search.state
+        moves, role, first, dev, _, used, values, _, tally, _ = search.state
         place = instance.current.copy()
         count = int(tally[0])
         place[moves[0, :count]] = moves[1, :count]
         assert (role >= 0).sum() == count == (place != instance.current).sum()
         np.testing.assert_array_equal(role[moves[0, :count]], np.arange(count))
-        np.testing.assert_allclose(dev, instance.deviations(place), atol=1e-9)
+        by_window = dev if over is None else dev[:, 1:]
+        np.testing.assert_allclose(dev if over is None else dev[:, 0], instance.deviations(place), atol=1e-9)
+        np.testing.assert_allclose(by_window.reshape(20, -1), instance.window_deviations(place), atol=1e-9)
+        if (used <= instance.room).all():
+            largest = values.reshape(20, -1).max(axis=0)
+            np.testing.assert_allclose(largest, instance.distances(place), atol=1e-9)
         np.testing.assert_allclose(used, instance.used(place), rtol=1e-9)
         assert tally[1] == pytest.approx(instance.cost[place != instance.current].sum())
         for node in range(instance.nodes):
@@ -233,7 +241,8 @@ def test_search_and_planning_say_the_same_compiled_and_not(monkeypatch):
         pairs = planner.pairs(0.15, np.random.default_rng(1))
         assert pairs is not None
         planned = planner.realise(pairs, 0.15, 300, 3)
-        return [counts.table, planner.samples, pairs, planned, found, *search.state]
+        held = [part for part in search.state if part is not None]
+        return [counts.table, planner.samples, pairs, planned, found, *held]
 
     compiled = everything()
     modules = (count_kernels, plan_kernels, state_kernels, move_kernels, search_kernels, search_module)

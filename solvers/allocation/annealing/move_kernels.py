@@ -32,13 +32,13 @@ class Edit(NamedTuple):
 @njit(**LEAF)
 def surplus(i, data, state):
     """The load that node i can give: its deviation, or all that it carries where nothing may come to it."""
-    return state.dev[i] if data.open[i] else state.dev[i] + data.mean
+    return state.lead[i] if data.open[i] else state.lead[i] + data.mean[0]
 
 
 @njit(**LEAF)
 def extreme(rng, rounds, sign, data, state):
     """The node of highest (sign = 1) or lowest (sign = -1) surplus among a few random ones, now and then of all."""
-    n = state.dev.size
+    n = data.weight.size
     best = int(draw(rng) * n)
     few = n > MANY and data.max_moves < 2 * n
     all_of_them = few and draw(rng) * n < LOOKED_THROUGH
@@ -61,7 +61,7 @@ def near(rng, i, wanted, data, role):
     else:
         while low < high:
             middle = (low + high) // 2
-            if data.load[data.order[middle]] < wanted:
+            if data.lead[data.order[middle]] < wanted:
                 low = middle + 1
             else:
                 high = middle
@@ -77,8 +77,12 @@ def between(rng, rounds, data, state):
     g = extreme(rng, int(draw(rng) * rounds), HIGHEST, data, state)
     t = extreme(rng, int(draw(rng) * rounds), LOWEST, data, state)
     if not data.open[g]:
-        return g, t, -state.dev[t] / data.weight[t]
-    return g, t, (state.dev[g] - state.dev[t]) / (data.weight[g] + data.weight[t])
+        return g, t, -state.lead[t] / data.weight[t]
+    return (
+        g,
+        t,
+        (state.lead[g] - state.lead[t]) / (data.weight[g] + data.weight[t]),
+    )
 
 
 @njit(**LEAF)
@@ -121,7 +125,7 @@ def replace(rng, x, edit, data, state):
     """Another key group of the same node migrates in its stead."""
     k, t = state.moves[0, x], state.moves[1, x]
     i = data.current[k]
-    wanted = data.load[k] + (state.dev[i] - state.dev[t]) / (data.weight[i] + data.weight[t])
+    wanted = data.lead[k] + (state.lead[i] - state.lead[t]) / (data.weight[i] + data.weight[t])
     edit.keys[0] = near(rng, i, wanted, data, state.role)
     return int(edit.keys[0] >= 0)
 
@@ -138,7 +142,13 @@ def replace_source(rng, x, edit, data, state):
     """A key group of another node comes to the target in its stead."""
     k, t = state.moves[0, x], state.moves[1, x]
     g = extreme(rng, int(draw(rng) * 3), HIGHEST, data, state)
-    edit.keys[0] = near(rng, g, data.load[k] - state.dev[t] / data.weight[t], data, state.role)
+    edit.keys[0] = near(
+        rng,
+        g,
+        data.lead[k] - state.lead[t] / data.weight[t],
+        data,
+        state.role,
+    )
     return int(edit.keys[0] >= 0)
 
 
@@ -161,11 +171,11 @@ def remove(edit):
 def reroute_chain(rng, x, y, edit, data, state):
     """Of a chain - y comes to the node that x leaves - another node becomes the middle."""
     k, t, arriving = state.moves[0, x], state.moves[1, x], state.moves[0, y]
-    s = int(draw(rng) * state.dev.size)
+    s = int(draw(rng) * data.weight.size)
     edit.slots[1], edit.keys[1], edit.targets[1] = y, arriving, s
-    wanted = data.load[k] - state.dev[t] / data.weight[t]
+    wanted = data.lead[k] - state.lead[t] / data.weight[t]
     if draw(rng) < 0.5:
-        wanted = data.load[arriving] + state.dev[s] / data.weight[s]
+        wanted = data.lead[arriving] + state.lead[s] / data.weight[s]
     edit.keys[0] = near(rng, s, wanted, data, state.role)
     return 2 if edit.keys[0] >= 0 else 0
 
@@ -186,9 +196,15 @@ def lengthen_chain(rng, x, edit, data, state):
     m = int(state.tally[0])
     if m >= data.max_moves:
         return 0
-    s = int(draw(rng) * state.dev.size)
+    s = int(draw(rng) * data.weight.size)
     edit.targets[0] = s
-    edit.keys[1] = near(rng, s, data.load[state.moves[0, x]] + state.dev[s] / data.weight[s], data, state.role)
+    edit.keys[1] = near(
+        rng,
+        s,
+        data.lead[state.moves[0, x]] + state.lead[s] / data.weight[s],
+        data,
+        state.role,
+    )
     edit.slots[1], edit.targets[1] = m, state.moves[1, x]
     return 2 if edit.keys[1] >= 0 else 0
 

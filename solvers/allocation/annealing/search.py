@@ -20,12 +20,12 @@ import numpy as np
 from keyshift.models.rules.contraction import MergedItems
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.allocation.annealing.kernels import Touched, anneal
+from keyshift.solvers.allocation.annealing.kernels import Pass, Touched, anneal
 from keyshift.solvers.allocation.annealing.move_kernels import Edit
 from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put_all
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.row_kernels import RuleRows
-from keyshift.solvers.rows import rows_of
+from keyshift.solvers.rows import rule_rows
 
 STILL = 4e-4
 """Nodes no further from the mean than this may be left alone, in units of the mean load of a key group."""
@@ -57,6 +57,16 @@ class AnnealingSettings(Settings):
         first one where it goes on from an assignment.
     cooled_doublings : tuple of int
         The exponents of such rounds, in turns.
+    window_steps : int
+        Steps of a round over more than one window; up to `window_longest` times as many where more than `window_moves` may move.
+    window_moves, window_longest : float
+    window_heats, window_doublings : tuple
+        First temperatures and exponents of such rounds, in turns. The largest, at which everything moves, finds what no single
+        move leads to.
+    window_cooling : float
+        The last temperature is so much of the first.
+    window_fresh : int
+        Every so many of such rounds one starts anew, the others from the best assignment.
     """
 
     steps: int = 300_000
@@ -79,6 +89,13 @@ class AnnealingSettings(Settings):
     last_level: float = 0.006
     again_level: float = 0.12
     cooled_doublings: tuple[int, ...] = (1, 2)
+    window_steps: int = 200_000
+    window_moves: float = 20
+    window_longest: float = 20.0
+    window_heats: tuple[float, ...] = (0.6, 1.5, 0.3, 30.0)
+    window_doublings: tuple[int, ...] = (3, 2, 4, 3, 5)
+    window_cooling: float = 0.02
+    window_fresh: int = 3
 
     @property
     def shares(self) -> FloatArray:
@@ -95,13 +112,17 @@ def generator(seed: int, stream: int) -> np.ndarray:
     return np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64) | np.uint64(1)
 
 
-def data_of(instance: Instance, order: IntArray, rows: RuleRows) -> SearchData:
+def data_of(instance: Instance, order: IntArray, rows: RuleRows | None) -> SearchData:
     """The instance as the kernels take it; who may leave, by current node, in the order given."""
-    it = instance
+    it, planned = instance, instance.problem.planned
+    load, mean, windows = it.load, it.means, None
+    if it.windows > 1:
+        load, mean, windows = np.column_stack([load, it.loads]), np.concatenate([[it.mean], mean]), it.windows
     return SearchData(
-        it.load, it.weight, it.mean, it.draining, it.space.open, it.space.enter, it.space.kind, it.current, it.use, it.room,
-        it.bump, it.cost, it.max_cost, it.max_moves, order, it.space.by_node[1],
-        np.array([it.deviations(it.current), np.zeros(it.nodes)]), rows,
+        load, load if windows is None else load[:, 0], it.weight, mean, windows, np.ascontiguousarray(planned.most),
+        windows is None or planned.over == "max", it.draining, it.space.open, it.space.enter, it.space.kind, it.current, it.use,
+        it.room, it.bump, it.cost, it.max_cost, it.max_moves, order, it.space.by_node[1],
+        np.array([it.window_deviations(it.current)[:, 0], np.zeros(it.nodes)]), rows,
     )  # fmt: skip
 
 
@@ -137,7 +158,7 @@ class Search:
         self.seed, self.settings, self.expired = seed, settings or AnnealingSettings.now(), expired
         self.items = MergedItems.of(instance.problem.lowered)
         it = self.instance = Instance(self.items.problem(instance.problem)) if self.items.lowered.merged else instance
-        self.rows = rows_of(it.problem.lowered, it.nodes)
+        self.rows = rule_rows(it.problem.lowered, it.nodes)
         self.data = data_of(it, it.by_load, self.rows)
         self.chunk = self.settings.chunk + 4 * it.key_groups
         few = it.nodes > self.settings.many_nodes and it.max_moves < 2 * it.nodes
@@ -145,7 +166,14 @@ class Search:
         self.best_moves = np.full((2, it.max_moves + 1), -1, np.int64)
         slots, keys, targets = np.full((3, 2), -1, np.int64)
         self.edit = Edit(slots, keys, targets, self.settings.shares)
-        self.touched = Touched(np.empty(8, np.int64), np.empty(8), np.empty((it.use.shape[0], 8)), np.empty(8))
+        self.touched = Touched(
+            np.empty(8, np.int64), self.empty(8), np.empty((it.use.shape[0], 8)), self.empty(8), self.empty(8),
+            np.empty(it.windows), self.empty(3),
+        )  # fmt: skip
+
+    def empty(self, size: int, more: int = 0) -> FloatArray:
+        """Room for a number a window, and so many more, of each node or key group; of one window without columns."""
+        return np.empty(size) if self.data.windows is None else np.empty((size, self.data.windows + more))
 
     @property
     def polish(self) -> Round:
@@ -166,6 +194,8 @@ class Search:
         so that a short time limit is served too; later every third round continues from the best.
         """
         settings = self.settings
+        if self.instance.windows > 1:
+            return self._over_windows(turn)
         size = self.size
         short = 2.0 ** min(turn, 30) < size
         steps = int(settings.steps * (2.0**turn if short else size * (1.0 + turn / 60)))
@@ -173,6 +203,13 @@ class Search:
         if short or (size > 1 and last_of_cycle):
             return Round(steps, 0.1, 0.01, 1, False) if turn % 2 == 0 else Round(steps, 0.3, 0.03, 2, False)
         return Round(steps, 3.0, 0.1, 2, True) if turn % 2 == 0 else Round(steps, 1.0, 0.1, 1, True)
+
+    def _over_windows(self, turn: int) -> Round:
+        it = self.settings
+        size = min(it.window_longest, max(1.0, self.instance.max_moves / it.window_moves))
+        hot = it.window_heats[turn % len(it.window_heats)]
+        doublings = it.window_doublings[turn % len(it.window_doublings)]
+        return Round(int(it.window_steps * size), hot, it.window_cooling * hot, doublings, turn % it.window_fresh == 0)
 
     def begin(self, start: IntArray, stream: int) -> None:
         """Start a round from an assignment within the migration limits; capacities may be broken, to be mended."""
@@ -182,11 +219,13 @@ class Search:
         if away.size > it.max_moves:
             raise ValueError(f"{away.size} key groups have moved, the limit is {it.max_moves}")
         slots = it.max_moves + 1
+        dev = self.empty(it.nodes, 1)
         self.state = SearchState(
             np.full((4, slots), -1, np.int64), np.full(it.key_groups, -1, np.int64), np.full(it.nodes, -1, np.int64),
-            it.deviations(it.current), it.used(it.current), np.zeros(it.nodes), np.zeros(3),
-            np.zeros(self.rows.most.size),
+            dev, dev if dev.ndim == 1 else dev[:, 0], it.used(it.current), self.empty(it.nodes), self.empty(it.nodes),
+            np.zeros(3), None if self.rows is None else np.zeros(self.rows.most.size),
         )  # fmt: skip
+        self.level = it.level(start)
         put_all(away, np.asarray(start, dtype=np.int64), self.data, self.state)
 
     def cool(self, turn: int, start: IntArray | None = None) -> IntArray | None:
@@ -242,22 +281,12 @@ class Search:
         """
         it = self.instance
         value = min(value, self.data.bump)
-        found = anneal(
-            self.rng,
-            steps,
-            doublings + self.sharper,
-            hot,
-            cold,
-            self.best_moves,
-            value,
-            self.edit,
-            self.touched,
-            self.data,
-            self.state,
-        )
+        given = Pass(steps, doublings + self.sharper, float(hot), float(cold), self.level)
+        found = anneal(self.rng, given, self.best_moves, value, self.edit, self.touched, self.data, self.state)
         if found >= value:
             return None
         count = self.best_moves[0, -1]
         assignment = it.current.copy()
         assignment[self.best_moves[0, :count]] = self.best_moves[1, :count]
+        self.level = it.level(assignment)
         return self.items.expanded(assignment)

@@ -1,7 +1,8 @@
 """The state of the annealed search, and the kernels that keep it in step.
 
 An assignment is a list of migrations, one a slot, so that a step of the search costs no more than the nodes it touches.
-Loads are in units of the mean: a node's deviation is a fraction of it.
+Loads are in units of the mean: a node's deviation is a fraction of it. They come in columns: by the first moves are drawn, the
+others are the windows, whose values count. One window is both; over more, their mean comes before them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,18 @@ class SearchData(NamedTuple):
     """The data that a search never changes: the instance as arrays (see `keyshift.solvers.allocation.arrays.Instance`)."""
 
     load: FloatArray
+    """Shape (p, columns); of one window (p,), as all that has a column a window here."""
+    lead: FloatArray
+    """Its first column, shape (p,)."""
     weight: FloatArray
-    mean: float
+    mean: FloatArray
+    """Of each column."""
+    windows: int | None
+    """How many there are, None for one: kernels are compiled anew for that, without loops."""
+    most: FloatArray
+    """The largest weight of each window in (8), shape (k,)."""
+    worst: bool
+    """Whether (8) is the worst window."""
     draining: BoolArray
     open: BoolArray
     """Nodes that somebody may enter, shape (n,)."""
@@ -38,8 +49,8 @@ class SearchData(NamedTuple):
     starts: IntArray
     """Where each node's begin in `order`, shape (n + 1,)."""
     still: FloatArray
-    """The current deviation of each node, and what it counts for at least while it has just that, shape (2, n)."""
-    rows: RuleRows
+    """The current deviation of each node in the first window, and what it counts for while it has just that, shape (2, n)."""
+    rows: RuleRows | None
 
 
 class SearchState(NamedTuple):
@@ -52,13 +63,62 @@ class SearchState(NamedTuple):
     first: IntArray
     """The first slot with each node as its target, or -1, shape (n,)."""
     dev: FloatArray
+    """Deviations, shape (n, columns)."""
+    lead: FloatArray
+    """Their first column, shape (n,): the same numbers."""
     used: FloatArray
     value: FloatArray
-    """`node_value` of each node, shape (n,)."""
+    """`node_value` of each node in each window, shape (n, k)."""
+    raised: FloatArray
+    """Their powers in units of the best value, shape (n, k)."""
     tally: FloatArray
     """How many slots are in use, the migration cost, and by how much the rows are exceeded, shape (3,)."""
-    held: FloatArray
+    held: FloatArray | None
     """What each row holds."""
+
+
+@njit(**LEAF)
+def count_of(windows):
+    """How many windows there are."""
+    return 1 if windows is None else windows
+
+
+@njit(**LEAF)
+def columns_of(windows):
+    """How many columns of loads there are."""
+    return 1 if windows is None else windows + 1
+
+
+@njit(**LEAF)
+def column_of(s, windows):
+    """The column of window s."""
+    return 0 if windows is None else s + 1
+
+
+@njit(**LEAF)
+def read(numbers, i, column):
+    """A number of node or key group i: arrays of one window have one column, which is left out."""
+    if numbers.ndim == 1:
+        return numbers[i]
+    return numbers[i, column]
+
+
+@njit(**LEAF)
+def write(value, numbers, i, column):
+    """Write a number of node or key group i."""
+    if numbers.ndim == 1:
+        numbers[i] = value
+    else:
+        numbers[i, column] = value
+
+
+@njit(**LEAF)
+def add(more, numbers, i, column):
+    """Add to a number of node or key group i."""
+    if numbers.ndim == 1:
+        numbers[i] += more
+    else:
+        numbers[i, column] += more
 
 
 @njit(**LEAF)
@@ -80,14 +140,15 @@ def excess(i, used, data):
 
 @njit(**LEAF)
 def unchanged(i, deviation, data):
-    """The least value of node i where nothing has come or gone, 0 where something has."""
+    """The least value of node i in the first window where nothing has come or gone, 0 where something has."""
     return data.still[1, i] if abs(deviation - data.still[0, i]) < 1e-11 else 0.0
 
 
 @njit(**LEAF)
-def node_value(i, dev, used, data):
-    """How badly node i does: its deviation, upwards only when draining, and a jump when over a capacity."""
-    v = max(dev[i], 0.0) if data.draining[i] else abs(dev[i])
+def node_value(i, s, dev, used, data):
+    """How badly node i does in window s: its deviation, upwards only when draining, and a jump when over a capacity."""
+    v = read(dev, i, column_of(s, data.windows))
+    v = max(v, 0.0) if data.draining[i] else abs(v)
     return v + excess(i, used, data)
 
 
@@ -102,8 +163,11 @@ def power(x, doublings):
 @njit(**LEAF)
 def give(k, source, target, dev, used, data):
     """Carry a key group's load and resources from one node to another."""
-    dev[source] -= data.load[k] * data.weight[source]
-    dev[target] += data.load[k] * data.weight[target]
+    windows = data.windows
+    for column in range(columns_of(windows)):
+        load = read(data.load, k, column)
+        add(-load * data.weight[source], dev, source, column)
+        add(load * data.weight[target], dev, target, column)
     for r in range(used.shape[0]):
         used[r, source] -= data.use[r, k]
         used[r, target] += data.use[r, k]
@@ -120,8 +184,7 @@ def put(x, k, target, data, state):
     state.first[target] = x
     state.role[k] = x
     state.tally[1] += data.cost[k]
-    if state.held.size:
-        state.tally[2] += shift(k, data.current[k], target, data, state.held)
+    state.tally[2] += shift(state.held, k, data.current[k], target, data)
 
 
 @njit(**LEAF)
@@ -146,25 +209,30 @@ def take(x, data, state):
         state.first[target] = following
     state.role[k] = -1
     state.tally[1] -= data.cost[k]
-    if state.held.size:
-        state.tally[2] += shift(k, target, data.current[k], data, state.held)
+    state.tally[2] += shift(state.held, k, target, data.current[k], data)
     moves[0, x] = -1
 
 
 @njit(**LEAF)
 def refresh(data, state):
     """Sum everything anew: rounding drifts."""
-    state.dev[:] = -data.mean
+    for i in range(data.weight.size):
+        for column in range(columns_of(data.windows)):
+            write(-data.mean[column], state.dev, i, column)
     state.used[:] = 0.0
     state.tally[1] = 0.0
-    state.tally[2] = sum_rows(data, state)
+    state.tally[2] = sum_rows(state.held, data, state)
     for k in range(data.current.size):
         x = state.role[k]
         if x >= 0:
             state.tally[1] += data.cost[k]
         i = data.current[k] if x < 0 else state.moves[1, x]
-        state.dev[i] += data.load[k] * data.weight[i]
+        for column in range(columns_of(data.windows)):
+            add(read(data.load, k, column) * data.weight[i], state.dev, i, column)
         for r in range(state.used.shape[0]):
             state.used[r, i] += data.use[r, k]
-    for i in range(state.dev.size):
-        state.value[i] = max(node_value(i, state.dev, state.used, data), unchanged(i, state.dev[i], data))
+    for i in range(data.weight.size):
+        for s in range(count_of(data.windows)):
+            write(node_value(i, s, state.dev, state.used, data), state.value, i, s)
+        least = unchanged(i, read(state.dev, i, column_of(0, data.windows)), data)
+        write(max(read(state.value, i, 0), least), state.value, i, 0)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.tuning import Settings
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting import bound_kernels as kernels
@@ -145,3 +146,11 @@ class CountBound:
             else:
                 low = middle + 1
         return float(steps[low])
+
+
+def counted(problem: KeyGroupAllocation, counts: list[CountBound]) -> float:
+    """(8) of the windows' own bounds, in units of the problem's mean; `inf` when a window has none."""
+    lows = np.array([count.bound() * (count.instance.problem.scale / problem.scale) for count in counts])
+    if np.isinf(lows).any():
+        return math.inf
+    return problem.planned.combined(lows) * (1 - 1e-12 * (lows.size - 1))

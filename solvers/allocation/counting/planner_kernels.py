@@ -139,8 +139,8 @@ def settle_in(distance, doublings, data, plan):
         plan.role[k] = x
         give(k, data.current[k], plan.targets[x], plan.dev, plan.used, data)
         paid += data.cost[k]
-    for i in range(plan.dev.size):
-        plan.value[i] = node_value(i, plan.dev, plan.used, data)
+    for i in range(plan.value.size):
+        plan.value[i] = node_value(i, 0, plan.dev, plan.used, data)
         total += power(plan.value[i] / distance, doublings)
     return paid, total
 
@@ -171,7 +171,7 @@ def realise(rng, iterations, doublings, hot, cold, distance, data, plan):
     """
     keys, targets, dev, used, value = plan.keys, plan.targets, plan.dev, plan.used, plan.value
     paid, total = settle_in(distance, doublings, data, plan)
-    best, above = np.inf, dev.size
+    best, above = np.inf, value.size
     if paid <= data.max_cost:
         best, above = value.max(), 1
         plan.best_keys[:] = keys
@@ -196,7 +196,7 @@ def realise(rng, iterations, doublings, hot, cold, distance, data, plan):
                 continue
             other, i, j = keys[y], targets[x], targets[y]
         exchange(k, other, i, j, data, plan)
-        new_i, new_j = node_value(i, dev, used, data), node_value(j, dev, used, data)
+        new_i, new_j = node_value(i, 0, dev, used, data), node_value(j, 0, dev, used, data)
         after = total + (
             power(new_i / distance, doublings) - power(value[i] / distance, doublings)
             + power(new_j / distance, doublings) - power(value[j] / distance, doublings)
@@ -215,7 +215,7 @@ def realise(rng, iterations, doublings, hot, cold, distance, data, plan):
             plan.best_keys[:] = keys
             plan.best_targets[:] = targets
             total, above = 0.0, 0
-            for node in range(dev.size):
+            for node in range(value.size):
                 total += power(value[node] / distance, doublings)
                 above += value[node] >= best
     return best

@@ -18,10 +18,10 @@ from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
-from keyshift.solvers.allocation.counting.bound import CountBound
+from keyshift.solvers.allocation.counting.bound import CountBound, counted
+from keyshift.solvers.allocation.joint_relaxation import JointRelaxation
 from keyshift.solvers.allocation.pricing.bound import PriceBound
 from keyshift.solvers.allocation.pricing.master import NodeUse
-from keyshift.solvers.allocation.windows.bound import window_bound
 
 
 @dataclass
@@ -159,13 +159,15 @@ def price_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -
     -----
     Source: keyshift; see `keyshift.solvers.allocation.pricing.bound`.
     """
-    if problem.several:
-        return window_bound(problem, budget)
     instance = Instance(problem)
-    low = CountBound(instance).bound()
+    counts = [CountBound(window, lambda: budget.expired) for window in instance.by_window]
+    low = counted(problem, counts)
     if np.isinf(low):
         message = "the migrations allowed are too few to bring every node within its capacity"
         return Answer(None, termination="infeasible", message=message)
+    if instance.windows > 1:
+        low = max(low, JointRelaxation(instance).improve(lambda: budget.expired))
+        return Answer(None, low * problem.scale, budget.why if budget.expired else "completed")
     high = max(low, instance.distance(instance.current))
     for tree in price_trees(instance):
         settings = tree.bound.settings

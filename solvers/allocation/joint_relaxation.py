@@ -1,15 +1,37 @@
-"""The linear program behind the bound: few of the rows (3) and (4), few of the moves, and what each round adds."""
+r"""A lower bound over k windows: their joint linear relaxation, by row and column generation.
+
+For signed weights :math:`\lambda_{is}` whose sizes, summed over the nodes, are weights that (8) of `KeyGroupAllocation` allows,
+
+.. math:: L(\lambda, \kappa) = \sum_{i,s} \lambda_{is} \, dev_{is}(current)
+          + \min_{moves} \sum_{(k, j)} \Bigl( \sum_s y_{ks} \bigl( \tfrac{\lambda_{js}}{c_j} - \tfrac{\lambda_{is}}{c_i} \bigr)
+          + \kappa \, mc_k \Bigr) - \kappa \, maxMigrCost
+
+is a lower bound: of a sum of signed deviations, which no combined distance is below. i is the current node of k, and the
+minimum is over at most `maxMigrations` moves of different key groups, which are the cheapest ones - so L takes O(p n k),
+and holds for any weights, however they were found. On draining nodes :math:`\lambda \ge 0`; (5) and (7) are left out.
+
+The weights come from a linear program with few of the rows (3) and (4) and few of the moves, at first those of each window's
+worst node, to which each round adds what is broken and what would pay. It converges to the value of the linear relaxation of all.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import highspy
 import numpy as np
 
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.allocation.windows.arrays import WindowInstance
+from keyshift.solvers.allocation.arrays import Instance
 
+ROUNDS = 60
+TARGETS = 3
+"""Targets of a key group that are added at once, the cheapest first."""
+MOST_MOVES = 150
+"""Key groups of which moves are added at once."""
+PAYS = 1e-9
+"""A move whose reduced cost is not below this is left out."""
 ROWS_AT_ONCE = 4
 """Nodes of a window whose rows are added at once, the most deviating first."""
 SLIGHT = 1e-3
@@ -35,12 +57,12 @@ class MoveMaster:
 
     Parameters
     ----------
-    instance : WindowInstance
+    instance : Instance
     rest : ndarray, shape (n, k)
         Deviations where nothing moves.
     """
 
-    def __init__(self, instance: WindowInstance, rest: FloatArray) -> None:
+    def __init__(self, instance: Instance, rest: FloatArray) -> None:
         it = self.instance = instance
         self.rest, self.infinity = rest, highspy.kHighsInf
         self.highs = highspy.Highs()
@@ -171,3 +193,89 @@ class MoveMaster:
             once[k] = max(0.0, -duals[row])
         cost = max(0.0, -float(duals[self.limits + 1])) / self.cost_unit if np.isfinite(it.max_cost) else 0.0
         return Weights(signed, cost, max(0.0, -float(duals[self.limits])), once)
+
+
+class PricedMoves(NamedTuple):
+    """The moves under some weights."""
+
+    value: float
+    """L, in units of the mean."""
+    cost: FloatArray
+    """The cost of each move, shape (p, n); infinite where it is not allowed."""
+
+
+class JointRelaxation:
+    """The best bound so far, in units of the mean.
+
+    Parameters
+    ----------
+    instance : Instance
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        it = self.instance = instance
+        self.best = 0.0
+        self.ended = it.max_moves == 0
+        self.rest = it.window_deviations(it.current)
+        self.closed = ~it.problem.open_pairs
+        self.closed[np.arange(it.key_groups), it.current] = True
+        self.master, self.free = MoveMaster(it, self.rest), np.zeros(it.key_groups)
+
+    def begin(self) -> float:
+        """The rows and moves of each window's worst node, for the linear program; returns what they prove."""
+        it, windows = self.instance, np.arange(self.instance.windows)
+        size = it.sizes(self.rest)
+        worst = size.argmax(axis=0), windows
+        signed = np.zeros_like(self.rest)
+        weight = it.problem.planned.weights(size.max(axis=0)) * (size.max(axis=0) > 0) * (1 - 1e-12)
+        signed[worst] = np.sign(self.rest[worst]) * weight
+        priced = self.priced(Weights(signed, 0.0, 0.0, self.free))
+        self.best = max(self.best, priced.value)
+        self.master.add_rows(signed)
+        self._add_paying(priced.cost, PAYS)
+        return self.best
+
+    def improve(self, expired: Callable[[], bool], rounds: int = ROUNDS) -> float:
+        """Some rounds more, the first after the rows and moves that it begins with; returns the best bound."""
+        if not (self.ended or self.master.rows):
+            self.begin()
+        for _ in range(rounds):
+            if self.ended or expired():
+                break
+            broken = self.master.add_broken_rows()
+            if not self.master.solve():
+                break
+            paying = self._add_moves()
+            if paying and not self.master.solve():
+                break
+            self.ended = broken + paying == 0
+        return self.best
+
+    def priced(self, weights: Weights) -> PricedMoves:
+        """L for some weights."""
+        it = self.instance
+        scaled = weights.signed * it.weight[:, None]
+        here = scaled[it.current]
+        cost = it.loads @ scaled.T - np.einsum("pk,pk->p", it.loads, here)[:, None] + weights.cost * it.cost[:, None]
+        cost[self.closed] = np.inf
+        cheapest = np.sort(np.minimum(cost.min(axis=1), 0.0))[: it.max_moves]
+        spent = weights.cost * it.max_cost if weights.cost > 0 else 0.0
+        value = float((weights.signed * self.rest).sum() + cheapest.sum()) - spent
+        doubt = 4 * it.doubt * float(np.abs(weights.signed).sum()) + 1e-12 * spent
+        return PricedMoves(value - doubt, cost)
+
+    def _add_moves(self) -> int:
+        """Add the moves that would pay at the master's weights; how many."""
+        weights = self.master.weights()
+        priced = self.priced(weights)
+        self.best = max(self.best, priced.value)
+        return self._add_paying(priced.cost + weights.move + weights.once[:, None], PAYS)
+
+    def _add_paying(self, cost: FloatArray, pays: float) -> int:
+        """Add moves that cost less than nothing; how many."""
+        added = 0
+        for k in np.argsort(cost.min(axis=1))[:MOST_MOVES].tolist():
+            for j in np.argsort(cost[k])[:TARGETS].tolist():
+                if cost[k, j] < -pays:
+                    added += self.master.add_move(k, j)
+        return added
