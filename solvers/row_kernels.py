@@ -1,7 +1,8 @@
 """What the annealed search knows of rules: sums over few key groups and sets of nodes, kept in step move by move.
 
 A family is a `Rooms` or a `MoveBudget` of `keyshift.models.rules.lowered`; each of its domains is a row with a least and a most.
-A key group touches the rows of its own families alone, so that a rule costs what its members cost.
+A key group touches the rows of its own families alone, so that a rule costs what its members cost. Where there are no rules
+`held` is None: the compiler leaves the branches out that ask for more, and nothing of this is compiled.
 """
 
 from __future__ import annotations
@@ -69,8 +70,10 @@ def row_at(f, k, node, data):
 
 
 @njit(**LEAF)
-def shift(k, source, target, data, held):
+def shift(held, k, source, target, data):
     """Carry a key group's weights from one node to another; by how much all rows together are more exceeded."""
+    if held is None:
+        return 0.0
     rows, rise = data.rows, 0.0
     for x in range(rows.starts[k], rows.starts[k + 1]):
         f, weight = rows.family[x], rows.weight[x]
@@ -89,9 +92,11 @@ def shift(k, source, target, data, held):
 
 
 @njit(**LEAF)
-def sum_rows(data, state):
+def sum_rows(held, data, state):
     """Sum every row anew; the excess of all."""
-    rows, held = data.rows, state.held
+    if held is None:
+        return 0.0
+    rows = data.rows
     held[:] = 0.0
     for k in range(data.current.size):
         x = state.role[k]
@@ -119,17 +124,19 @@ def taken_or_put(s, putting, edit, data, state):
 
 
 @njit(**LEAF)
-def row_change(steps, edit, data, state):
+def row_change(held, steps, edit, data, state):
     """By how much a proposed move raises the excess; the rows are as before afterwards."""
+    if held is None:
+        return 0.0
     change = 0.0
     for forth in range(2):
         for at in range(2 * steps):
             step = at if forth == 0 else 2 * steps - 1 - at
             k, source, target = taken_or_put(step % steps, step >= steps, edit, data, state)
             if k >= 0 and forth == 0:
-                change += shift(k, source, target, data, state.held)
+                change += shift(held, k, source, target, data)
             elif k >= 0:
-                shift(k, target, source, data, state.held)
+                shift(held, k, target, source, data)
     return change
 
 
@@ -149,8 +156,10 @@ def one_to_give_way(rng, k, f, row, data, state):
 
 
 @njit(**LEAF)
-def make_room(rng, steps, edit, data, state):
+def make_room(held, rng, steps, edit, data, state):
     """Where the move of one key group fills a row beyond its most, another of its family gives way; how many slots then."""
+    if held is None:
+        return steps
     rows, k, target = data.rows, edit.keys[0], edit.targets[0]
     if steps != 1 or k < 0:
         return steps
@@ -159,7 +168,7 @@ def make_room(rng, steps, edit, data, state):
     for at in range(rows.starts[k], rows.starts[k + 1]):
         f = rows.family[at]
         row = row_at(f, k, target, data)
-        if row < 0 or row == row_at(f, k, source, data) or state.held[row] + rows.weight[at] <= rows.most[row]:
+        if row < 0 or row == row_at(f, k, source, data) or held[row] + rows.weight[at] <= rows.most[row]:
             continue
         other = one_to_give_way(rng, k, f, row, data, state)
         if other < 0:

@@ -44,9 +44,11 @@ def families(lowered: Lowered, nodes: int) -> Iterator[RowFamily]:
             yield RowFamily(those, np.ones(those.size), np.where(np.arange(nodes) == i, 0, -1), none, none)
 
 
-def rows_of(lowered: Lowered, nodes: int) -> RuleRows:
-    """`families` as arrays."""
+def rule_rows(lowered: Lowered, nodes: int) -> RuleRows | None:
+    """`families` as arrays; None where there are none."""
     made = [family.in_units() for family in families(lowered, nodes)]
+    if not made:
+        return None
     kinds: dict[bytes, int] = {}
     domains: list[IntArray] = []
     kind: list[int] = []

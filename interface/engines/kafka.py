@@ -9,9 +9,9 @@ ways, none of which loses or doubles a replica:
 3. else the target takes the old leader's place.
 
 Why not each replica on its own: load - what clients write and read - falls on leaders, while followers of one partition
-must stay on different brokers and, where possible, racks. No formulation here has such a rule between key groups, and
-without it a plan would put two replicas of one partition on one broker. So disks and the traffic between brokers are
-not balanced, and a draining broker keeps its followers; the output counts them.
+must stay on different brokers and, where possible, racks. A rule says so (`keyshift.rules.Apart`), but followers are not read
+as key groups of their own yet. So disks and the traffic between brokers are not balanced, and a draining broker keeps its
+followers; the output counts them.
 """
 
 from __future__ import annotations

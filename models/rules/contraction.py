@@ -96,13 +96,14 @@ class MergedItems:
         """The key groups' nodes."""
         return nodes[self.label]
 
-    def forms(self, nodes: int, max_migrations: int | None) -> Lowered:
-        """The other forms, by items; and how many key groups may move, which are no longer one for each that does."""
+    def forms(self, allowed: BoolArray, max_migrations: int | None) -> Lowered:
+        """The other forms, by items, which run where all of theirs may, as `allowed` says, shape (p, n).
+
+        How many key groups move is a budget now: they are no longer one for each that does.
+        """
         low = self.lowered
-        closed = None
-        if low.closed is not None:
-            closed = np.zeros((self.current.size, low.closed.shape[1]), dtype=bool)
-            np.logical_or.at(closed, self.label, low.closed)
+        may = np.ones((self.current.size, allowed.shape[1]), dtype=bool)
+        np.logical_and.at(may, self.label, allowed)
         rooms = []
         for room in low.rooms:
             items, weights = self._weighed(room.key_groups, room.weights)
@@ -116,9 +117,9 @@ class MergedItems:
             budgets.append(MoveBudget(items, weights[items], budget.into, budget.most - spent))
         if max_migrations is not None:
             weights, spent = self.charged(np.ones(self.label.size))
-            everywhere = np.ones(nodes, dtype=bool)
+            everywhere = np.ones(allowed.shape[1], dtype=bool)
             budgets.append(MoveBudget(np.arange(weights.size), weights, everywhere, max_migrations - spent))
-        return Lowered(self.current, (), closed, tuple(rooms), tuple(budgets))
+        return Lowered(self.current, (), ~may, tuple(rooms), tuple(budgets))
 
     def _weighed(self, key_groups: IntArray, weights: FloatArray) -> tuple[IntArray, FloatArray]:
         total = np.bincount(self.label[key_groups], weights, self.current.size)
@@ -143,7 +144,7 @@ class MergedItems:
         """The problem of the items of a key-group allocation, collocated or not: whatever keeps its limits keeps theirs."""
         spent = problem.alpha * self.charged(problem.workload.state)[1]
         most, cost = problem.max_migrations, problem.max_migration_cost
-        changes: dict[str, Any] = {"rules": (Forms(self.forms(problem.workload.nodes, most)),)}
+        changes: dict[str, Any] = {"rules": (Forms(self.forms(problem.space.allowed, most)),)}
         if most is not None:
             changes["max_migrations"] = max(0, most - int(self.apart.sum()))
         if cost is not None:

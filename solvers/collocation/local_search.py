@@ -16,7 +16,7 @@ from keyshift.solvers.collocation.arrays import Arrays, arrays_of
 from keyshift.solvers.collocation.local_search_kernels import anneal, refresh
 from keyshift.solvers.collocation.move_kernels import MOST, Before, Goal, Proposal, ShiftData, ShiftState
 from keyshift.solvers.row_kernels import RuleRows
-from keyshift.solvers.rows import rows_of
+from keyshift.solvers.rows import rule_rows
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class Annealing:
         self.led = self.best  # the best since the last beginning
         # What that was worth when a gain last counted.
         self.mark = np.inf if self.led is None else problem.objective(self.led)
-        rows = rows_of(problem.lowered, data.nodes)
+        rows = rule_rows(problem.lowered, data.nodes)
         self.read = _data_of(data, goal_of(problem, data, self.settings), rows, self.settings)
         self.state, self.record = _state_of(data, self.base, self.read.rows), self.base.copy()
         self.wanted = Proposal(*np.empty((2, MOST), np.int64), *np.empty((2, len(data.traffic), MOST)))
@@ -223,7 +223,7 @@ def _level(problem: CollocatedAllocation, data: Arrays, goal: Goal, assignment: 
     return float(remote[problem.planned.weights(remote) > 0].min())
 
 
-def _data_of(data: Arrays, goal: Goal, rows: RuleRows, settings: LocalSearchSettings) -> ShiftData:
+def _data_of(data: Arrays, goal: Goal, rows: RuleRows | None, settings: LocalSearchSettings) -> ShiftData:
     """The instance as the kernels take it."""
     d = data
     return ShiftData(
@@ -242,11 +242,11 @@ def _drawn_by_weight(traffic: FloatArray, most: int = 1 << 16) -> IntArray:
     return np.minimum(np.searchsorted(np.cumsum(traffic), wanted), traffic.size - 1)
 
 
-def _state_of(data: Arrays, base: IntArray, rows: RuleRows) -> ShiftState:
+def _state_of(data: Arrays, base: IntArray, rows: RuleRows | None) -> ShiftState:
     """Room for a search that begins at an assignment."""
     p, n, t = data.key_groups, data.nodes, len(data.traffic)
     return ShiftState(
         base.copy(), np.zeros((data.windows, n)), np.zeros((data.use.shape[0], n)), np.zeros((t, p, n)), np.zeros(t),
         np.zeros(4), np.zeros(n), np.zeros(p, np.int64), np.zeros(p, np.int64),
-        np.zeros(1, np.int64), np.zeros(rows.most.size), np.zeros(1),
+        np.zeros(1, np.int64), None if rows is None else np.zeros(rows.most.size), np.zeros(1),
     )  # fmt: skip

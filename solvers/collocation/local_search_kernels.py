@@ -47,15 +47,24 @@ def refresh(data, state):
             load[s, a[k]] -= data.cost[s] * on_node[min(s, rows - 1), k, a[k]] / 2
     for i in range(load.shape[1]):
         settle(i, data, state)
+    broken[0] = sum_rows(held, data, a)
+
+
+@njit(**LEAF)
+def sum_rows(held, data, a):
+    """Sum every row of the rules anew; the excess of all."""
+    if held is None:
+        return 0.0
     held[:] = 0.0
-    broken[0] = 0.0
-    for k in range(a.size if held.size else 0):
+    for k in range(a.size):
         for at in range(data.rows.starts[k], data.rows.starts[k + 1]):
             row = row_at(data.rows.family[at], k, a[k], data)
             if row >= 0:
                 held[row] += data.rows.weight[at]
+    total = 0.0
     for row in range(held.size):
-        broken[0] += excess_of(row, held, data.rows)
+        total += excess_of(row, held, data.rows)
+    return total
 
 
 @njit(**LEAF)
@@ -104,10 +113,10 @@ def add(s, sign, wanted, data, state):
     for r in range(used.shape[0]):
         used[r, source] -= sign * data.use[r, k]
         used[r, target] += sign * data.use[r, k]
-    if state.held.size and sign > 0:
-        state.broken[0] += shift(k, source, target, data, state.held)
-    elif state.held.size:
-        state.broken[0] += shift(k, target, source, data, state.held)
+    if sign > 0:
+        state.broken[0] += shift(state.held, k, source, target, data)
+    else:
+        state.broken[0] += shift(state.held, k, target, source, data)
     away = sign * (int(target != data.current[k]) - int(source != data.current[k]))
     sums[0] += away
     sums[1] += away * data.move_cost[k]
@@ -256,8 +265,7 @@ def anneal(rng, schedule, best, wanted, before, data, state):
             if few:
                 restore(count, wanted, before, data, state)
             value, excess = value_before, excess_before
-        if state.broken[0] < ROUNDED and state.held.size:
-            state.broken[0] = 0.0
+        state.broken[0] = state.broken[0] if state.broken[0] > ROUNDED else 0.0
         if excess > TOLERANCE:
             infeasible += 1
         elif accepted and (goal.blend > 0 or value > found + TOLERANCE):

@@ -56,7 +56,7 @@ class ShiftData(NamedTuple):
     move_cost: FloatArray
     use: FloatArray
     capacity: FloatArray
-    rows: RuleRows
+    rows: RuleRows | None
     """What rules say of sums over key groups."""
     shares: FloatArray
     """Cumulative shares of joining, relocating and swapping, then the share of joins that exchange."""
@@ -83,7 +83,7 @@ class ShiftState(NamedTuple):
     place: IntArray
     away: IntArray
     """How many they are, shape (1,)."""
-    held: FloatArray
+    held: FloatArray | None
     """What each of the rules' rows holds."""
     broken: FloatArray
     """By how much the rows are exceeded in all, shape (1,)."""
@@ -215,15 +215,17 @@ def one_to_give_way(rng, k, f, row, data, a):
 
 
 @njit(**LEAF)
-def give_way(rng, count, wanted, data, state):
+def give_way(held, rng, count, wanted, data, state):
     """Where one key group fills a row beyond its most, another of the family goes where it comes from; how many shifts."""
+    if held is None:
+        return count
     if count != 1:
         return count
     rows, a, k, target = data.rows, state.a, wanted.who[0], wanted.where[0]
     for at in range(rows.starts[k], rows.starts[k + 1]):
         f = rows.family[at]
         row = row_at(f, k, target, data)
-        if row < 0 or row == row_at(f, k, a[k], data) or state.held[row] + rows.weight[at] <= rows.most[row]:
+        if row < 0 or row == row_at(f, k, a[k], data) or held[row] + rows.weight[at] <= rows.most[row]:
             continue
         other = one_to_give_way(rng, k, f, row, data, a)
         if other < 0:
@@ -246,8 +248,7 @@ def propose(rng, wanted, data, state):
         count = swap(rng, wanted, a)
     else:
         count = go_back(rng, wanted, data, state)
-    if state.held.size:
-        count = give_way(rng, count, wanted, data, state)
+    count = give_way(state.held, rng, count, wanted, data, state)
     moves = state.sums[0]
     for s in range(count):
         k, target = wanted.who[s], wanted.where[s]

@@ -191,3 +191,16 @@ def test_whatever_a_rule_is_given_it_is_taken_or_refused():
         assert ks.KeyGroupAllocation(w, rules=[rule.record() for rule in problem.rules]).rules == problem.rules
         taken += 1
     assert taken > 100
+
+
+def test_a_replay_that_scales_keeps_racks_in_step_with_nodes():
+    from keyshift.replays.state import Cluster
+
+    w = ks.Workload(load=[1, 2, 3], state=[1, 1, 1], current=[0, 1, 2], nodes=3, domains={"rack": ["r1", "r2", "r3"]})
+    cluster = Cluster.of(w)
+    cluster.draining[1], cluster.place = True, [0, 0, 2]
+    assert cluster.terminate_empty() == 1
+    cluster.scale(ks.Scaling(add=1))
+    now = cluster.workload(w)
+    assert now.domains == {"rack": ("r1", "r3", "new 3")}
+    assert ks.KeyGroupAllocation(now, rules=["apart domain=rack key_groups=0,1"]).check([0, 2, 1]).feasible

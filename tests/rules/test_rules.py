@@ -15,7 +15,9 @@ def allocation(rng):
     made = {} if rng.random() < 0.5 else {"max_migrations": int(rng.integers(1, 5))}
     if rng.random() < 0.3:
         made["resource_capacity"] = {"disk": float(rng.integers(5, 20))}
-    return lambda: ks.KeyGroupAllocation(workload(rng), **made)
+    if rng.random() < 0.3:
+        made |= {"windows": 2, "over": str(rng.choice(["max", "mean", "cvar"]))}
+    return lambda: ks.KeyGroupAllocation(workload(rng, windows=made.get("windows", 1)), **made)
 
 
 def collocation(rng):

@@ -259,14 +259,12 @@ def anneal(rng, given, best_moves, best_value, edit, touched, data, state):
     for _ in range(given.steps):
         temperature *= cooling
         steps = propose(rng, edit, data, state)
-        if state.held.size and steps:
-            steps = make_room(rng, steps, edit, data, state)
+        steps = make_room(state.held, rng, steps, edit, data, state)
         count = touch(steps, edit, touched, data, state)
         if count == 0:
             continue
         rise = rise_of(count, inverse, level, doublings, touched.sums, touched, data, state)
-        if state.held.size:
-            rise += broken * row_change(steps, edit, data, state)
+        rise += broken * row_change(state.held, steps, edit, data, state)
         if rise > 0.0 and rise > -temperature * np.log(1.0 - draw(rng)):
             continue
         for c in range(count):
@@ -279,7 +277,7 @@ def anneal(rng, given, best_moves, best_value, edit, touched, data, state):
         accept(steps, edit, data, state)
         take_over(touched.sums, touched)
         energy += rise
-        promising = above == 0 if data.worst else energy < least
+        promising = above == 0 if data.worst else energy <= least  # below the t of CVaR all is one plateau
         if promising and state.tally[1] <= data.max_cost and state.tally[2] < KEPT:  # a plan may begin beyond it
             least = energy
             met = combined(touched.sums, touched, data, state)

@@ -25,7 +25,7 @@ from keyshift.solvers.allocation.annealing.move_kernels import Edit
 from keyshift.solvers.allocation.annealing.state_kernels import SearchData, SearchState, put_all
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.row_kernels import RuleRows
-from keyshift.solvers.rows import rows_of
+from keyshift.solvers.rows import rule_rows
 
 STILL = 4e-4
 """Nodes no further from the mean than this may be left alone, in units of the mean load of a key group."""
@@ -112,7 +112,7 @@ def generator(seed: int, stream: int) -> np.ndarray:
     return np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64) | np.uint64(1)
 
 
-def data_of(instance: Instance, order: IntArray, rows: RuleRows) -> SearchData:
+def data_of(instance: Instance, order: IntArray, rows: RuleRows | None) -> SearchData:
     """The instance as the kernels take it; who may leave, by current node, in the order given."""
     it, planned = instance, instance.problem.planned
     load, mean, windows = it.load, it.means, None
@@ -158,7 +158,7 @@ class Search:
         self.seed, self.settings, self.expired = seed, settings or AnnealingSettings.now(), expired
         self.items = MergedItems.of(instance.problem.lowered)
         it = self.instance = Instance(self.items.problem(instance.problem)) if self.items.lowered.merged else instance
-        self.rows = rows_of(it.problem.lowered, it.nodes)
+        self.rows = rule_rows(it.problem.lowered, it.nodes)
         self.data = data_of(it, it.by_load, self.rows)
         self.chunk = self.settings.chunk + 4 * it.key_groups
         few = it.nodes > self.settings.many_nodes and it.max_moves < 2 * it.nodes
@@ -223,7 +223,7 @@ class Search:
         self.state = SearchState(
             np.full((4, slots), -1, np.int64), np.full(it.key_groups, -1, np.int64), np.full(it.nodes, -1, np.int64),
             dev, dev if dev.ndim == 1 else dev[:, 0], it.used(it.current), self.empty(it.nodes), self.empty(it.nodes),
-            np.zeros(3), np.zeros(self.rows.most.size),
+            np.zeros(3), None if self.rows is None else np.zeros(self.rows.most.size),
         )  # fmt: skip
         self.level = it.level(start)
         put_all(away, np.asarray(start, dtype=np.int64), self.data, self.state)

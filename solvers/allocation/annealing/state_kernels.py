@@ -50,7 +50,7 @@ class SearchData(NamedTuple):
     """Where each node's begin in `order`, shape (n + 1,)."""
     still: FloatArray
     """The current deviation of each node in the first window, and what it counts for while it has just that, shape (2, n)."""
-    rows: RuleRows
+    rows: RuleRows | None
 
 
 class SearchState(NamedTuple):
@@ -73,7 +73,7 @@ class SearchState(NamedTuple):
     """Their powers in units of the best value, shape (n, k)."""
     tally: FloatArray
     """How many slots are in use, the migration cost, and by how much the rows are exceeded, shape (3,)."""
-    held: FloatArray
+    held: FloatArray | None
     """What each row holds."""
 
 
@@ -184,8 +184,7 @@ def put(x, k, target, data, state):
     state.first[target] = x
     state.role[k] = x
     state.tally[1] += data.cost[k]
-    if state.held.size:
-        state.tally[2] += shift(k, data.current[k], target, data, state.held)
+    state.tally[2] += shift(state.held, k, data.current[k], target, data)
 
 
 @njit(**LEAF)
@@ -210,8 +209,7 @@ def take(x, data, state):
         state.first[target] = following
     state.role[k] = -1
     state.tally[1] -= data.cost[k]
-    if state.held.size:
-        state.tally[2] += shift(k, target, data.current[k], data, state.held)
+    state.tally[2] += shift(state.held, k, target, data.current[k], data)
     moves[0, x] = -1
 
 
@@ -223,7 +221,7 @@ def refresh(data, state):
             write(-data.mean[column], state.dev, i, column)
     state.used[:] = 0.0
     state.tally[1] = 0.0
-    state.tally[2] = sum_rows(data, state)
+    state.tally[2] = sum_rows(state.held, data, state)
     for k in range(data.current.size):
         x = state.role[k]
         if x >= 0:

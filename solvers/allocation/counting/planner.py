@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from keyshift.models.rules.lowered import Lowered
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.search import data_of, generator
 from keyshift.solvers.allocation.arrays import TINY, Instance
 from keyshift.solvers.allocation.counting import planner_kernels as kernels
 from keyshift.solvers.allocation.counting.bound import CountBound
-from keyshift.solvers.rows import rows_of
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ class CountPlanner:
         """An assignment with these counts, as even as annealing gets it; None when they are no plan."""
         it = self.instance
         order, starts = it.space.by_node
-        data = data_of(it, order, rows_of(Lowered(it.current), it.nodes))  # plans know no rules: polishing keeps them
+        data = data_of(it, order, None)  # plans know no rules: polishing keeps them
         rng = generator(self.seed, stream)
         moves = int(pairs[:, 0].sum())
         keys, targets = np.empty(moves, np.int64), np.empty(moves, np.int64)
