@@ -185,6 +185,11 @@ def teaching(page: Page) -> None:
                 "asked": repr(problem)[:200],
             })  # fmt: skip
         frame = page.keep(rows, "runs")
+    summary(page, frame)
+
+
+def summary(page: Page, frame: pd.DataFrame) -> None:
+    """Counts for each problem, then what is open."""
     page.table(
         [
             {
