@@ -6,7 +6,9 @@ Each imports the formulation that it is about: whoever rehearses one loads no ot
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from keyshift.models.workload import Workload
 from keyshift.solvers.threads import nobody_is_left
 
 if TYPE_CHECKING:
+    from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.splitting import KeySplitting
 
 Method = Callable[..., Answer]
@@ -32,13 +35,48 @@ def rehearse(method: Method, problems: Iterable[Problem], **options: object) -> 
             (answer.problem or problem).check(answer.assignment)
 
 
+# Allocation -------------------------------------------------------------------------------------------------------
+
+
+def allocation(method: Method) -> None:
+    """Every phase of "milp" once: counting, planning, realising, annealing, pricing; and the method for a moment."""
+    from keyshift.solvers.allocation.annealing.search import Search
+    from keyshift.solvers.allocation.annealing.trios import Trios
+    from keyshift.solvers.allocation.arrays import Instance
+    from keyshift.solvers.allocation.counting.bound import CountBound
+    from keyshift.solvers.allocation.counting.planner import CountPlanner
+    from keyshift.solvers.allocation.pricing.tree import price_bound
+
+    problem = _balanced()
+    instance = Instance(problem)
+    counts = CountBound(instance)
+    counts.bound()
+    CountBound(Instance(_balanced(max_migrations=None))).bound()
+    planner = CountPlanner(instance, counts, seed=0)
+    target = 0.5 * instance.distance(instance.current)
+    pairs = planner.pairs(target, np.random.default_rng(0))
+    if pairs is not None:
+        planner.realise(pairs, target, 10, 1)
+    price_bound(_balanced(nodes=3, key_groups=12, max_migrations=3), budget=Budget())
+    two = replace(problem, scenarios=np.tile(problem.workload.last_load, (2, 1)))
+    for some in (instance, Instance(two)):
+        search = Search(some, seed=0)
+        search.begin(some.current, 0)
+        search.run(10, 1.0, 0.1, math.inf)
+    Trios(instance, 0, instance.current).exchange(np.arange(3))
+    method(problem, budget=Budget(0.1))
+
+
 def allocation_bound(method: Method) -> None:
     """A bound by itself, with as many moves as are counted exactly, and with any number."""
+    rehearse(method, [_balanced(), _balanced(max_migrations=None)])
+
+
+def _balanced(nodes: int = 4, key_groups: int = 100, max_migrations: int | None = 6) -> KeyGroupAllocation:
     from keyshift.models.allocation import KeyGroupAllocation
     from keyshift.models.families.allocation import synthetic_workload
 
-    w = synthetic_workload(4, 100, varies=0.6)
-    rehearse(method, [KeyGroupAllocation(w, max_migrations=most) for most in (6, None)])
+    return KeyGroupAllocation(synthetic_workload(nodes, key_groups, varies=0.6), max_migrations=max_migrations)
 
 
 # Collocation ----------------------------------------------------------------------------------------------------
@@ -62,9 +100,8 @@ def collocation(method: Method) -> None:
 def collocation_balanced(method: Method) -> None:
     """The same for what leaves the balance to the allocation program: small instances do not reach its kernels."""
     from keyshift.solvers.allocation.portfolio import solve_milp
-    from keyshift.solvers.allocation.warm_up import compile_kernels
 
-    compile_kernels(solve_milp)
+    allocation(solve_milp)
     collocation(method)
 
 

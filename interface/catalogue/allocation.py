@@ -14,8 +14,7 @@ with lazily():
     from keyshift.solvers.allocation.portfolio import solve_milp
     from keyshift.solvers.allocation.pricing.tree import price_bound
     from keyshift.solvers.allocation.statement import lp_bound, solve_highs
-    from keyshift.solvers.allocation.warm_up import compile_kernels
-    from keyshift.solvers.rehearsals import allocation_bound
+    from keyshift.solvers.rehearsals import allocation, allocation_bound
     from keyshift.solvers.stages.exact import by_cpsat, by_highs, by_search_and_solvers
 
 FORMULATION = Formulation(
@@ -41,7 +40,7 @@ FORMULATION = Formulation(
         Method(
             "milp", "exact", "[Madsen2016], sec. 4.3.1; keyshift's search and bounds, then CP-SAT and HiGHS",
             solve_milp, "the optimum, proven; at a limit the best found and a bound", rules=True,
-            warm_up=compile_kernels, warm_start=("flux", "potc", "drain-first"), lesson="lessons/proving-it",
+            warm_up=allocation, warm_start=("flux", "potc", "drain-first"), lesson="lessons/proving-it",
             later=by_search_and_solvers,
         ),
         Method(
@@ -70,7 +69,7 @@ FORMULATION = Formulation(
         Method("potc", "heuristic", "[Azar1999], within the limits", potc, "none"),
         Method(
             "drain-first", "heuristic", "[Madsen2016], sec. 5.1: drain first, balance afterwards", drain_first, "none",
-            useful=drains, warm_up=compile_kernels, lesson="lessons/rebalancing-over-time",
+            useful=drains, warm_up=allocation, lesson="lessons/rebalancing-over-time",
         ),
     ),
 )  # fmt: skip
