@@ -150,13 +150,14 @@ class OnClock:
 
     def __init__(self) -> None:
         self.began, self.still = time.process_time(), 0.0
+        self.paused: float | None = None  # a run that was left behind may be compiling already
         COMPILING.pause, COMPILING.resume = self.pause, self.resume
 
     def pause(self) -> None:
         self.paused = time.process_time()
 
     def resume(self) -> None:
-        self.still += time.process_time() - self.paused
+        self.still += time.process_time() - (self.began if self.paused is None else self.paused)
 
     def seconds(self) -> float:
         COMPILING.pause = COMPILING.resume = None
