@@ -144,7 +144,8 @@ class MergedItems:
         """The problem of the items of a key-group allocation, collocated or not: whatever keeps its limits keeps theirs."""
         spent = problem.alpha * self.charged(problem.workload.state)[1]
         most, cost = problem.max_migrations, problem.max_migration_cost
-        changes: dict[str, Any] = {"rules": (Forms(self.forms(problem.space.allowed, most)),)}
+        allowed = getattr(problem, "allocation", problem).space.allowed
+        changes: dict[str, Any] = {"rules": (Forms(self.forms(allowed, most)),)}
         if most is not None:
             changes["max_migrations"] = max(0, most - int(self.apart.sum()))
         if cost is not None:

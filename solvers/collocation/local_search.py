@@ -9,6 +9,7 @@ import numpy as np
 from keyshift.models import Answer, Budget
 from keyshift.models.collocation import CollocatedAllocation
 from keyshift.models.ranges import Whole
+from keyshift.models.rules.contraction import MergedItems
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
@@ -75,13 +76,22 @@ def local_search(
 ) -> Answer:
     """Where everything runs now, or where that breaks a limit ALBIC's answer, improved by `Annealing` until it gains no more.
 
-    Over k windows it anneals under the limits of each of them. No guarantee.
+    Over k windows it anneals under the limits of each of them. Key groups that rules keep together are one item to it. No
+    guarantee.
 
     Parameters
     ----------
     steps : int, default 1,500,000
         At most; a quarter of a second for a thousand key groups.
     """
+    items = MergedItems.of(problem.lowered)
+    if problem.lowered.merged:
+        known = None if start is None else items.contracted(start)
+        answer = local_search(items.problem(problem), budget=budget, seed=seed, start=known, steps=steps)
+        found = None if answer.assignment is None else items.expanded(answer.assignment)
+        return Answer(
+            found if found is not None and kept(problem, found, None) else start, termination=answer.termination
+        )
     search = Annealing(problem, start, seed)
     search.go_on(budget, steps, stop=True)
     return Answer(search.best, termination=budget.why if budget.expired else "completed")

@@ -112,17 +112,21 @@ def keeps(rule, w, place):
     return sum(place[k] != now[k] and now[k] in out and place[k] in into for k in ids) <= rule.at_most
 
 
-def best_of(problem, plain):
-    """The least objective over all assignments that keep the rules by name, None where there is none.
+def those_that_keep(problem, plain):
+    """All assignments that keep the rules by name, and the limits of the same problem without rules, whose check is trusted."""
+    w = problem.workload
+    for place in product(range(problem.places), repeat=w.key_groups):
+        if all(keeps(rule, w, place) for rule in problem.rules):
+            report = plain.check(place)
+            if report.feasible:
+                yield np.array(place), report.objective
 
-    `plain` is the same problem without rules, whose check is trusted.
-    """
-    w, places = problem.workload, problem.places
-    best = None
-    for place in product(range(places), repeat=w.key_groups):
-        if not all(keeps(rule, w, place) for rule in problem.rules):
-            continue
-        report = plain.check(place)
-        if report.feasible and (best is None or report.objective < best):
-            best = report.objective
-    return best
+
+def best_of(problem, plain):
+    """The least objective over all assignments that keep the rules, None where there is none."""
+    return min((value for _, value in those_that_keep(problem, plain)), default=None)
+
+
+def best_rank(problem, plain):
+    """The least values of the priorities, one after another."""
+    return min((plain.rank(place) for place, _ in those_that_keep(problem, plain)), default=None)

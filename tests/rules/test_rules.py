@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rules.drawn import best_of, draw_rule, keeps, workload
+from rules.drawn import best_of, best_rank, draw_rule, keeps, workload
 
 import keyshift as ks
+from keyshift.solvers import checked
+from keyshift.solvers.allocation.settings import PortfolioSettings
 
 
 def allocation(rng):
@@ -21,9 +23,11 @@ def allocation(rng):
 
 
 def collocation(rng):
+    windows, over = int(rng.integers(1, 3)), str(rng.choice(["mean", "max", "cvar"]))
     return lambda: ks.CollocatedAllocation(
-        workload(rng, traffic=True), max_load_distance=[None, 60.0, 200.0][int(rng.integers(3))]
-    )
+        workload(rng, windows=windows, traffic=True), max_load_distance=[None, 60.0, 200.0][int(rng.integers(3))],
+        windows=windows, over=over,
+    )  # fmt: skip
 
 
 def movement(rng):
@@ -38,7 +42,10 @@ def mclb(rng):
 
 
 def routing(rng):
-    return lambda: ks.MixedRouting(workload(rng, home=True), float(rng.choice([0.3, 1.0, 2.0])))
+    windows = int(rng.integers(1, 3))
+    return lambda: ks.MixedRouting(
+        workload(rng, windows=windows, home=True), float(rng.choice([0.3, 1.0, 2.0])), windows=windows
+    )
 
 
 PROBLEMS = {f.__name__: f for f in (allocation, collocation, movement, mclb, routing)}
@@ -80,12 +87,45 @@ def test_every_method_that_keeps_rules_agrees_with_brute_force(kind, seed):
     against_oracle(kind, seed)
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_the_allocation_search_itself_keeps_rules_and_finds_the_best(seed, monkeypatch):
+    monkeypatch.setattr(checked, "STRICT", True)
+    plain, problem = drawn("allocation", 3000 + seed)
+    best = best_of(problem, plain)
+    answer = ks.solve(problem, time_limit=10, gap=0, settings=[PortfolioSettings(small=0)])
+    assert (answer.assignment is None) == (best is None)
+    if best is not None:
+        assert answer.objective == pytest.approx(best, abs=problem.tolerance_of(best))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PROBLEMS)
 @pytest.mark.parametrize("block", range(20))
 def test_a_thousand_instances_with_rules(kind, block):
     for seed in range(100 + 50 * block, 150 + 50 * block):
         against_oracle(kind, seed)
+
+
+PRIORITIES = {
+    "allocation": ("migrations", "load_distance"),
+    "collocation": ("remote_traffic", "migrations"),
+    "routing": ("table_size", "state_moved"),
+}
+
+
+@pytest.mark.parametrize("kind", PRIORITIES)
+@pytest.mark.parametrize("seed", range(6))
+def test_priorities_are_the_best_one_after_another_under_rules(kind, seed):
+    plain, problem = drawn(kind, 2000 + seed)
+    if plain.several:
+        plain, problem = (replace(p, windows=1) for p in (plain, problem))
+    plain, problem = (replace(p, priorities=PRIORITIES[kind]) for p in (plain, problem))
+    best = best_rank(problem, plain)
+    for method in ks.methods(problem):
+        if method.kind == "exact":
+            answer = ks.solve(problem, method.name, time_limit=10)
+            assert (answer.assignment is None) == (best is None)
+            assert best is None or plain.rank(answer.assignment) == pytest.approx(best, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", PROBLEMS)
