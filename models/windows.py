@@ -182,11 +182,14 @@ class OverWindows(Prioritised):
         return self._about(self.typical()) if self.several else self
 
     def _about(self, workload: Workload) -> Self:
-        """The problem about the last window of a workload; a capacity for the load of today's has no part in it."""
+        """The problem about the last window of a workload; a capacity, or a rule, for the load of today's has no part in it."""
         rest: dict[str, Any] = {} if self.probabilities is None else {"probabilities": None}
         limits = getattr(self, "resource_capacity", None)
         if limits and "load" in limits:
             rest["resource_capacity"] = {name: limit for name, limit in limits.items() if name != "load"}
+        rules = getattr(self, "rules", ())
+        if any(rule.of_today for rule in rules):
+            rest["rules"] = [rule for rule in rules if not rule.of_today]
         return replace(self, workload=workload, windows=1, scenarios=None, **rest)  # type: ignore[type-var]
 
     def typical(self) -> Workload:

@@ -36,6 +36,11 @@ class Rule(ABC):
         for f in fields(self):
             object.__setattr__(self, f.name, plain(getattr(self, f.name)))
 
+    @property
+    def of_today(self) -> bool:
+        """Whether it is about the load of the last window, and has no part in a problem about another."""
+        return False
+
     @abstractmethod
     def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
         """What an assignment breaks: a sentence, the key group or node at fault, and by how much."""

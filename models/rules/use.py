@@ -46,6 +46,10 @@ class Use(Rule):
         for name, value in limits.items():
             guards.real(f"use: at_most{f'[{name!r}]' * bool(name)}", value, optional=False)
 
+    @property
+    def of_today(self) -> bool:
+        return self.resource == "load"
+
     def used(self, scope: Scope) -> FloatArray:
         """Use of the resource by each key group, shape (p,)."""
         w = scope.workload

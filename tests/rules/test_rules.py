@@ -87,6 +87,10 @@ def test_every_method_that_keeps_rules_agrees_with_brute_force(kind, seed):
     against_oracle(kind, seed)
 
 
+def test_a_use_of_load_is_about_the_last_window_alone():
+    against_oracle("collocation", 643)  # an earlier window has more of it than there is room for
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_the_allocation_search_itself_keeps_rules_and_finds_the_best(seed, monkeypatch):
     monkeypatch.setattr(checked, "STRICT", True)
