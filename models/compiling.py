@@ -415,14 +415,21 @@ def _layered() -> Any:
     return Layered
 
 
+MOST_RECORD = 2**24
+"""Bytes of an installer's list that are read."""
+
+
 def _list_installed(folder: Path, base: str) -> None:
     """Note the files of a kernel where the installer notes what it installed, so that uninstalling takes them along."""
     package = Path(__file__).parents[1]
     if package not in folder.parents:
         return
-    with contextlib.suppress(OSError):
+    from keyshift.models.errors import InputError
+    from keyshift.models.files.reading import read_text
+
+    with contextlib.suppress(OSError, InputError):
         for record in package.parent.glob("keyshift-*.dist-info/RECORD"):
-            noted = record.read_text(encoding="utf-8")
+            noted = read_text(record, MOST_RECORD)
             names = sorted(file.relative_to(package.parent).as_posix() for file in folder.glob(f"{base}*.nb[ic]"))
             if new := [f"{name},,\n" for name in names if f"{name},," not in noted]:
                 with record.open("a", encoding="utf-8") as file:

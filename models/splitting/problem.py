@@ -6,11 +6,13 @@ import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from keyshift.models import records
+from keyshift.models.compiling import off_clock
 from keyshift.models.errors import InputError
 from keyshift.models.problem import CheckReport, Limit, Violation
 from keyshift.models.splitting.data import KeyStream
@@ -193,9 +195,7 @@ class KeySplitting(KeyStream):
         points : int, default 1000
             At most this many points of the imbalance over time.
         """
-        from keyshift.models.splitting.outcome import Outcome
-
-        return Outcome.of(self, self.canonical(getattr(assignment, "assignment", assignment)), points)
+        return _outcomes().Outcome.of(self, self.canonical(getattr(assignment, "assignment", assignment)), points)
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         return self.outcome(assignment, points=1).metrics
@@ -221,27 +221,21 @@ class KeySplitting(KeyStream):
         return Items.of(self)
 
     def check(self, assignment: Any) -> CheckReport:
-        from keyshift.models.splitting.outcome import Outcome
-
         sent = self.canonical(assignment)
-        outcome = Outcome.of(self, sent, points=1)
+        outcome = _outcomes().Outcome.of(self, sent, points=1)
         broken = tuple(self._broken(sent, outcome.pairs))
         return CheckReport(not broken, broken, self.objective(sent), outcome.metrics)
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
-        from keyshift.models.splitting.outcome import pairs_of
-
-        return self._broken(assignment, pairs_of(self, assignment))
+        return self._broken(assignment, _outcomes().pairs_of(self, assignment))
 
     def _broken(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:
         return self._strangers(assignment, met)
 
     def _strangers(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:  # (2)
-        from keyshift.models.splitting.outcome import first_stranger, strangers
-
-        if self.choices is None or not strangers(self, met):
+        if self.choices is None or not _outcomes().strangers(self, met):
             return []
-        count, first = first_stranger(self, assignment)
+        count, first = _outcomes().first_stranger(self, assignment)
         said = f"{count} messages go to no candidate of their key, first message {first} to worker {assignment[first]}"
         return [Violation("candidates", said, first, float(count))]
 
@@ -270,11 +264,9 @@ class KeyPlacement(KeySplitting):
         return [*self._strangers(assignment, met), *self._split_keys(assignment, met)]
 
     def _split_keys(self, assignment: np.ndarray, met: KeyWorkerPairs) -> list[Violation]:  # (4)
-        from keyshift.models.splitting.outcome import first_split
-
         if met.count == met.keys:
             return []
-        count, first = first_split(self, assignment)
+        count, first = _outcomes().first_split(self, assignment)
         said = f"{count} messages leave their key's worker, first message {first} to worker {assignment[first]}"
         return [Violation("one_place", said, first, float(count))]
 
@@ -285,3 +277,11 @@ class KeyPlacement(KeySplitting):
             return less
         given = {f.name: getattr(less, f.name) for f in dataclasses.fields(less) if f.init}
         return KeySplitting(**{**given, "workers": self.speeds})
+
+
+def _outcomes() -> ModuleType:
+    """The code that measures assignments, whose kernels load when they are first needed, on no clock."""
+    with off_clock():
+        from keyshift.models.splitting import outcome
+
+    return outcome
