@@ -63,6 +63,8 @@ class AnnealingSettings(Settings):
     window_heats, window_doublings : tuple
         First temperatures and exponents of such rounds, in turns. The largest, at which everything moves, finds what no single
         move leads to.
+    window_cooler : float
+        What these are multiplied by, and by P, for the mean and CVaR.
     window_cooling : float
         The last temperature is so much of the first.
     window_fresh : int
@@ -94,6 +96,7 @@ class AnnealingSettings(Settings):
     window_longest: float = 20.0
     window_heats: tuple[float, ...] = (0.6, 1.5, 0.3, 30.0)
     window_doublings: tuple[int, ...] = (3, 2, 4, 3, 5)
+    window_cooler: float = 1 / 30
     window_cooling: float = 0.02
     window_fresh: int = 3
 
@@ -209,6 +212,8 @@ class Search:
         size = min(it.window_longest, max(1.0, self.instance.max_moves / it.window_moves))
         hot = it.window_heats[turn % len(it.window_heats)]
         doublings = it.window_doublings[turn % len(it.window_doublings)]
+        if self.instance.problem.planned.over != "max":  # there the energy counts distance, not nodes
+            hot *= it.window_cooler * 2.0**doublings
         return Round(int(it.window_steps * size), hot, it.window_cooling * hot, doublings, turn % it.window_fresh == 0)
 
     def begin(self, start: IntArray, stream: int) -> None:
@@ -225,7 +230,7 @@ class Search:
             dev, dev if dev.ndim == 1 else dev[:, 0], it.used(it.current), self.empty(it.nodes), self.empty(it.nodes),
             np.zeros(3), None if self.rows is None else np.zeros(self.rows.most.size),
         )  # fmt: skip
-        self.level = it.level(start)
+        self.level = it.level(start) if away.size else 0.0
         put_all(away, np.asarray(start, dtype=np.int64), self.data, self.state)
 
     def cool(self, turn: int, start: IntArray | None = None) -> IntArray | None:
@@ -288,5 +293,5 @@ class Search:
         count = self.best_moves[0, -1]
         assignment = it.current.copy()
         assignment[self.best_moves[0, :count]] = self.best_moves[1, :count]
-        self.level = it.level(assignment)
+        self.level = it.level(assignment) if self.level else 0.0  # a round from the current nodes looks at all windows
         return self.items.expanded(assignment)
