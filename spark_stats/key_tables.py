@@ -107,15 +107,7 @@ class KeyLog:
 
 
 class KeyTables:
-    """Load and state of every key of one operator in one window, and its traffic; lazy Spark tables.
-
-    Attributes
-    ----------
-    frame : DataFrame
-        key, key_group, tuples, load (in the window), state (what the operator's last `windows` windows add).
-    number : int
-        The window's number.
-    """
+    """The tables of one operator's keys in one window, lazily; `Keys` says what each holds."""
 
     def __init__(self, log: KeyLog, operator: int, number: int) -> None:
         self.log, self.operator, self.number = log, operator, number

@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,31 +25,9 @@ from keyshift.spark_stats.tallies import ARRIVED, REFUSED
 from keyshift.spark_stats.topology import Topology
 from keyshift.spark_stats.windows import Windows
 
-if TYPE_CHECKING:
-    pass
-
 
 class Tallied:
-    """Statistics of one log. Each table is a Spark DataFrame; the log is read once, when the first is asked for.
-
-    Use it as a context manager, or call `close`, to free what Spark keeps in memory.
-
-    Attributes
-    ----------
-    load : DataFrame
-        operator, key_group, window_start, tuples, load. No row where no tuple arrived.
-    state : DataFrame
-        operator, key_group, window_start, state: held at the end of that window. No row where nothing is held.
-    traffic : DataFrame
-        window_start, src_operator, src_key_group, dst_operator, dst_key_group, tuples, bytes (null unless the source
-        operator has `bytes`). One tuple that passes both ends of an edge counts once.
-    arrivals : DataFrame
-        window_start, tuples: every row of the log that has a time, whether or not an operator takes it.
-    rejected : DataFrame
-        kind, rows: rows of the log that at least one operator had to refuse for that reason.
-    rejected_by_operator : DataFrame
-        operator, kind, rows; operator is null where the whole row is unusable.
-    """
+    """The tables of one log, which is read once, when the first is asked for; `Stats` says what each holds."""
 
     def __init__(self, facts: Facts, topology: Topology, windows: Windows, key_groups: KeyGroups) -> None:
         self.topology, self.windows, self.key_groups = topology, windows, key_groups
