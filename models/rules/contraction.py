@@ -25,7 +25,7 @@ class Forms(Rule):
     lowered: Lowered
 
     def __post_init__(self) -> None:
-        pass
+        """Forms stay what they are: no file holds them."""
 
     def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
         if excess := self.lowered.excess(assignment):
