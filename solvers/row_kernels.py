@@ -92,23 +92,49 @@ def shift(held, k, source, target, data):
 
 
 @njit(**LEAF)
-def sum_rows(held, data, state):
-    """Sum every row anew; the excess of all."""
+def sum_rows(held, place, data):
+    """Sum every row anew for key groups on these nodes; the excess of all."""
     if held is None:
         return 0.0
     rows = data.rows
     held[:] = 0.0
-    for k in range(data.current.size):
-        x = state.role[k]
-        i = data.current[k] if x < 0 else state.moves[1, x]
+    for k in range(place.size):
         for at in range(rows.starts[k], rows.starts[k + 1]):
-            row = row_at(rows.family[at], k, i, data)
+            row = row_at(rows.family[at], k, place[k], data)
             if row >= 0:
                 held[row] += rows.weight[at]
     total = 0.0
     for row in range(held.size):
         total += excess_of(row, held, rows)
     return total
+
+
+@njit(**LEAF)
+def one_to_give_way(rng, k, f, row, place, data):
+    """A member of a family, other than k, that weighs in a row; -1 when the draw fails."""
+    rows = data.rows
+    begin, size = rows.begins[f], rows.begins[f + 1] - rows.begins[f]
+    first = int(draw(rng) * size)
+    for at in range(size if size <= FEW else TRIES):
+        other = rows.members[begin + (first + at) % size if size <= FEW else begin + int(draw(rng) * size)]
+        if other != k and row_at(f, other, place[other], data) == row:
+            return other
+    return -1
+
+
+@njit(**LEAF)
+def giving_way(rng, k, target, held, place, data):
+    """Who makes room in a row that key group k would fill beyond its most, and where to; -1 where nobody has to, or can."""
+    rows, nodes = data.rows, data.rows.domain.shape[1]
+    for at in range(rows.starts[k], rows.starts[k + 1]):
+        f = rows.family[at]
+        row = row_at(f, k, target, data)
+        if row < 0 or row == row_at(f, k, place[k], data) or held[row] + rows.weight[at] <= rows.most[row]:
+            continue
+        other = one_to_give_way(rng, k, f, row, place, data)
+        to = place[k] if draw(rng) < BACK else int(draw(rng) * nodes)
+        return other, data.current[other] if rows.moves[f] else to
+    return -1, -1
 
 
 @njit(**LEAF)
@@ -141,47 +167,21 @@ def row_change(held, steps, edit, data, state):
 
 
 @njit(**LEAF)
-def one_to_give_way(rng, k, f, row, data, state):
-    """A member of a family, other than k, that weighs in a row; -1 when the draw fails."""
-    rows = data.rows
-    begin, size = rows.begins[f], rows.begins[f + 1] - rows.begins[f]
-    first = int(draw(rng) * size)
-    for at in range(size if size <= FEW else TRIES):
-        other = rows.members[begin + (first + at) % size if size <= FEW else begin + int(draw(rng) * size)]
-        x = state.role[other]
-        i = data.current[other] if x < 0 else state.moves[1, x]
-        if other != k and row_at(f, other, i, data) == row:
-            return other
-    return -1
-
-
-@njit(**LEAF)
 def make_room(held, rng, steps, edit, data, state):
     """Where the move of one key group fills a row beyond its most, another of its family gives way; how many slots then."""
     if held is None:
         return steps
-    rows, k, target = data.rows, edit.keys[0], edit.targets[0]
-    if steps != 1 or k < 0:
+    if steps != 1 or edit.keys[0] < 0:
         return steps
-    m, x = int(state.tally[0]), state.role[k]
-    source = data.current[k] if x < 0 else state.moves[1, x]
-    for at in range(rows.starts[k], rows.starts[k + 1]):
-        f = rows.family[at]
-        row = row_at(f, k, target, data)
-        if row < 0 or row == row_at(f, k, source, data) or held[row] + rows.weight[at] <= rows.most[row]:
-            continue
-        other = one_to_give_way(rng, k, f, row, data, state)
-        if other < 0:
-            return steps
-        slot = state.role[other]
-        if slot < 0:
-            slot = m if edit.slots[0] != m else m + 1
-        to = source if draw(rng) < BACK else int(draw(rng) * state.first.size)
-        if rows.moves[f]:
-            to = data.current[other]
-        if slot == edit.slots[0] or slot >= data.max_moves or (to == data.current[other] and slot >= m):
-            return steps
-        edit.slots[1], edit.targets[1] = slot, to
-        edit.keys[1] = -1 if to == data.current[other] else other
-        return 2
-    return steps
+    other, to = giving_way(rng, edit.keys[0], edit.targets[0], held, state.place, data)
+    if other < 0:
+        return steps
+    m = int(state.tally[0])
+    slot = state.role[other]
+    if slot < 0:
+        slot = m if edit.slots[0] != m else m + 1
+    if slot == edit.slots[0] or slot >= data.max_moves or (to == data.current[other] and slot >= m):
+        return steps
+    edit.slots[1], edit.targets[1] = slot, to
+    edit.keys[1] = -1 if to == data.current[other] else other
+    return 2

@@ -138,7 +138,7 @@ class AllocationCpSat(CpSatStages):
                 self.keep_within(room, chosen, f"capacity[{name},n{i}]")
 
     def rules(self) -> None:
-        """The rules' rows: (merged), (rooms), (budgets); what is closed has no variable."""
+        """The rules: (1), (3), (4) of `keyshift.models.rules.lowered`; what (2) closes has no variable."""
         add_to_cpsat(self.model, self.problem.lowered, self.x, self.workload.nodes)
 
     def measure(self, name: str) -> WholeMeasure:

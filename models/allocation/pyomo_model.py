@@ -184,7 +184,7 @@ class AllocationPyomo(PyomoStages):
         m.capacity = pyo.Constraint(pyo.Set(initialize=binding, dimen=2), rule=within)
 
     def rules(self) -> None:
-        """The rules' rows: (merged), (rooms), (budgets); what is closed has no variable."""
+        """The rules: (1), (3), (4) of `keyshift.models.rules.lowered`; what (2) closes has no variable."""
         add_to_pyomo(self.model, self.problem.lowered, dict(self.model.x.items()), self.workload.nodes)
 
     def measure(self, name: str) -> tuple[Any, float]:

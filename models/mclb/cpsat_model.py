@@ -96,7 +96,7 @@ class MCLBCpSat:
             self.model.add(sum(moved) <= most).with_name("budget")
 
     def rules(self) -> None:
-        """The rules' rows, by the workload's numbers of the nodes."""
+        """The rules: (1) to (4) of `keyshift.models.rules.lowered`, by the workload's numbers of the nodes."""
         names = self.core.names.tolist()
         add_to_cpsat(
             self.model, self.problem.lowered, {(k, names[i]): x for (k, i), x in self.x.items()}, max(names) + 1

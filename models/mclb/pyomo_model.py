@@ -97,7 +97,7 @@ class MCLBPyomo:
             m.budget = pyo.Constraint(expr=moved <= core.limit.most)
 
     def rules(self) -> None:
-        """The rules' rows, by the workload's numbers of the nodes."""
+        """The rules: (1) to (4) of `keyshift.models.rules.lowered`, by the workload's numbers of the nodes."""
         names = self.core.names.tolist()
         x = {(k, names[i]): x for (k, i), x in self.model.x.items()}
         add_to_pyomo(self.model, self.problem.lowered, x, max(names) + 1)

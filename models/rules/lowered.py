@@ -4,10 +4,10 @@ With :math:`x_{ki} = 1` iff key group k runs on node i, and :math:`q_k` its node
 
 .. math::
 
-    \text{merged} \quad & x_{ki} = x_{li}                                   && \text{key groups k, l move as one} \\
-    \text{closed} \quad & x_{ki} = 0                                        && \text{k may not run on i} \\
-    \text{rooms}  \quad & least_d \le \sum_{k} w_k \sum_{i \in I_d} x_{ki} \le most_d && \text{for each domain } I_d \\
-    \text{budgets} \quad & \sum_{k: q_k \in O} w_k \sum_{i \in T,\, i \ne q_k} x_{ki} \le most
+    (1) \; \text{merged} \quad & x_{ki} = x_{li}                            && \text{key groups k, l move as one} \\
+    (2) \; \text{closed} \quad & x_{ki} = 0                                 && \text{k may not run on i} \\
+    (3) \; \text{rooms}  \quad & least_d \le \sum_{k} w_k \sum_{i \in I_d} x_{ki} \le most_d && \text{for each domain } I_d \\
+    (4) \; \text{budgets} \quad & \sum_{k: q_k \in O} w_k \sum_{i \in T,\, i \ne q_k} x_{ki} \le most
 
 A rule lowers itself to them (`keyshift.models.rules.rule.Rule.forms`), and nothing above this file knows a rule by name.
 """
@@ -29,14 +29,14 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Merged:
-    """Key groups that run on one node, whichever."""
+    """(1) Key groups that run on one node, whichever."""
 
     key_groups: IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class Closed:
-    """Key groups, shape (m,), and the nodes on which they may not run, shape (n,) or (m, n)."""
+    """(2) Key groups, shape (m,), and the nodes on which they may not run, shape (n,) or (m, n)."""
 
     key_groups: IntArray
     nodes: BoolArray
@@ -44,7 +44,7 @@ class Closed:
 
 @dataclass(frozen=True, eq=False)
 class Rooms:
-    """A least and a most of the key groups' weights in each of some disjoint sets of nodes.
+    """(3) A least and a most of the key groups' weights in each of some disjoint sets of nodes.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Rooms:
 
 @dataclass(frozen=True, eq=False)
 class MoveBudget:
-    """The most that moves out of some nodes into some may weigh.
+    """(4) The most that moves out of some nodes into some may weigh.
 
     Attributes
     ----------

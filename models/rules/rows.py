@@ -1,4 +1,4 @@
-"""The four forms as rows of a statement, in CP-SAT and in Pyomo."""
+"""The four forms as rows of a statement, in CP-SAT and in Pyomo. The numbers are those of `keyshift.models.rules.lowered`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Pairs = Mapping[tuple[int, int], Any]
 
 
 def merged_rows(lowered: Lowered, x: Pairs, nodes: int) -> Iterator[tuple[Any, Any]]:
-    """Both sides of each row of *merged*: 0 where only one of two key groups may run on a node."""
+    """(1) Both sides of each row: 0 where only one of two key groups may run on a node."""
     for members in lowered.merged:
         first, *others = members.tolist()
         for k in others:
@@ -28,7 +28,7 @@ def merged_rows(lowered: Lowered, x: Pairs, nodes: int) -> Iterator[tuple[Any, A
 
 
 def room_terms(room: Rooms, x: Pairs) -> list[list[tuple[int, Any]]]:
-    """For each domain of a room, the members (by their place in it) and their variables."""
+    """(3) For each domain of a room, the members (by their place in it) and their variables."""
     terms: list[list[tuple[int, Any]]] = [[] for _ in range(room.most.size)]
     domain = room.domain.tolist()
     inside = [i for i, d in enumerate(domain) if d >= 0]
@@ -40,14 +40,14 @@ def room_terms(room: Rooms, x: Pairs) -> list[list[tuple[int, Any]]]:
 
 
 def budget_terms(budget: MoveBudget, current: np.ndarray, x: Pairs) -> list[tuple[int, Any]]:
-    """The moves that a budget counts, each by its key group's place in it."""
+    """(4) The moves that a budget counts, each by its key group's place in it."""
     into = np.flatnonzero(budget.into).tolist()
     places = enumerate(budget.key_groups.tolist())
     return [(place, x[k, i]) for place, k in places for i in into if i != current[k] and (k, i) in x]
 
 
 def add_to_cpsat(model: cp_model.CpModel, lowered: Lowered, x: Pairs, nodes: int) -> None:
-    """Add the rows of all forms; of *closed*, for pairs that have a variable nevertheless."""
+    """Add (1) to (4); of (2), for pairs that have a variable nevertheless."""
     for (k, i), var in x.items() if lowered.closed is not None else ():
         if lowered.closed[k, i]:  # type: ignore[index]  # it is not None
             model.add(var == 0).with_name("closed")
@@ -79,7 +79,7 @@ def _at_most(
 
 
 def add_to_pyomo(model: pyo.ConcreteModel, lowered: Lowered, x: Pairs, nodes: int) -> None:
-    """Add the rows of all forms, as lists of their names; of *closed*, for pairs that have a variable nevertheless."""
+    """Add (1) to (4), as lists of their names; of (2), for pairs that have a variable nevertheless."""
     if not lowered:
         return
     for name in ("closed", "merged", "rooms", "budgets"):

@@ -28,8 +28,7 @@ class Ruled(Problem):
     def _read_rules(self) -> None:
         """Read the field `rules`, or raise `InputError`; a rule that names what is not there is refused here."""
         self._put("rules", read_rules(self.rules))
-        if self.rules:
-            assert self.lowered is not None
+        _ = self.lowered  # which refuses what is not there
 
     @property
     def places(self) -> int:

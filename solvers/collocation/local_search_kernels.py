@@ -10,7 +10,7 @@ import numpy as np
 from keyshift.models.compiling import LEAF, njit
 from keyshift.solvers.collocation.move_kernels import propose
 from keyshift.solvers.random_kernels import uniform
-from keyshift.solvers.row_kernels import excess_of, row_at, shift
+from keyshift.solvers.row_kernels import shift, sum_rows
 
 TOLERANCE, ROUNDED = 1e-12, 1e-9
 
@@ -47,24 +47,7 @@ def refresh(data, state):
             load[s, a[k]] -= data.cost[s] * on_node[min(s, rows - 1), k, a[k]] / 2
     for i in range(load.shape[1]):
         settle(i, data, state)
-    broken[0] = sum_rows(held, data, a)
-
-
-@njit(**LEAF)
-def sum_rows(held, data, a):
-    """Sum every row of the rules anew; the excess of all."""
-    if held is None:
-        return 0.0
-    held[:] = 0.0
-    for k in range(a.size):
-        for at in range(data.rows.starts[k], data.rows.starts[k + 1]):
-            row = row_at(data.rows.family[at], k, a[k], data)
-            if row >= 0:
-                held[row] += data.rows.weight[at]
-    total = 0.0
-    for row in range(held.size):
-        total += excess_of(row, held, data.rows)
-    return total
+    broken[0] = sum_rows(held, a, data)
 
 
 @njit(**LEAF)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.random_kernels import uniform
-from keyshift.solvers.row_kernels import BACK, FEW, TRIES, RuleRows, row_at
+from keyshift.solvers.row_kernels import RuleRows, giving_way
 
 MOST = 4
 """Shifts of a move."""
@@ -202,38 +202,17 @@ def make_room(rng, count, moves, wanted, data, state):
 
 
 @njit(**LEAF)
-def one_to_give_way(rng, k, f, row, data, a):
-    """A member of a rule's family, other than k, that weighs in a row; -1 when the draw fails."""
-    rows = data.rows
-    begin, size = rows.begins[f], rows.begins[f + 1] - rows.begins[f]
-    first = integer(rng, size)
-    for at in range(size if size <= FEW else TRIES):
-        other = rows.members[begin + (first + at) % size if size <= FEW else begin + integer(rng, size)]
-        if other != k and row_at(f, other, a[other], data) == row:
-            return other
-    return -1
-
-
-@njit(**LEAF)
-def give_way(held, rng, count, wanted, data, state):
-    """Where one key group fills a row beyond its most, another of the family goes where it comes from; how many shifts."""
+def give_way(held, rng, count, wanted, data, a):
+    """Where one key group fills a row of the rules beyond its most, another gives way; how many shifts then."""
     if held is None:
         return count
     if count != 1:
         return count
-    rows, a, k, target = data.rows, state.a, wanted.who[0], wanted.where[0]
-    for at in range(rows.starts[k], rows.starts[k + 1]):
-        f = rows.family[at]
-        row = row_at(f, k, target, data)
-        if row < 0 or row == row_at(f, k, a[k], data) or held[row] + rows.weight[at] <= rows.most[row]:
-            continue
-        other = one_to_give_way(rng, k, f, row, data, a)
-        if other < 0:
-            return count
-        to = a[k] if uniform(rng) < BACK else integer(rng, state.on_node.shape[2])
-        wanted.who[1], wanted.where[1] = other, data.current[other] if rows.moves[f] else to
-        return 2
-    return count
+    other, to = giving_way(rng, wanted.who[0], wanted.where[0], held, a, data)
+    if other < 0:
+        return count
+    wanted.who[1], wanted.where[1] = other, to
+    return 2
 
 
 @njit(**LEAF)
@@ -248,7 +227,7 @@ def propose(rng, wanted, data, state):
         count = swap(rng, wanted, a)
     else:
         count = go_back(rng, wanted, data, state)
-    count = give_way(state.held, rng, count, wanted, data, state)
+    count = give_way(state.held, rng, count, wanted, data, a)
     moves = state.sums[0]
     for s in range(count):
         k, target = wanted.who[s], wanted.where[s]

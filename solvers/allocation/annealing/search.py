@@ -228,7 +228,7 @@ class Search:
         self.state = SearchState(
             np.full((4, slots), -1, np.int64), np.full(it.key_groups, -1, np.int64), np.full(it.nodes, -1, np.int64),
             dev, dev if dev.ndim == 1 else dev[:, 0], it.used(it.current), self.empty(it.nodes), self.empty(it.nodes),
-            np.zeros(3), None if self.rows is None else np.zeros(self.rows.most.size),
+            np.zeros(3), *(None, None) if self.rows is None else (np.zeros(self.rows.most.size), it.current.copy()),
         )  # fmt: skip
         self.level = it.level(start) if away.size else 0.0
         put_all(away, np.asarray(start, dtype=np.int64), self.data, self.state)

@@ -74,7 +74,8 @@ class SearchState(NamedTuple):
     tally: FloatArray
     """How many slots are in use, the migration cost, and by how much the rows are exceeded, shape (3,)."""
     held: FloatArray | None
-    """What each row holds."""
+    """What each of the rules' rows holds, and where each key group is; None without rules."""
+    place: IntArray | None
 
 
 @njit(**LEAF)
@@ -174,6 +175,13 @@ def give(k, source, target, dev, used, data):
 
 
 @njit(**LEAF)
+def come(k, node, place):
+    """Note where a key group is; only rules ask."""
+    if place is not None:
+        place[k] = node
+
+
+@njit(**LEAF)
 def put(x, k, target, data, state):
     """Let slot x migrate key group k to a target."""
     give(k, data.current[k], target, state.dev, state.used, data)
@@ -185,6 +193,7 @@ def put(x, k, target, data, state):
     state.role[k] = x
     state.tally[1] += data.cost[k]
     state.tally[2] += shift(state.held, k, data.current[k], target, data)
+    come(k, target, state.place)
 
 
 @njit(**LEAF)
@@ -210,6 +219,7 @@ def take(x, data, state):
     state.role[k] = -1
     state.tally[1] -= data.cost[k]
     state.tally[2] += shift(state.held, k, target, data.current[k], data)
+    come(k, data.current[k], state.place)
     moves[0, x] = -1
 
 
@@ -221,7 +231,7 @@ def refresh(data, state):
             write(-data.mean[column], state.dev, i, column)
     state.used[:] = 0.0
     state.tally[1] = 0.0
-    state.tally[2] = sum_rows(state.held, data, state)
+    state.tally[2] = sum_rows(state.held, state.place, data)
     for k in range(data.current.size):
         x = state.role[k]
         if x >= 0:
