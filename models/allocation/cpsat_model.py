@@ -51,7 +51,7 @@ class AllocationCpSat(CpSatStages):
         self.problem = problem
         self.workload = problem.workload
         self.distances = WholeDistances.of(problem)
-        self.at = [""] if len(self.distances) == 1 else [f"s{s}," for s in range(len(self.distances))]
+        self.labels = [""] if len(self.distances) == 1 else [f"s{s}," for s in range(len(self.distances))]
         self.model = cp_model.CpModel()
         self.variables()
         self.sides(max_distance)
@@ -71,7 +71,7 @@ class AllocationCpSat(CpSatStages):
         self.x = {(k, i): self.model.new_bool_var(f"x[k{k},n{i}]") for k, i in open_pairs}
         self.d = [
             self.model.new_int_var(0, it.most, f"d[{at[:-1]}]" if at else "d")
-            for at, it in zip(self.at, self.distances, strict=True)
+            for at, it in zip(self.labels, self.distances, strict=True)
         ]
 
     def sides(self, max_distance: float | None) -> None:
@@ -121,13 +121,13 @@ class AllocationCpSat(CpSatStages):
 
     def upper_loads(self) -> None:
         """(3) No node lies more than d - d_u above the mean of a window."""
-        for at, it, upper in zip(self.at, self.distances, self.upper, strict=True):
+        for at, it, upper in zip(self.labels, self.distances, self.upper, strict=True):
             for i, loads in enumerate(it.high):
                 self.model.add(self.node_load(i, loads) <= it.mean_high + upper).with_name(f"upper_load[{at}n{i}]")
 
     def lower_loads(self) -> None:
         """(4) No kept node lies more than d - d_l below the mean of a window."""
-        for at, it, lower in zip(self.at, self.distances, self.lower, strict=True):
+        for at, it, lower in zip(self.labels, self.distances, self.lower, strict=True):
             for i in np.flatnonzero(self.workload.kept).tolist():
                 row = self.node_load(i, it.low[i]) >= it.mean_low - lower
                 self.model.add(row).with_name(f"lower_load[{at}n{i}]")
@@ -135,7 +135,7 @@ class AllocationCpSat(CpSatStages):
     def distance_floor(self) -> None:
         """(5) No window's load distance exceeds its mean, as printed; off by default."""
         means = self.problem.means.tolist() if self.problem.distance_floor else []
-        for at, it, d, mean in zip(self.at, self.distances, self.d, means, strict=False):
+        for at, it, d, mean in zip(self.labels, self.distances, self.d, means, strict=False):
             most = it.units(mean + 2 * SLACK * (mean or 1.0))
             self.model.add(d <= most).with_name(f"distance_floor[{at[:-1]}]" if at else "distance_floor")
 

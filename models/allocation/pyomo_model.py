@@ -178,7 +178,9 @@ class AllocationPyomo(PyomoStages):
         """(5) No window's load distance exceeds its mean, as printed; off by default."""
         if self.problem.distance_floor:
             mean = self.problem.means.tolist()
-            self.model.distance_floor = pyo.Constraint(*self.windows, rule=lambda m, s=None: mean[s or 0] - self.d[s or 0] >= 0)
+            self.model.distance_floor = pyo.Constraint(
+                *self.windows, rule=lambda m, s=None: mean[s or 0] - self.d[s or 0] >= 0
+            )
 
     def resource_capacities(self) -> None:
         """(7) No node uses more of a resource than it has."""
