@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field
 from keyshift.engines.formats import Amount, EngineModel, Id, OpenModel, read_model
 from keyshift.engines.kafka import made_of, partition_of
 from keyshift.engines.kafka_files import TOPIC, Partition
-from keyshift.models import CheckReport, Problem
+from keyshift.models import CheckReport, Problem, guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import parse_json, read_text, shown
 from keyshift.models.files.schema import validated
@@ -147,8 +147,7 @@ def read_workload(
     InputError
         With the file, and what is wrong in it or between the files.
     """
-    if balance not in RESOURCES:
-        raise InputError(f"balance = {balance!r} must be one of {', '.join(RESOURCES)}")
+    guards.one_of("balance", balance, RESOURCES)
     brokers = {b.Broker: b.BrokerState for b in read_model(load, LoadFile, MOST).brokers}
     records = read_model(partition_load, PartitionLoadFile, MOST).records
     replicas: dict[Partition, tuple[int, ...]] = {}
