@@ -150,7 +150,7 @@ class Ruled(Problem):
 
     @property
     def rule_limits(self) -> list[Limit]:
-        """What could give of the rules: their numbers, and each as a whole; of many, those after `MOST_RULES` together."""
+        """Limits among the rules that may give: numbers, and each as a whole; of many, those after `MOST_RULES` together."""
         if self.yielding is not None:  # they give already
             return []
         found = [

@@ -9,14 +9,7 @@ from keyshift.models import Answer, Budget
 from keyshift.models.priorities import TIE, Prioritised, Stage, StageBound
 from keyshift.models.rules.ruled import BROKEN
 from keyshift.models.workload import IntArray
-from keyshift.solvers.stages.search import improve_within
-
-SHARE = 0.5
-"""Every stage but the last may take this share of the time that is left."""
-OWN_SHARE = 0.7
-"""The method itself may take this share of a stage's time; a local search goes on where it left no proof."""
-MENDING = 0.3
-"""Where today's placement breaks rules, the method may look for one that keeps them all for this share of the time."""
+from keyshift.solvers.stages.search import StageSettings, improve_within
 
 Own = Callable[[Prioritised, Budget, IntArray | None], Answer]
 """A method on a problem without priorities."""
@@ -54,7 +47,7 @@ def lexicographic(
     if names[0] == BROKEN:
         found = _mended(problem, own, budget, found)
     proven: list[StageBound] = []
-    told = Answer(start)
+    told, settings = Answer(start), StageSettings.now()
     for place, name in enumerate(names):
         stage = Stage(plain, name, dict(kept))
         if place and found is not None and budget.expired:  # nothing is begun any more
@@ -62,17 +55,17 @@ def lexicographic(
             ends.append(False)
             kept[name] = stage.objective(found)
             continue
-        share = budget.part(1.0 if place == len(names) - 1 else SHARE, scale=stage.scale)
+        share = budget.part(1.0 if place == len(names) - 1 else settings.share, scale=stage.scale)
         posed = (
             _limited(plain, kept, found) if name == plain.own_measure and (later is not None or place == 0) else None
         )
         if posed is not None:
-            answer = own(posed, share if later is None else share.part(OWN_SHARE), found)
+            answer = own(posed, share if later is None else share.part(settings.own_share), found)
             if later is not None:
                 answer = _searched_on(stage, answer, share, seed)
         elif later is not None:
             if BROKEN in kept and name == plain.own_measure and found is not None:
-                found = _as_broken(plain, stage, own, found, share.part(OWN_SHARE))
+                found = _as_broken(plain, stage, own, found, share.part(settings.own_share))
             answer = later(stage, budget=share, seed=seed, start=found)
         else:
             answer = _searched(stage, own(plain, share, None) if place == 0 else told, share, found, seed)
@@ -105,7 +98,7 @@ def _mended(problem: Prioritised, own: Own, budget: Budget, found: IntArray | No
         return known
     if strict.conflicts():
         return found
-    answer = own(strict, budget.part(MENDING, scale=strict.scale), None)
+    answer = own(strict, budget.part(StageSettings.now().mending, scale=strict.scale), None)
     able = answer.assignment is not None and answer.problem is None and not strict.violations(answer.assignment)
     return answer.assignment if able else found
 
