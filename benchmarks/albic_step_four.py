@@ -57,7 +57,7 @@ def proven(statement: AllocationCpSat, cost: np.ndarray) -> tuple[str, IntArray 
     first = cpsat.minimise(statement.model, Budget(SECONDS))
     if first.termination != "optimal":
         return "infeasible" if first.termination == "infeasible" else "open", None
-    statement.model.add(statement.d <= int(first.solver.value(statement.d)))
+    statement.model.add(statement.distance <= int(first.solver.value(statement.distance)))
     terms: list[Any] = [int(cost[k, i]) * x for (k, i), x in statement.x.items()]
     statement.model.minimize(sum(terms))
     second = cpsat.minimise(statement.model, Budget(SECONDS))

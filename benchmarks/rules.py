@@ -11,10 +11,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from cruise_control_goals import BALANCE, MARGIN, goals, most_of_topic
 from page import Page, run
 
 import keyshift as ks
-from keyshift.rules import Apart, Count, Never, Pinned, Rule
+from keyshift.engines.kafka import made_of, replica_rules
+from keyshift.engines.kafka_files import Partition
+from keyshift.engines.kafka_replicas import Shares, lists_of, members_of, traffic
+from keyshift.rules import Apart, Count, Pinned, Rule, Spread, Use
 
 SIZES = ((20, 400), (40, 800), (60, 1_200), (200, 10_000))
 RACKS, REPLICAS = 4, 3
@@ -86,47 +90,118 @@ def sizes(page: Page) -> None:
     page.table(frame.groupby(["size", "rules"], sort=False).mean().round(4).reset_index())
 
 
+def met(rng: np.random.Generator, brokers: int, topics: int, replicas: int, dead: list[int]) -> ks.Workload:
+    """A cluster as one meets it: topics of all sizes, leaders that feed followers and readers, replicas in three racks."""
+    partitions = -(-replicas // 3)
+    share = 1 / np.arange(1, topics + 1) ** 0.7
+    topic = np.concatenate([np.arange(topics), rng.choice(topics, partitions - topics, p=share / share.sum())])
+    topic.sort()
+    number = np.arange(partitions) - np.searchsorted(topic, topic)
+    come = (rng.lognormal(0, 1, topics)[topic] * rng.lognormal(0, 0.3, partitions)).tolist()
+    go = (np.array(come) * rng.integers(0, 4, topics)[topic]).tolist()
+    disk = np.array(come) * rng.choice([6, 24, 72], topics)[topic]  # hours that are kept
+    rack, popular = np.arange(brokers) % 3, rng.dirichlet(np.full(brokers, 20))
+    placed = {}
+    for t, x in zip(topic.tolist(), number.tolist(), strict=True):
+        order = rng.permutation(3)
+        placed[Partition(f"topic{t}", x)] = tuple(
+            int(rng.choice(brokers, p=np.where(rack == r, popular, 0) / popular[rack == r].sum())) for r in order
+        )
+    use = {name: share.of(placed) for name, share in traffic(placed, come, go).items()}
+    size = Shares(disk.tolist(), disk.tolist()).of(placed)
+    return made_of(
+        placed,
+        range(brokers),
+        load=[i + o for i, o in zip(use["network_in"], use["network_out"], strict=True)],
+        state=size,
+        draining=dead,
+        resources={"disk": size, **use},
+        domains={"rack": {b: f"r{r}" for b, r in enumerate(rack.tolist())}},
+    )
+
+
+def within(mean: float, share: float) -> tuple[int, int]:
+    """The most and the least that are near enough to a mean."""
+    return int(np.ceil((1 + share) * mean)), int(np.floor((1 - share) * mean))
+
+
+def topic_rules(w: ks.Workload, alive: int) -> list[Rule]:
+    """At most so many replicas of a topic on a broker, as TopicReplicaDistribution says: one rule for each number."""
+    topics, counts = np.unique(np.array(w.groups["topic"]), return_counts=True)
+    most = most_of_topic(counts / alive)
+    return [Spread({"topic": topics[most == m].tolist()}, by="topic", at_most=int(m)) for m in np.unique(most)]
+
+
 def cluster(page: Page) -> None:
     """A cluster with two dead brokers.
 
-    40 brokers in three racks, replicas of a partition in different racks, disks 85 % full, at most 10 % more replicas a broker
-    than the mean, up to a tenth of all replicas moved.
+    40 brokers in three racks, 3,000 topics, 50,000 replicas (the leader's load: what comes, what goes to readers, what it feeds its
+    followers), two dead brokers; what is left of the disks is 85 % full, and up to 95 % may be used. At most a fifth of the
+    replicas may move. Rules: replicas in different racks, nothing on dead brokers, and what Cruise Control's goals for balance say,
+    at their default thresholds of 10 % (9 % is what it aims at itself). Its goals are evaluated by code of our own
+    (`benchmarks/cruise_control_goals.py`): how many brokers break each, before and after.
     """
     rng = np.random.default_rng([page.given.seed, 40])
-    topics = 300 if page.quick else 3_000
-    w = replicated(rng, 40, 5_000 if page.quick else 50_000, racks=3)
-    topic = np.repeat(rng.integers(0, topics, w.key_groups // REPLICAS), REPLICAS)
-    w = w.replace(groups={**w.groups, "topic": topic}, draining=np.isin(np.arange(40), (7, 21)))
-    disk = w.resources["disk"]
-    room = float(disk.sum() / 38 / 0.85)
-    most = int(1.1 * w.key_groups / 38)
-    rules = [Never(None, [7, 21]), Apart(by="partition", domain="rack"), Count(at_most=most)]
-    problem = ks.KeyGroupAllocation(w, resource_capacity={"disk": room}, rules=rules, max_migrations=w.key_groups // 10)
-    began = time.process_time()
-    answer = ks.solve(problem, time_limit=4 * page.given.seconds)
-    seconds = time.process_time() - began
-    if answer.assignment is None:
-        page.say(f"No answer within {4 * page.given.seconds:g} s: {answer.message}")
-        return
-    report = problem.check(answer.assignment)
-    held = np.bincount(answer.assignment, disk, 40)
-    page.table(
-        pd.DataFrame(
-            [
-                {
-                    "replicas": w.key_groups,
-                    "broken rules": len(report.violations),
-                    "distance %": 100 * answer.objective / problem.scale,
-                    "bound %": 100 * (answer.bound or 0) / problem.scale,
-                    "replicas moved": report.metrics["migrations"],
-                    "disk moved %": 100 * report.metrics["state_moved"] / float(disk.sum()),
-                    "fullest disk %": 100 * float(held.max()) / room,
-                    "seconds": seconds,
-                }
-            ]
-        ).round(4),
-        "cluster",
+    w = met(rng, 40, 300 if page.quick else 3_000, 5_000 if page.quick else 50_000, [7, 21])
+    mean = {name: float(values.sum()) / w.kept.sum() for name, values in w.resources.items()}
+    room = {name: mean[name] / full for name, full in (("disk", 0.85), ("network_in", 0.2), ("network_out", 0.2))}
+    problem = ks.KeyGroupAllocation(
+        w, resource_capacity={"disk": 0.95 * room["disk"]}, rules=stated(w, mean), max_migrations=w.key_groups // 5
     )
+    began, wall = time.process_time(), time.perf_counter()
+    answer = ks.solve(problem, time_limit=6 * page.given.seconds)
+    seconds = {"seconds": time.perf_counter() - wall, "processor s": time.process_time() - began}
+    if answer.assignment is None:
+        page.say(f"No answer within {6 * page.given.seconds:g} s: {answer.message}")
+        return
+    found = {**figures(problem, answer), **seconds}
+    held = np.bincount(answer.assignment, w.resources["disk"], w.nodes)
+    found["fullest disk %"] = 100 * float(held.max()) / room["disk"]
+    page.table(pd.DataFrame({"figure": found.keys(), "value": [round(x, 4) for x in found.values()]}), "cluster")
+    before, after = (list(goals(w, at, room, 0.95)) for at in (w.current, answer.assignment))
+    page.table(
+        [
+            {"goal": name, "kind": kind, "break it before": old, "after": new}
+            for (name, kind, old), (_, _, new) in zip(before, after, strict=True)
+        ],
+        "goals",
+    )
+
+
+def stated(w: ks.Workload, mean: dict[str, float]) -> list[Rule]:
+    """What Kafka needs, and what Cruise Control's goals for balance say."""
+    alive, share = int(w.kept.sum()), BALANCE * MARGIN
+    (most, least), (most_led, least_led) = (
+        within(count / alive, share) for count in (w.key_groups, len(set(w.groups["partition"])))
+    )
+    return [
+        *replica_rules(w),
+        Count(most, least),
+        Spread({"role": "leader"}, at_least=least_led, at_most=most_led),
+        *(Use(name, (1 + share) * value) for name, value in mean.items()),
+        *topic_rules(w, alive),
+    ]
+
+
+def figures(problem: ks.KeyGroupAllocation, answer: ks.Solution) -> dict[str, float]:
+    """What an answer is worth, and what it takes to get there."""
+    w = problem.workload
+    members = members_of(w.keys)
+    lists = [lists_of(members, at, range(w.nodes)) for at in (w.current, answer.assignment)]
+    copied = np.array([len(set(lists[1][p]) - set(lists[0][p])) for p in members])
+    disk = w.state[[held[0] for held in members.values()]]
+    return {
+        "replicas": w.key_groups,
+        "on dead brokers before": int(w.draining[w.current].sum()),
+        "rules broken before": len({v.rule for v in problem.check(w.current).violations}),
+        "rules broken after": len(problem.check(answer.assignment).violations),
+        "distance before %": 100 * problem.objective(w.current) / problem.scale,
+        "distance after %": 100 * problem.objective(answer.assignment) / problem.scale,
+        "bound %": 100 * (answer.bound or 0) / problem.scale,
+        "key groups moved": int((answer.assignment != w.current).sum()),
+        "replicas copied": int(copied.sum()),
+        "disk copied %": 100 * float(copied @ disk) / float(w.state.sum()),
+    }
 
 
 if __name__ == "__main__":

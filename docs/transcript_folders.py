@@ -51,6 +51,8 @@ def cluster() -> None:
     _kafka("orders", replicas, lambda n: (n + 3) * 1_000_000)
     rows = ["topic,partition,value", *(f"orders,{n},{40 + 7 * (n * n % 11)}" for n in replicas)]
     Path("loads.csv").write_text("\n".join(rows) + "\n")
+    rows = ["topic,partition,in,out", *(f"orders,{n},{10 + n * n % 11},{5 * (n % 4)}" for n in replicas)]
+    Path("traffic.csv").write_text("\n".join(rows) + "\n")
 
 
 def _kafka(topic: str, replicas: dict[int, list[int]], size: Any) -> None:

@@ -19,12 +19,10 @@ FEW_WINDOWS = 8
 """Up to so many windows CVaR is the largest of all weighted sums that it may be: CP-SAT is slow to find its t."""
 
 
-def combine(
-    model: cp_model.CpModel, it: PlannedWindows, values: Sequence[Any], largest: int, t: Any
-) -> tuple[Any, int]:
+def combine(model: cp_model.CpModel, it: PlannedWindows, values: Sequence[Any], largest: int) -> tuple[Any, int]:
     """Add the rows; the combined value in whole units of value times whole units of weight, and the latter's number.
 
-    Weights are rounded down: the sum exceeds no combined value.
+    Weights are rounded down: the sum exceeds no combined value. Of one window it is its own.
 
     Parameters
     ----------
@@ -33,8 +31,10 @@ def combine(
     values : sequence of expressions, one for each window
     largest : int
         What no value exceeds.
-    t : variable from 0 to `largest`
     """
+    if len(values) == 1:
+        return values[0], 1
+    t = model.new_int_var(0, largest, "worst" if it.over == "max" else "t")
     if it.over == "max":
         for s, value in enumerate(values):
             model.add(value <= t).with_name(f"worst[s{s}]")

@@ -12,7 +12,7 @@ from keyshift.models.workload import FloatArray
 
 
 def combine(m: pyo.ConcreteModel, it: PlannedWindows, values: Sequence[Any], most: FloatArray) -> Any:
-    """Add t and, for CVaR, what each value is above it, with their rows; the combined value.
+    """Add t and, for CVaR, what each value is above it, with their rows; the combined value. Of one window it is its own.
 
     Parameters
     ----------
@@ -23,6 +23,8 @@ def combine(m: pyo.ConcreteModel, it: PlannedWindows, values: Sequence[Any], mos
         What no value exceeds.
     """
     windows, weights = range(it.count), it.most.tolist()
+    if it.count == 1:
+        return values[0]
     if it.over == "mean":
         return pyo.quicksum(weights[s] * values[s] for s in windows)
     m.t = pyo.Var(domain=pyo.NonNegativeReals)
@@ -46,7 +48,7 @@ def limit_level(m: pyo.ConcreteModel, most: FloatArray) -> None:
 
 def start_combined(m: pyo.ConcreteModel, it: PlannedWindows, values: FloatArray) -> None:
     """Give t and the excesses what they are at known values."""
-    if it.over == "mean":
+    if it.over == "mean" or it.count == 1:
         return
     level = float(values[it.weights(values) > 0].min()) if it.over == "cvar" else float(values.max())
     m.t.set_value(level, skip_validation=True)

@@ -8,8 +8,8 @@ with lazily():
     from keyshift.heuristics.allocation.flux import flux
     from keyshift.heuristics.allocation.potc import potc
     from keyshift.models.allocation import KeyGroupAllocation
-    from keyshift.models.allocation.windows_cpsat import AllocationWindowsCpSat
-    from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
+    from keyshift.models.allocation.cpsat_model import AllocationCpSat
+    from keyshift.models.allocation.pyomo_model import AllocationPyomo
     from keyshift.solvers.allocation.cpsat_statement import solve_cpsat
     from keyshift.solvers.allocation.portfolio import solve_milp
     from keyshift.solvers.allocation.pricing.tree import price_bound
@@ -24,11 +24,11 @@ FORMULATION = Formulation(
     lesson="lessons/allocation",
     statements=(
         Statement(
-            "pyomo", "pyomo", AllocationWindowsPyomo, "x[k,n]: key group k runs on node n; d, the load distance.",
+            "pyomo", "pyomo", AllocationPyomo, "x[k,n]: key group k runs on node n; d, the load distance.",
             "KeyGroupAllocation, (1)-(7); [Madsen2016], sec. 4.3.1",
         ),
         Statement(
-            "cp-sat", "cp-sat", AllocationWindowsCpSat, "The same in whole numbers, widened where they round.",
+            "cp-sat", "cp-sat", AllocationCpSat, "The same in whole numbers, widened where they round.",
             "KeyGroupAllocation, (1)-(7); [Madsen2016], sec. 4.3.1",
         ),
     ),

@@ -16,6 +16,10 @@ from keyshift.models.plans.plan import Plan
 OutOption = Annotated[Path, typer.Option("--out", "-o", help="Where to write the workload: a folder, or a .json file.")]
 DrainingOption = Annotated[str | None, typer.Option(help="Brokers to be removed, such as 3,4.")]
 
+ReplicasOption = Annotated[
+    bool, typer.Option("--replicas", help="A key group for each replica, leaders and followers; with their rules.yaml.")
+]
+
 app = typer.Typer(help="Read a running cluster, from what the engine's own tools print.", no_args_is_help=True)
 
 
@@ -34,9 +38,13 @@ def kafka(
     ] = None,
     draining: DrainingOption = None,
     capacities: Annotated[str | None, typer.Option(help="Of brokers that differ from 1, such as 1:2,4:0.5.")] = None,
+    replicas: ReplicasOption = False,
+    racks: Annotated[
+        str | None, typer.Option(help="With --replicas: of all brokers, such as 1:a,2:b; or a file of such lines.")
+    ] = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Kafka: a key group for each partition, where its leader is; a node for each broker."""
+    """Kafka: a key group for each partition, where its leader is, or for each replica; a node for each broker."""
     from keyshift.engines import kafka as engine
 
     read = engine.read_workload(
@@ -45,8 +53,10 @@ def kafka(
         assignment=assignment,
         draining=whole_list("--draining", draining),
         capacities=amounts("--capacities", capacities),
+        replicas=replicas,
+        racks=pairs("--racks", _lines(racks), "1:a,2:b") or None,
     )
-    written(read, out, "kafka", engine.LEADERS_ONLY, as_json)
+    _written_for_kafka(read, out, "kafka", replicas, as_json)
 
 
 @app.command("cruise-control")
@@ -56,6 +66,7 @@ def cruise_control(
     out: OutOption,
     capacity: Annotated[Path | None, typer.Option(help="capacity.json; default: all brokers are equal.")] = None,
     balance: Annotated[str, typer.Option(help="The load: cpu, network_in, network_out or disk.")] = "cpu",
+    replicas: ReplicasOption = False,
     proposals: Annotated[
         Path | None, typer.Option(help="The answer of /proposals?json=true; with --assignment.")
     ] = None,
@@ -67,21 +78,20 @@ def cruise_control(
     """Cruise Control: the brokers and partitions of a Kafka cluster as it measured them; dead and demoted brokers drain."""
     from keyshift.engines import cruise_control as engine
     from keyshift.engines.formats import as_json as line
-    from keyshift.engines.kafka import LEADERS_ONLY
     from keyshift.models.files.writing import write_text
 
     if (proposals is None) != (assignment is None):
         raise InputError(
             "--proposals and --assignment go together: the proposals to read, and the file for the assignment they lead to"
         )
-    read = engine.read_workload(load, partition_load, capacity, balance=balance)  # type: ignore[arg-type]  # checked there
+    read = engine.read_workload(load, partition_load, capacity, balance=balance, replicas=replicas)  # type: ignore[arg-type]  # checked there
     theirs = None if proposals is None else engine.assignment_of(read, engine.read_proposals(proposals))
-    written(read, out, "cruise-control", LEADERS_ONLY, as_json)
+    _written_for_kafka(read, out, "cruise-control", replicas, as_json)
     if theirs is not None and assignment is not None:
         write_text(assignment, line(theirs.tolist()))
         if not as_json:
-            moved = int((theirs != read.current).sum())
-            said = f"Cruise Control's proposals change {moved} leaders: {assignment}, for `keyshift check`"
+            moved, what = int((theirs != read.current).sum()), "replicas" if replicas else "leaders"
+            said = f"Cruise Control's proposals change {moved} {what}: {assignment}, for `keyshift check`"
             common.console().print(said)
 
 
@@ -146,6 +156,34 @@ def kafka_streams(
     from keyshift.engines import kafka_streams as engine
 
     written(engine.read_workload(assignment), out, "kafka-streams", "", as_json)
+
+
+def _lines(text: str | None) -> str | None:
+    """What a file holds, its lines with commas between them, where the text names one; else the text."""
+    from keyshift.models.files.reading import read_text
+
+    if text is None or ":" in text:
+        return text
+    return ",".join(read_text(Path(text), 2**20).split())
+
+
+def _written_for_kafka(workload: Workload, out: Path, engine: str, replicas: bool, as_json: bool) -> None:
+    """Write a workload; where each replica is a key group, with a file of the rules that they need."""
+    from keyshift.engines import kafka
+
+    if not replicas:
+        written(workload, out, engine, kafka.LEADERS_ONLY, as_json)
+        return
+    import json
+
+    from keyshift.models.files.writing import write_text
+
+    written(workload, out, engine, kafka.ALL_REPLICAS, as_json)
+    found = kafka.replica_rules(workload)
+    file = out.with_suffix(".rules.yaml") if out.suffix == ".json" else out / "rules.yaml"
+    write_text(file, "".join(f"- {json.dumps(rule.record())}\n" for rule in found) or "[]\n")
+    if not as_json:
+        common.console().print(f"Rules, for --rules {file}: {'; '.join(map(str, found)) or 'none'}")
 
 
 def written(workload: Workload, out: Path, engine: str, said: str, as_json: bool, quiet: bool = False) -> None:
@@ -228,7 +266,7 @@ def export(
         Path | None, typer.Option(help="kafka: the current assignment, to make sure that it is still the plan's.")
     ] = None,
     racks: Annotated[
-        str | None, typer.Option(help="kafka: racks of all brokers, such as 1:a,2:b; none loses one.")
+        str | None, typer.Option(help="kafka, leaders only: racks of all brokers, such as 1:a,2:b; none loses one.")
     ] = None,
     topology: Annotated[str | None, typer.Option(help="storm: the topology's name.")] = None,
     as_json: common.JsonOption = False,
@@ -264,8 +302,8 @@ def _kafka(made: Plan, out: Path, assignment: Path | None, racks: str | None) ->
     named = pairs("--racks", racks, "1:a,2:b")
     found = kafka.write_reassignment(made, out, assignment=assignment, racks=named or None)
     figures = {
-        "note": kafka.LEADERS_ONLY,
-        "phases": len(made.phases),
+        "note": found.note,
+        "phases": sum(file.name.endswith("-reassign.json") for file in found.files),
         "leaders_elected": found.elections,
         "replicas_copied": found.copies,
         "state_copied": found.state_copied,

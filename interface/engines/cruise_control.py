@@ -1,7 +1,7 @@
 """Cruise Control: from what its REST API says of a Kafka cluster to a workload, and its own proposals valued beside ours.
 
-As in `keyshift.engines.kafka`, a partition runs where its leader is, and keys list the replicas: a plan of this
-workload is written for Kafka by `kafka.write_reassignment`.
+As in `keyshift.engines.kafka`, a partition runs where its leader is, and keys list the replicas; or each replica is a key group.
+A plan of this workload is written for Kafka by `kafka.write_reassignment`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
+import numpy as np
 from pydantic import BeforeValidator, Field
 
 from keyshift.engines.formats import Amount, EngineModel, Id, OpenModel, read_model
 from keyshift.engines.kafka import made_of, partition_of
 from keyshift.engines.kafka_files import TOPIC, Partition
+from keyshift.engines.kafka_replicas import LEADER, Shares, lists_of, members_of
 from keyshift.models import CheckReport, Problem
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import parse_json, read_text, shown
@@ -26,6 +28,9 @@ RESOURCES = {"cpu": "CPU", "network_in": "NW_IN", "network_out": "NW_OUT", "disk
 """The names of resources here, and Cruise Control's own in capacity.json."""
 DRAINS = ("DEAD", "DEMOTED")
 """Brokers in these states must lead no partition."""
+
+CPU_WEIGHTS = (0.7, 0.15, 0.15)
+"""Of what comes to a leader, goes out of it, and comes to a follower, for CPU: Cruise Control's defaults."""
 
 State = Literal["ALIVE", "DEAD", "NEW", "DEMOTED", "BAD_DISKS"]
 Resource = Literal["cpu", "network_in", "network_out", "disk"]
@@ -39,6 +44,7 @@ class BrokerLoad(OpenModel):
 
     Broker: Id
     BrokerState: State
+    Rack: str | None = None
 
 
 class LoadFile(OpenModel):
@@ -126,7 +132,12 @@ class ProposalsFile(OpenModel):
 
 
 def read_workload(
-    load: str | Path, partition_load: str | Path, capacity: str | Path | None = None, *, balance: Resource = "cpu"
+    load: str | Path,
+    partition_load: str | Path,
+    capacity: str | Path | None = None,
+    *,
+    balance: Resource = "cpu",
+    replicas: bool = False,
 ) -> Workload:
     """A workload of what Cruise Control measured.
 
@@ -141,6 +152,10 @@ def read_workload(
         ``capacity.json``: brokers' capacities for what is balanced. Default: all equal.
     balance : {"cpu", "network_in", "network_out", "disk"}
         What is the load; the other three are `resources`. Disk is the state.
+    replicas : bool, default False
+        A key group for each replica, as in `keyshift.engines.kafka`, with what Cruise Control takes a follower for: the
+        leader's disk and network in, nothing out, and a share of its CPU. Racks and states of brokers are `domains`. Dead
+        brokers drain; demoted ones may follow, which `kafka.replica_rules` says.
 
     Raises
     ------
@@ -149,17 +164,18 @@ def read_workload(
     """
     if balance not in RESOURCES:
         raise InputError(f"balance = {balance!r} must be one of {', '.join(RESOURCES)}")
-    brokers = {b.Broker: b.BrokerState for b in read_model(load, LoadFile, MOST).brokers}
+    listed = read_model(load, LoadFile, MOST).brokers
+    brokers = {b.Broker: b.BrokerState for b in listed}
     records = read_model(partition_load, PartitionLoadFile, MOST).records
-    replicas: dict[Partition, tuple[int, ...]] = {}
+    held: dict[Partition, tuple[int, ...]] = {}
     for i, r in enumerate(records):
         place, p = f"{partition_load}: records[{i}]", Partition(r.topic, r.partition)
-        if p in replicas:
+        if p in held:
             raise InputError(f"{place} is {p}, which is listed before")
-        replicas[p] = (r.leader, *r.followers)
-        if len(set(replicas[p])) < len(replicas[p]):
-            raise InputError(f"{place}: leader and followers {shown(list(replicas[p]))} name a broker twice")
-        for broker in replicas[p]:
+        held[p] = (r.leader, *r.followers)
+        if len(set(held[p])) < len(held[p]):
+            raise InputError(f"{place}: leader and followers {shown(list(held[p]))} name a broker twice")
+        for broker in held[p]:
             if broker not in brokers:
                 raise InputError(f"{place}: {p} is on broker {broker}, which {load} does not list")
     order = sorted(range(len(records)), key=lambda i: (records[i].topic, records[i].partition))
@@ -168,15 +184,33 @@ def read_workload(
         "network_out": [records[i].networkOutbound for i in order], "disk": [records[i].disk for i in order],
     }  # fmt: skip
     limits = None if capacity is None else read_capacities(capacity, sorted(brokers))
+    there = {p: held[p] for p in sorted(held)}
+    domains: dict[str, dict[int, str]] | None = None
+    if replicas:
+        used = {name: share.of(there) for name, share in _shares(used).items()}
+        racks = {b.Broker: b.Rack for b in listed if b.Rack is not None}
+        domains = {"state": dict(brokers), **({"rack": racks} if racks else {})}
     return made_of(
-        {p: replicas[p] for p in sorted(replicas)},
+        there,
         sorted(brokers),
         load=used[balance],
         state=used["disk"],
-        draining=[b for b, state in brokers.items() if state in DRAINS],
+        draining=[b for b, state in brokers.items() if state in DRAINS[: 1 if replicas else 2]],
         capacities=None if limits is None else limits[balance],
         resources={name: values for name, values in used.items() if name != balance},
+        domains=domains,
     )
+
+
+def _shares(used: Mapping[str, list[float]]) -> dict[str, Shares]:
+    """What leaders and followers use of each resource."""
+    come, go, follow = CPU_WEIGHTS
+    cpu = [
+        c * follow * i / (come * i + go * o) if i > 0 else 0.0
+        for c, i, o in zip(used["cpu"], used["network_in"], used["network_out"], strict=True)
+    ]
+    theirs = {"cpu": cpu, "network_out": [0.0] * len(cpu)}
+    return {name: Shares(values, theirs.get(name, values)) for name, values in used.items()}
 
 
 def read_capacities(file: str | Path, brokers: list[int]) -> dict[str, dict[int, float]]:
@@ -216,7 +250,7 @@ class Valued(NamedTuple):
     Attributes
     ----------
     assignment : ndarray of int
-        Where the proposals lead: the broker of each leader.
+        Where the proposals lead: the broker of each leader, or of each replica.
     report : CheckReport
         Whether the problem allows it, and what it is worth.
     leaders, replicas : int
@@ -276,7 +310,10 @@ def value(problem: Problem, proposals: Mapping[Partition, tuple[tuple[int, ...],
         raise InputError("proposals are held against a workload of partitions on brokers, with their names")
     assignment = assignment_of(workload, proposals)
     moved = sum(len(set(new) - set(old)) for old, new in proposals.values())
-    leaders = int((assignment != workload.current).sum())
+    changed = assignment != workload.current
+    if "role" in workload.groups:
+        changed &= np.array([role == LEADER for role in workload.groups["role"]])
+    leaders = int(changed.sum())
     return Valued(assignment, problem.check(assignment), leaders, moved)
 
 
@@ -287,6 +324,8 @@ def assignment_of(
     assert workload.keys is not None
     assert workload.node_names is not None
     position = {name: i for i, name in enumerate(workload.node_names)}
+    if members := members_of(workload.keys):
+        return _of_replicas(workload, proposals, members, position)
     rows = {partition_of(str(key))[0]: k for k, key in enumerate(workload.keys)}
     assignment: IntArray = workload.current.copy()
     for p, (old, new) in proposals.items():
@@ -298,4 +337,28 @@ def assignment_of(
         if new[0] not in position:
             raise InputError(f"the proposals let broker {new[0]} lead {p}: the workload has no such broker")
         assignment[rows[p]] = position[new[0]]
+    return assignment
+
+
+def _of_replicas(
+    workload: Workload,
+    proposals: Mapping[Partition, tuple[tuple[int, ...], tuple[int, ...]]],
+    members: Mapping[Partition, list[int]],
+    position: Mapping[Any, int],
+) -> IntArray:
+    """The same where each replica is a key group: followers that stay keep their number."""
+    brokers = [int(name) for name in position]
+    now, assignment = lists_of(members, workload.current, brokers), workload.current.copy()
+    for p, (old, new) in proposals.items():
+        if p not in members:
+            raise InputError(f"the proposals name {p}, which the workload does not have")
+        if old[0] != now[p][0] or set(old) != set(now[p]):
+            raise InputError(f"the proposals have {p} on brokers {list(old)}, the workload on {list(now[p])}")
+        if unknown := [b for b in new if b not in position]:
+            raise InputError(f"the proposals bring {p} to broker {unknown[0]}: the workload has no such broker")
+        if len(new) != len(old):
+            raise InputError(f"the proposals give {p} {len(new)} replicas, it has {len(old)}")
+        come = iter([b for b in new[1:] if b not in now[p][1:]])
+        after = [new[0], *(b if b in new[1:] else next(come) for b in now[p][1:])]
+        assignment[members[p]] = [position[b] for b in after]
     return assignment

@@ -1,17 +1,14 @@
 """Kafka: from what its tools print to a workload, and from a plan to the files that ``kafka-reassign-partitions`` reads.
 
-**Leaders only.** A partition's key group runs where its *leader* is; followers come along. A leader moves in one of three
-ways, none of which loses or doubles a replica:
+**Leaders only**, unless each replica is a key group (`keyshift.engines.kafka_replicas`). A partition's key group runs where its
+*leader* is; followers come along. A leader moves in one of three ways, none of which loses or doubles a replica:
 
 1. the target holds a replica: both change places in the list. No data travel, only leadership;
 2. with racks known, a follower shares the target's rack: the target takes the follower's place, the old leader stays
    as a follower. The racks of the partition stay the same;
 3. else the target takes the old leader's place.
 
-Why not each replica on its own: load - what clients write and read - falls on leaders, while followers of one partition
-must stay on different brokers and, where possible, racks. A rule says so (`keyshift.rules.Apart`), but followers are not read
-as key groups of their own yet. So disks and the traffic between brokers are not balanced, and a draining broker keeps its
-followers; the output counts them.
+So disks and the traffic between brokers are not balanced, and a draining broker keeps its followers; the output counts them.
 """
 
 from __future__ import annotations
@@ -34,12 +31,26 @@ from keyshift.engines.kafka_files import (
     read_log_dirs,
     reassignment,
 )
+from keyshift.engines.kafka_replicas import (
+    ALL_REPLICAS,
+    Shares,
+    labels,
+    lists_by_phase,
+    members_of,
+    replica_rules,
+    traffic,
+)
 from keyshift.models.errors import InputError
 from keyshift.models.plans.plan import Plan
 from keyshift.models.workload import Workload
 
+__all__ = [
+    "ALL_REPLICAS", "LEADERS_ONLY", "Reassignment", "made_of", "moved_leader", "read_workload", "replica_rules",
+    "write_reassignment",
+]  # fmt: skip
+
 LEADERS_ONLY = "Leaders only: followers stay where they are, or make room for a leader; disks are not balanced."
-"""Every output begins with this."""
+"""Outputs about partitions as a whole begin with this."""
 
 _LABEL = re.compile(r"(?P<partition>[^ ]+) \[(?P<replicas>[0-9]+(,[0-9]+)*)\]")
 
@@ -52,11 +63,13 @@ class Reassignment(NamedTuple):
     files : list of Path
         ``STEPS.md``, and for each phase ``NN-reassign.json``, ``NN-elect.json`` and ``NN-rollback.json``.
     elections, copies : int
-        Moves that only change the leader, and moves that copy a replica.
+        Partitions that get another leader without a copy, and replicas that are copied.
     state_copied : float
         State of the latter, in the workload's unit (bytes).
     followers_left : dict of int to int
-        Draining brokers, and how many replicas they keep as followers.
+        Draining brokers, and how many replicas they keep: as followers, unless each replica is planned.
+    note : str
+        What was planned: leaders only, or each replica.
     """
 
     files: list[Path]
@@ -64,6 +77,7 @@ class Reassignment(NamedTuple):
     copies: int
     state_copied: float
     followers_left: dict[int, int]
+    note: str = LEADERS_ONLY
 
 
 # From a cluster to a workload -------------------------------------------------------------------------------------
@@ -76,6 +90,8 @@ def read_workload(
     assignment: str | Path | None = None,
     draining: Sequence[int] = (),
     capacities: Mapping[int, float] | None = None,
+    replicas: bool = False,
+    racks: Mapping[int, str] | None = None,
 ) -> Workload:
     """A workload of what Kafka's tools printed: a key group for each partition, a node for each broker.
 
@@ -90,6 +106,13 @@ def read_workload(
     assignment : str or Path, optional
         The current assignment as ``kafka-reassign-partitions`` prints it: which replica leads. It may be left out only
         where each partition has a single replica.
+    replicas : bool, default False
+        A key group for each replica, with `groups` topic, partition, role (leader or follower) and replicas (how many the
+        partition has); `replica_rules` has the rules that they need. The disk of each is a resource. `loads` may have the
+        columns ``topic,partition,in,out`` then, what clients write and read: a follower carries what comes in, the leader
+        that, what goes out, and what it feeds its followers. A single ``value`` is the leader's.
+    racks : mapping of int to str, optional
+        Rack of each broker, with `replicas`.
     draining : sequence of int, optional
         Brokers to be removed.
     capacities : mapping of int to float, optional
@@ -98,16 +121,18 @@ def read_workload(
     Returns
     -------
     Workload
-        `node_names` are broker ids; `keys` are partitions with their replicas, the leader first: ``orders-3 [2,1,4]``. A
-        plan for it has everything that Kafka's files need.
+        `node_names` are broker ids; `keys` are partitions with their replicas, the leader first: ``orders-3 [2,1,4]``, or
+        replicas, ``orders-3/0`` the leader. A plan for it has everything that Kafka's files need.
 
     Raises
     ------
     InputError
         With the file, and what is wrong in it or between the files.
     """
+    if racks and not replicas:
+        raise InputError("racks are for replicas=True; where only leaders are planned, the export takes them")
     found = read_log_dirs(log_dirs)
-    values = None if loads is None else read_loads(loads)
+    values = None if loads is None else read_loads(loads, both=replicas)
     current = _sole_replicas(found) if assignment is None else read_assignment(assignment)
     topics = {p.topic for p in (current if values is None else values)}
     partitions = sorted(p for p in current if p.topic in topics)
@@ -115,14 +140,31 @@ def read_workload(
         _refuse_other_partitions(partitions, values)
     for p in partitions:
         _refuse_contradiction(p, current[p], found)
-    state = [found.sizes[p][current[p][0]] for p in partitions]
+    chosen = {p: current[p] for p in partitions}
+    use: dict[str, list[float]] = {}
+    domains: dict[str, Mapping[int, str]] | None = None
+    if not replicas:
+        state = [float(found.sizes[p][r[0]]) for p, r in chosen.items()]
+        load = state if values is None else [values[p][0] for p in partitions]
+    else:
+        domains = {"rack": racks} if racks else {}
+        load = state = [float(found.sizes[p][b]) for p, r in chosen.items() for b in r]
+        use["disk"] = state
+        given = [] if values is None else list(zip(*(values[p] for p in partitions), strict=True))
+        if len(given) == 1:
+            load = Shares(given[0], [0.0] * len(chosen)).of(chosen)
+        elif given:
+            use |= {name: share.of(chosen) for name, share in traffic(chosen, *given).items()}
+            load = [i + o for i, o in zip(use["network_in"], use["network_out"], strict=True)]
     return made_of(
-        {p: current[p] for p in partitions},
+        chosen,
         found.brokers,
-        load=state if values is None else [values[p] for p in partitions],
+        load=load,
         state=state,
         draining=draining,
         capacities=capacities,
+        resources=use,
+        domains=domains,
     )
 
 
@@ -135,8 +177,9 @@ def made_of(
     draining: Sequence[int] = (),
     capacities: Mapping[int, float] | None = None,
     resources: Mapping[str, Sequence[float]] | None = None,
+    domains: Mapping[str, Mapping[int, str]] | None = None,
 ) -> Workload:
-    """A workload of partitions in a given order, labelled so that a plan of it can be written for Kafka."""
+    """A workload of partitions in a given order, or with `domains` of their replicas, labelled for a plan that Kafka can read."""
     position = {broker: i for i, broker in enumerate(brokers)}
     for name, named in (("draining", draining), ("capacities", capacities or {})):
         for broker in named:
@@ -144,16 +187,26 @@ def made_of(
                 raise InputError(f"{name} names broker {broker}; there are {', '.join(map(str, brokers))}")
     if not replicas:
         raise InputError("there is no partition to plan")
+    for name, labelled in (domains or {}).items():
+        if unlike := sorted(set(labelled) ^ set(brokers)):
+            raise InputError(f"{name}s: broker {unlike[0]} is {'not known' if unlike[0] in labelled else 'missing'}")
+    keys, groups = labels(replicas) if domains is not None else ([_key(p, r) for p, r in replicas.items()], None)
     return Workload(
         load=load,
         state=state,
-        current=[position[r[0]] for r in replicas.values()],
+        current=[position[b] for r in replicas.values() for b in (r[:1] if domains is None else r)],
         nodes=[(capacities or {}).get(broker, 1.0) for broker in brokers],
         draining=[broker in draining for broker in brokers],
         resources=resources,
-        keys=[f"{p} [{','.join(map(str, r))}]" for p, r in replicas.items()],
+        keys=keys,
         node_names=list(brokers),
+        groups=groups,
+        domains={name: [labelled[b] for b in brokers] for name, labelled in (domains or {}).items()},
     )
+
+
+def _key(p: Partition, replicas: tuple[int, ...]) -> str:
+    return f"{p} [{','.join(map(str, replicas))}]"
 
 
 def _sole_replicas(found: LogDirs) -> dict[Partition, tuple[int, ...]]:
@@ -167,7 +220,7 @@ def _sole_replicas(found: LogDirs) -> dict[Partition, tuple[int, ...]]:
     return {p: tuple(held) for p, held in found.sizes.items()}
 
 
-def _refuse_other_partitions(partitions: Sequence[Partition], values: Mapping[Partition, float]) -> None:
+def _refuse_other_partitions(partitions: Sequence[Partition], values: Mapping[Partition, tuple[float, ...]]) -> None:
     known = set(partitions)
     for p in values:
         if p not in known:
@@ -220,31 +273,66 @@ def write_reassignment(
         for, or if racks cannot be kept.
     """
     brokers = _brokers(plan)
-    partitions = [partition_of(str(plan.made_for.key(k))) for k in range(plan.current.size)]
+    keys = [plan.made_for.key(k) for k in range(plan.current.size)]
     given = None if assignment is None else read_assignment(assignment)
+    leaving = {brokers[i] for i in np.flatnonzero(plan.leaving).tolist()}
+    members = members_of(keys)
+    if members:
+        if racks is not None:
+            raise InputError("the plan is of replicas: their racks are given at the import, and kept by rules")
+        before, phases = lists_by_phase(plan, members, brokers)
+        for p, listed in before.items():
+            _replicas(p, listed, given)
+        state = {p: float(plan.made_for.state[held[0]]) for p, held in members.items()}
+    else:
+        before, phases = _lists_of_leaders(plan, keys, brokers, given, racks, leaving)
+        state = dict(zip(before, plan.made_for.state.tolist(), strict=True))
+    made = Reassignment([], 0, 0, 0.0, {}, ALL_REPLICAS if members else LEADERS_ONLY)
+    files: dict[str, str] = {}
+    steps: list[tuple[str, int, bool]] = []
+    now = dict(before)
+    for lists in filter(None, phases):
+        copies = {p: len(set(r) - set(now[p])) for p, r in lists.items()}
+        elected = [p for p, r in lists.items() if r[0] != now[p][0]]
+        made = made._replace(
+            elections=made.elections + sum(copies[p] == 0 for p in elected),
+            copies=made.copies + sum(copies.values()),
+            state_copied=made.state_copied + sum(state[p] * count for p, count in copies.items()),
+        )
+        number = f"{len(steps) + 1:02}"
+        steps.append((number, len(lists), bool(elected)))
+        files[f"{number}-reassign.json"] = as_json(reassignment(lists))
+        if elected:
+            files[f"{number}-elect.json"] = as_json(election(elected))
+        files[f"{number}-rollback.json"] = as_json(reassignment({p: now[p] for p in lists}))
+        now |= lists
+    left = {b: sum(b in r[0 if members else 1 :] for r in now.values()) for b in sorted(leaving)}
+    made = made._replace(followers_left={b: n for b, n in left.items() if n})
+    changed = sum(now[p] != before[p] for p in now)
+    return made._replace(files=write_folder(path, {"STEPS.md": _steps(made, changed, steps), **files}))
+
+
+def _lists_of_leaders(
+    plan: Plan,
+    keys: Sequence[str | int],
+    brokers: Sequence[int],
+    given: Mapping[Partition, tuple[int, ...]] | None,
+    racks: Mapping[int, str] | None,
+    leaving: set[int],
+) -> tuple[Replicas, list[Replicas]]:
+    """The replicas before a plan for leaders, and for each phase those of the partitions that get another leader."""
+    partitions = [partition_of(str(key)) for key in keys]
     before = {p: _replicas(p, known, given) for p, known in partitions}
     names = [p for p, _ in partitions]
     for k, p in enumerate(names):
         if before[p][0] != brokers[int(plan.current[k])]:
             raise InputError(f"{p} is led by broker {before[p][0]}, the plan expects {brokers[int(plan.current[k])]}")
-    leaving = {brokers[i] for i in np.flatnonzero(plan.leaving).tolist()}
-    after = dict(before)
-    files: dict[str, str] = {}
-    elections, copied = 0, 0.0
-    for phase in plan.phases:
-        moved = [names[int(plan.key_group[row])] for row in phase.moves]
-        for row, p in zip(phase.moves, moved, strict=True):
-            target = brokers[int(plan.target[row])]
-            after[p] = moved_leader(p, before[p], target, racks, leaving)
-            elections += target in before[p]
-            copied += 0.0 if target in before[p] else float(plan.state[row])
-        number = f"{phase.number + 1:02}"
-        files[f"{number}-reassign.json"] = as_json(reassignment({p: after[p] for p in moved}))
-        files[f"{number}-elect.json"] = as_json(election(moved))
-        files[f"{number}-rollback.json"] = as_json(reassignment({p: before[p] for p in moved}))
-    left = {b: sum(b in r[1:] for r in after.values()) for b in sorted(leaving)}
-    made = Reassignment([], elections, len(plan) - elections, copied, {b: n for b, n in left.items() if n})
-    return made._replace(files=write_folder(path, {"STEPS.md": _steps(plan, made), **files}))
+
+    def after(row: int) -> tuple[Partition, tuple[int, ...]]:
+        p = names[int(plan.key_group[row])]
+        return p, moved_leader(p, before[p], brokers[int(plan.target[row])], racks, leaving)
+
+    return before, [dict(map(after, phase.moves)) for phase in plan.phases]
 
 
 def moved_leader(
@@ -305,25 +393,34 @@ def _replicas(
     return given[p]
 
 
-def _steps(plan: Plan, made: Reassignment) -> str:
+def _steps(made: Reassignment, changed: int, steps: Sequence[tuple[str, int, bool]]) -> str:
     """The commands to run, in order."""
-    lines = ["# Reassignment", "", f"**{LEADERS_ONLY}**", ""]
-    lines.append(
-        f"{len(plan)} partitions get another leader: {made.elections} by election alone, {made.copies} by a copy "
-        f"({made.state_copied:,.0f} of state)."
-    )
-    lines += [f"Broker {b} drains, but keeps {n} replicas as a follower." for b, n in made.followers_left.items()]
-    if plan.phases:
+    each = made.note == ALL_REPLICAS
+    lines = ["# Reassignment", "", f"**{made.note}**", ""]
+    if each:
+        lines.append(
+            f"{changed} partitions change: {made.elections} get another leader without a copy, {made.copies} replicas are "
+            f"copied ({made.state_copied:,.0f} of state)."
+        )
+    else:
+        lines.append(
+            f"{changed} partitions get another leader: {made.elections} by election alone, {made.copies} by a copy "
+            f"({made.state_copied:,.0f} of state)."
+        )
+    role = "" if each else " as a follower"
+    lines += [f"Broker {b} drains, but keeps {n} replicas{role}." for b, n in made.followers_left.items()]
+    if steps:
         lines += ["", "For each phase, in this order; go on when `--verify` says that all is complete:", ""]
     tool, elect = "kafka-reassign-partitions.sh --bootstrap-server HOST:9092", "kafka-leader-election.sh"
-    for phase in plan.phases:
-        n = f"{phase.number + 1:02}"
+    for n, partitions, elected in steps:
         lines += [
-            f"## Phase {n}: {len(phase.moves)} partitions", "", "```",
+            f"## Phase {n}: {partitions} partitions", "", "```",
             f"{tool} \\\n  --reassignment-json-file {n}-reassign.json --execute",
             f"{tool} \\\n  --reassignment-json-file {n}-reassign.json --verify",
-            f"{elect} --bootstrap-server HOST:9092 \\\n  --election-type PREFERRED --path-to-json-file {n}-elect.json",
+            *([f"{elect} --bootstrap-server HOST:9092 \\\n  --election-type PREFERRED --path-to-json-file {n}-elect.json"]
+              if elected else []),
             "```", "",
-            f"Back again (later phases first): the same three with `{n}-rollback.json` for `{n}-reassign.json`.", "",
+            f"Back again (later phases first): the same {'three' if elected else 'two'} with `{n}-rollback.json` for "
+            f"`{n}-reassign.json`.", "",
         ]  # fmt: skip
     return "\n".join(lines).rstrip() + "\n"

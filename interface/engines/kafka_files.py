@@ -21,7 +21,7 @@ from keyshift.models.files.schema import validated
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 HEADS = ("Querying brokers for log directories information", "Received log directory information from brokers ")
 CURRENT = "Current partition replica assignment"
-LOADS = ["topic", "partition", "value"]
+LOADS = ("topic,partition,value", "topic,partition,in,out")
 
 
 class Partition(NamedTuple):
@@ -196,8 +196,8 @@ def election(partitions: Sequence[Partition]) -> dict[str, object]:
 # Loads and racks --------------------------------------------------------------------------------------------------
 
 
-def read_loads(file: str | Path) -> dict[Partition, float]:
-    """Read a table of loads: CSV with the columns ``topic,partition,value``.
+def read_loads(file: str | Path, both: bool = False) -> dict[Partition, tuple[float, ...]]:
+    """Read a table of loads: CSV with the columns ``topic,partition,value``, or for `both` ways ``topic,partition,in,out``.
 
     Raises
     ------
@@ -206,20 +206,22 @@ def read_loads(file: str | Path) -> dict[Partition, float]:
     """
     path = Path(file)
     rows = csv.reader(io.StringIO(read_text(path, MOST_JSON)), strict=True)
-    made: dict[Partition, float] = {}
+    made: dict[Partition, tuple[float, ...]] = {}
+    known = LOADS[: 2 if both else 1]
     try:
-        if (head := [name.strip() for name in next(rows, [])]) != LOADS:
-            raise InputError(f"{path} must begin with the line {','.join(LOADS)}, not {shown(','.join(head))}")
+        if (head := ",".join(name.strip() for name in next(rows, []))) not in known:
+            raise InputError(f"{path} must begin with the line {' or '.join(known)}, not {shown(head)}")
+        names = head.split(",")
         for row in rows:
             place = f"{path}, line {rows.line_num}"
             if not row:
                 continue
-            if len(row) != 3:
-                raise InputError(f"{place} has {len(row)} fields, expected {','.join(LOADS)}")
+            if len(row) != len(names):
+                raise InputError(f"{place} has {len(row)} fields, expected {head}")
             name = Partition.of(f"{row[0].strip()}-{row[1].strip()}", place)
             if name in made:
                 raise InputError(f"{place}: {name} has a load already")
-            made[name] = _load(row[2], place)
+            made[name] = tuple(_load(text, column, place) for text, column in zip(row[2:], names[2:], strict=True))
     except csv.Error as error:
         raise InputError(f"{path}, line {rows.line_num}: {error}") from None
     if not made:
@@ -227,11 +229,11 @@ def read_loads(file: str | Path) -> dict[Partition, float]:
     return made
 
 
-def _load(text: str, place: str) -> float:
+def _load(text: str, column: str, place: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 0):
-        raise InputError(f"{place}: value = {shown(text)} must be a number of at least 0")
+        raise InputError(f"{place}: {column} = {shown(text)} must be a number of at least 0")
     return value

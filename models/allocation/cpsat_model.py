@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 from ortools.sat.python import cp_model
 
-from keyshift.models.allocation.problem import SLACK, KeyGroupAllocation
+from keyshift.models.allocation.problem import EPSILON, SLACK, KeyGroupAllocation
 from keyshift.models.allocation.whole_distances import WholeDistances
 from keyshift.models.knapsack import Knapsack
 from keyshift.models.rules.rows import add_to_cpsat
 from keyshift.models.stages import FLOATS, CpSatStages, WholeMeasure, weighed
+from keyshift.models.windows_cpsat import combine
 from keyshift.models.workload import IntArray
 
 
@@ -29,8 +30,10 @@ class AllocationCpSat(CpSatStages):
     Parameters
     ----------
     problem : KeyGroupAllocation
+        About one window or several: each has a distance d, in one unit for all of them, and (8) combines them. The weights
+        of (8) become whole numbers too, rounded down: the model's objective, in its unit, exceeds no distance.
     objective : {"distance", "deviation_sum"}
-        First stage (d) or second stage ((d - d_u) + (d - d_l)).
+        First stage (d) or second stage ((d - d_u) + (d - d_l)); of one window.
     max_distance : float, optional
         Upper limit on d, which the second stage takes from the first.
 
@@ -47,7 +50,8 @@ class AllocationCpSat(CpSatStages):
     ) -> None:
         self.problem = problem
         self.workload = problem.workload
-        self.distances = self.whole_distances()
+        self.distances = WholeDistances.of(problem)
+        self.labels = [""] if len(self.distances) == 1 else [f"s{s}," for s in range(len(self.distances))]
         self.model = cp_model.CpModel()
         self.variables()
         self.sides(max_distance)
@@ -58,28 +62,31 @@ class AllocationCpSat(CpSatStages):
         self.distance_floor()
         self.resource_capacities()
         self.rules()
-        self.model.minimize(self.d if objective == "distance" else self.upper + self.lower)
-
-    def whole_distances(self) -> WholeDistances:
-        """Loads and the mean in whole numbers."""
-        return WholeDistances.of(self.problem)
+        self.distance, self.factor = combine(self.model, problem.planned, self.d, max(it.most for it in self.distances))
+        self.model.minimize(self.distance if objective == "distance" else self.upper[0] + self.lower[0])
 
     def variables(self) -> None:
-        """X for the pairs that (6), or (2) or (7) by themselves, allow, and the integer distance d."""
+        """X for the pairs that (6), or (2) or (7) by themselves, allow, and each window's integer distance d."""
         open_pairs = np.argwhere(self.problem.open_pairs).tolist()
         self.x = {(k, i): self.model.new_bool_var(f"x[k{k},n{i}]") for k, i in open_pairs}
-        self.d = self.model.new_int_var(0, self.distances.most, "d")
+        self.d = [
+            self.model.new_int_var(0, it.most, f"d[{at[:-1]}]" if at else "d")
+            for at, it in zip(self.labels, self.distances, strict=True)
+        ]
 
     def sides(self, max_distance: float | None) -> None:
-        """The two one-sided deviations d - d_u and d - d_l, neither above d; d no more than given, rounded up."""
-        largest = self.distances.most
-        if max_distance is not None:
-            largest = min(largest, self.distances.units(max_distance))
-        self.model.add(self.d <= largest).with_name("largest_distance")
-        self.upper = self.model.new_int_var(-self.distances.mean_high, largest, "upper")
-        self.lower = self.model.new_int_var(-largest, largest, "lower")
-        self.model.add(self.upper <= self.d).with_name("upper_side")
-        self.model.add(self.lower <= self.d).with_name("lower_side")
+        """D - d_u and d - d_l, neither above d, which itself is no more than given, rounded up; (8) knows d alone."""
+        self.upper = self.lower = self.d
+        if len(self.d) > 1:
+            return
+        (d,), (it,) = self.d, self.distances
+        largest = it.most if max_distance is None else min(it.most, it.units(max_distance))
+        self.model.add(d <= largest).with_name("largest_distance")
+        upper = self.model.new_int_var(-it.mean_high, largest, "upper")
+        lower = self.model.new_int_var(-largest, largest, "lower")
+        self.model.add(upper <= d).with_name("upper_side")
+        self.model.add(lower <= d).with_name("lower_side")
+        self.upper, self.lower = [upper], [lower]
 
     def one_node_each(self) -> None:
         """(1) Every key group runs on exactly one node."""
@@ -113,22 +120,24 @@ class AllocationCpSat(CpSatStages):
         return sum(y * self.x[k, i] for k, y in enumerate(loads) if y > 0 and (k, i) in self.x)
 
     def upper_loads(self) -> None:
-        """(3) No node lies more than d - d_u above the mean."""
-        for i, loads in enumerate(self.distances.high):
-            row = self.node_load(i, loads) <= self.distances.mean_high + self.upper
-            self.model.add(row).with_name(f"upper_load[n{i}]")
+        """(3) No node lies more than d - d_u above the mean of a window."""
+        for at, it, upper in zip(self.labels, self.distances, self.upper, strict=True):
+            for i, loads in enumerate(it.high):
+                self.model.add(self.node_load(i, loads) <= it.mean_high + upper).with_name(f"upper_load[{at}n{i}]")
 
     def lower_loads(self) -> None:
-        """(4) No kept node lies more than d - d_l below the mean."""
-        for i in np.flatnonzero(self.workload.kept).tolist():
-            row = self.node_load(i, self.distances.low[i]) >= self.distances.mean_low - self.lower
-            self.model.add(row).with_name(f"lower_load[n{i}]")
+        """(4) No kept node lies more than d - d_l below the mean of a window."""
+        for at, it, lower in zip(self.labels, self.distances, self.lower, strict=True):
+            for i in np.flatnonzero(self.workload.kept).tolist():
+                row = self.node_load(i, it.low[i]) >= it.mean_low - lower
+                self.model.add(row).with_name(f"lower_load[{at}n{i}]")
 
     def distance_floor(self) -> None:
-        """(5) The load distance does not exceed the mean, as printed; off by default."""
-        if self.problem.distance_floor:
-            largest = self.distances.units(self.problem.mean_load + 2 * SLACK * self.problem.scale)
-            self.model.add(self.d <= largest).with_name("distance_floor")
+        """(5) No window's load distance exceeds its mean, as printed; off by default."""
+        means = self.problem.means.tolist() if self.problem.distance_floor else []
+        for at, it, d, mean in zip(self.labels, self.distances, self.d, means, strict=False):
+            most = it.units(mean + 2 * SLACK * (mean or 1.0))
+            self.model.add(d <= most).with_name(f"distance_floor[{at[:-1]}]" if at else "distance_floor")
 
     def resource_capacities(self) -> None:
         """(7) No node uses more of a resource than it has."""
@@ -143,13 +152,19 @@ class AllocationCpSat(CpSatStages):
 
     def measure(self, name: str) -> WholeMeasure:
         """A measure of key-group allocation in whole numbers."""
-        w, it = self.workload, self.distances
+        w, it = self.workload, self.distances[0]
         if name == "load_distance":
-            return WholeMeasure(self.d, it.units, it.distance)
+
+            def most(distance: float) -> int:
+                return math.floor(
+                    (Fraction(distance) * Fraction(1 + self.slip) + Fraction(it.doubt)) * it.unit * self.factor
+                )
+
+            return WholeMeasure(self.distance, most, self.least_distance)
         if name == "deviation_sum":
             doubt = 2 * it.doubt + FLOATS * self.problem.unit(name)
             return WholeMeasure(
-                self.upper + self.lower,
+                self.upper[0] + self.lower[0],
                 lambda most: math.floor((Fraction(most) + Fraction(doubt)) * it.unit),
                 lambda whole: float(Fraction(whole) / it.unit) - doubt,
             )
@@ -190,10 +205,21 @@ class AllocationCpSat(CpSatStages):
                 chosen[k] = i
         return chosen
 
+    @property
+    def slip(self) -> float:
+        """By what share the weights of (8) in floats may differ from those in whole numbers."""
+        return 0.0 if self.factor == 1 else 2.0**-48
+
+    def least_distance(self, whole: int) -> float:
+        """A float not above the combined load distance of any assignment with this integer objective."""
+        it = self.distances[0]
+        share = float(Fraction(max(whole, 0)) / (it.unit * self.factor))
+        return max(0.0, share * (1 - EPSILON - self.slip) - it.doubt)
+
     def load_distance(self, integer_objective: float) -> float:
         """A value of the integer objective in load per unit of capacity."""
-        return integer_objective / float(self.distances.unit)
+        return integer_objective / float(self.distances[0].unit * self.factor)
 
     def bound(self, integer_bound: float) -> float:
-        """Turn a proven bound on the integer d into a safe one on the load distance."""
-        return self.distances.distance(math.ceil(integer_bound - 1e-6))
+        """Turn a proven bound on the integer objective into a safe one on the combined load distance."""
+        return self.least_distance(math.ceil(integer_bound - 1e-6))

@@ -13,6 +13,7 @@ from keyshift.models.knapsack import Knapsack
 from keyshift.models.rules.rows import add_to_pyomo
 from keyshift.models.stages import PyomoStages
 from keyshift.models.tuning import HIGHS_DOUBT
+from keyshift.models.windows_pyomo import combine, start_combined
 from keyshift.models.workload import IntArray
 
 Objective = Literal["distance", "deviation_sum"] | tuple[float, float]
@@ -26,8 +27,9 @@ class AllocationPyomo(PyomoStages):
     Parameters
     ----------
     problem : KeyGroupAllocation
+        About one window or several: each of several has a load distance d[s], and (8) combines them.
     objective : {"distance", "deviation_sum"} or (w1, w2)
-        First stage (d), second stage ((d - d_u) + (d - d_l)), or the printed w1 * d - w2 * (d_u + d_l).
+        First stage (d), second stage ((d - d_u) + (d - d_l)), or the printed w1 * d - w2 * (d_u + d_l); these of one window.
     max_distance : float, optional
         Upper limit on d, which the second stage takes from the first.
     negligible : float, default 0
@@ -37,16 +39,13 @@ class AllocationPyomo(PyomoStages):
     Attributes
     ----------
     model : pyomo.environ.ConcreteModel
-        Variables ``x[k, i]`` for the pairs that (6) allows, ``d``, ``d_u``, ``d_l``.
+        Variables ``x[k, i]`` for the pairs that (6) allows, ``d``, and with one window ``d_u``, ``d_l``.
     """
 
     letters: Mapping[str, str] = {
-        "x": "kn",
-        "one_node": "k",
-        "upper_load": "n",
-        "lower_load": "n",
-        "capacity": "-n",
-    }
+        "x": "kn", "one_node": "k", "upper_load": "n", "lower_load": "n", "capacity": "-n", "d": "s", "above": "s", "excess": "s",
+        "worst": "s", "distance_floor": "s",
+    }  # fmt: skip
 
     @classmethod
     def of(cls, problem: KeyGroupAllocation) -> Self:
@@ -63,7 +62,6 @@ class AllocationPyomo(PyomoStages):
         self.problem, self.negligible = problem, negligible
         self.weight = {"distance": 1.0, "deviation_sum": 0.0}[objective] if isinstance(objective, str) else objective[0]
         self.workload = problem.workload
-        self.load = problem.workload.last_load.tolist()
         self.current = problem.workload.current.tolist()
         self.open = [np.flatnonzero(row).tolist() for row in problem.open_pairs]
         self.model = pyo.ConcreteModel(name=problem.name)
@@ -78,23 +76,32 @@ class AllocationPyomo(PyomoStages):
         self.rules()
 
     def variables(self, max_distance: float | None) -> None:
-        """x, d, d_u, d_l; pairs that (6), or (2) or (7) by themselves, forbid are left out."""
-        m = self.model
+        """x, and d, d_u, d_l or each window's d; pairs that (6), or (2) or (7) by themselves, forbid are left out."""
+        m, it = self.model, self.problem.planned
         m.pairs = pyo.Set(initialize=[(k, i) for k, nodes in enumerate(self.open) for i in nodes], dimen=2)
         m.x = pyo.Var(m.pairs, domain=pyo.Binary)
         # No useful d exceeds the largest load a node could ever carry: a finite box makes safe dual bounds possible.
-        largest = sum(self.load) / float(self.workload.capacity.min()) + self.problem.mean_load
+        self.most = it.load.sum(axis=1) / self.workload.capacity.min() + self.problem.means
+        if it.count > 1:
+            self.windows: tuple[range, ...] = (range(it.count),)
+            self.letters = {**self.letters, "upper_load": "sn", "lower_load": "sn"}
+            m.d = pyo.Var(*self.windows, bounds=lambda m, s: (0, float(self.most[s])))
+            self.d = self.upper = self.lower = [m.d[s] for s in range(it.count)]
+            return
+        self.windows, largest = (), float(self.most[0])
         m.d = pyo.Var(bounds=(0, largest if max_distance is None else max_distance))
         m.d_u = pyo.Var(bounds=(0, 2 * largest))
         m.d_l = pyo.Var(bounds=(0, 2 * largest))
+        self.d, self.upper, self.lower = [m.d], [m.d - m.d_u], [m.d - m.d_l]
 
     def set_objective(self, objective: Objective) -> None:
-        """Minimise d, or the two one-sided deviations, or their weighted sum as printed."""
+        """Minimise d - over windows what (8) makes of them -, or the two one-sided deviations, or as printed."""
         m = self.model
+        self.distance = combine(m, self.problem.planned, self.d, self.most)
         if objective == "distance":
-            m.objective = pyo.Objective(expr=m.d)
+            m.objective = pyo.Objective(expr=self.distance)
         elif objective == "deviation_sum":
-            m.objective = pyo.Objective(expr=(m.d - m.d_u) + (m.d - m.d_l))
+            m.objective = pyo.Objective(expr=self.upper[0] + self.lower[0])
         else:
             w1, w2 = objective
             m.objective = pyo.Objective(expr=w1 * m.d - w2 * (m.d_u + m.d_l))
@@ -139,35 +146,41 @@ class AllocationPyomo(PyomoStages):
         # A row without variables would be a constant to Pyomo, not a constraint.
         return pyo.quicksum(terms) <= limit.most if terms else pyo.Constraint.Skip
 
-    def significant_load(self, i: int, mean: float | None = None) -> tuple[pyo.Expression, float]:
-        """Load per unit of capacity of node i, and what negligible loads - beside the mean - could add to it."""
+    def significant_load(self, s: int, i: int) -> tuple[pyo.Expression, float]:
+        """Load per unit of capacity of node i in window s, and what negligible loads - beside the mean - could add to it."""
         m, c = self.model, float(self.workload.capacity[i])
-        loads = {k: y / c for k, y in enumerate(self.load) if y > 0 and (k, i) in m.x}
-        least = self.negligible * max([self.problem.mean_load if mean is None else mean, *loads.values()])
+        loads = {k: y / c for k, y in enumerate(self.problem.planned.load[s].tolist()) if y > 0 and (k, i) in m.x}
+        least = self.negligible * max([float(self.problem.means[s]), *loads.values()])
         lost = sum(y for y in loads.values() if y < least)
         return pyo.quicksum(y * m.x[k, i] for k, y in loads.items() if y >= least), lost
 
     def upper_loads(self) -> None:
-        """(3) No node lies more than d - d_u above the mean."""
-        mean = self.problem.mean_load
-        self.model.upper_load = pyo.Constraint(
-            range(self.workload.nodes), rule=lambda m, i: self.significant_load(i)[0] <= mean + (m.d - m.d_u)
-        )
+        """(3) No node lies more than d - d_u above the mean of a window."""
+
+        def enough(m: pyo.ConcreteModel, *at: int) -> object:
+            s, i = (0, *at)[-2:]
+            return self.significant_load(s, i)[0] <= float(self.problem.means[s]) + self.upper[s]
+
+        self.model.upper_load = pyo.Constraint(*self.windows, range(self.workload.nodes), rule=enough)
 
     def lower_loads(self) -> None:
-        """(4) No kept node lies more than d - d_l below the mean."""
-        mean, kept = self.problem.mean_load, np.flatnonzero(self.workload.kept).tolist()
+        """(4) No kept node lies more than d - d_l below the mean of a window."""
 
-        def enough(m: pyo.ConcreteModel, i: int) -> object:
-            load, lost = self.significant_load(i)
-            return load >= mean - lost - (m.d - m.d_l)
+        def enough(m: pyo.ConcreteModel, *at: int) -> object:
+            s, i = (0, *at)[-2:]
+            load, lost = self.significant_load(s, i)
+            return load >= float(self.problem.means[s]) - lost - self.lower[s]
 
-        self.model.lower_load = pyo.Constraint(kept, rule=enough)
+        kept = np.flatnonzero(self.workload.kept).tolist()
+        self.model.lower_load = pyo.Constraint(*self.windows, kept, rule=enough)
 
     def distance_floor(self) -> None:
-        """(5) The load distance does not exceed the mean, as printed; off by default."""
+        """(5) No window's load distance exceeds its mean, as printed; off by default."""
         if self.problem.distance_floor:
-            self.model.distance_floor = pyo.Constraint(expr=self.problem.mean_load - self.model.d >= 0)
+            mean = self.problem.means.tolist()
+            self.model.distance_floor = pyo.Constraint(
+                *self.windows, rule=lambda m, s=None: mean[s or 0] - self.d[s or 0] >= 0
+            )
 
     def resource_capacities(self) -> None:
         """(7) No node uses more of a resource than it has."""
@@ -191,12 +204,13 @@ class AllocationPyomo(PyomoStages):
         """A measure of key-group allocation: an expression, and its unit."""
         m, w, unit = self.model, self.workload, self.problem.unit(name)
         if name == "load_distance":
-            return m.d, 1.0
+            return self.distance, 1.0
         if name == "deviation_sum":
-            return (m.d - m.d_u) + (m.d - m.d_l), 1.0
+            return self.upper[0] + self.lower[0], 1.0
         if name == "draining_load":
-            on = [(k, i) for k, i in m.x if w.draining[i] and self.load[k] > 0]
-            return pyo.quicksum(self.load[k] / unit * m.x[k, i] for k, i in on), unit
+            load = w.last_load
+            on = [(k, i) for k, i in m.x if w.draining[i] and load[k] > 0]
+            return pyo.quicksum(float(load[k]) / unit * m.x[k, i] for k, i in on), unit
         weights = np.ones(w.key_groups) if name == "migrations" else w.state / unit
         return pyo.quicksum(float(c) * self.leaves(k) for k, c in enumerate(weights) if c > 0), unit
 
@@ -216,15 +230,18 @@ class AllocationPyomo(PyomoStages):
         m = self.model
         for (k, i), x in m.x.items():
             x.value = int(assignment[k] == i)
-        figures = self.problem.metrics(assignment)
-        d = figures["load_distance"]
+        distances = self.problem.distances(assignment)
         # Rounding may put a value a hair outside its box.
-        m.d.set_value(d, skip_validation=True)
-        m.d_u.set_value(d - figures["upper_deviation"], skip_validation=True)
-        m.d_l.set_value(d - figures["lower_deviation"], skip_validation=True)
+        for d, value in zip(self.d, distances.tolist(), strict=True):
+            d.set_value(value, skip_validation=True)
+        start_combined(m, self.problem.planned, distances)
+        if not self.windows:
+            figures = self.problem.metrics(assignment)
+            m.d_u.set_value(figures["load_distance"] - figures["upper_deviation"], skip_validation=True)
+            m.d_l.set_value(figures["load_distance"] - figures["lower_deviation"], skip_validation=True)
 
     def bound(self, proven: float) -> float | None:
-        """Turn a bound that HiGHS proves into one on the load distance: less what its tolerances amount to there.
+        """Turn a bound that HiGHS proves into one on (8): less what its tolerances amount to in the heaviest window.
 
         With weights it is that bound over w1, since d_u and d_l are not negative; the sum of deviations bounds nothing.
         """
@@ -232,11 +249,11 @@ class AllocationPyomo(PyomoStages):
             return None
         if not np.isfinite(proven):
             return 0.0
-        w, scale = self.workload, self.problem.scale
-        least = float(w.capacity.min())
-        heaviest = max(float(w.last_load.max()), scale * least)
-        roughness = max(scale, heaviest / least if (w.capacity != w.capacity[0]).any() else 0.0)
-        return max(0.0, proven / self.weight - HIGHS_DOUBT * roughness)  # a distance is never negative
+        w, it, roughness = self.workload, self.problem.planned, self.problem.means
+        if (w.capacity != w.capacity[0]).any():
+            roughness = np.maximum(roughness, it.load.max(axis=1) / w.capacity.min())
+        # A distance is never negative.
+        return max(0.0, proven / self.weight - HIGHS_DOUBT * (it.combined(roughness) or 1.0))
 
     def assignment(self) -> IntArray:
         """Read the assignment from the variables' values: for each key group, its node of largest x."""

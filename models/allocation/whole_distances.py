@@ -16,7 +16,6 @@ PRECISION = 1e-7
 """Where rounding cannot be avoided, it changes no load distance by more than this share of the mean, if bits allow."""
 MOST_BITS = 50
 """All loads on the smallest node stay below 2**MOST_BITS; with more, presolves err."""
-EPSILON = 2.0**-52
 
 
 @dataclass(frozen=True)
@@ -48,41 +47,28 @@ class WholeDistances:
     doubt: float
 
     @classmethod
-    def of(cls, problem: KeyGroupAllocation) -> WholeDistances:
-        """Whole numbers for a problem: exact, or nearly so for decimals, where nodes and mean allow it."""
-        capacity = problem.workload.capacity
-        if problem.mean == "exact" and bool((capacity == capacity[0]).all()):
-            return cls._of_equal_nodes(problem)
-        return cls._rounded(problem)
-
-    @classmethod
-    def _of_equal_nodes(cls, problem: KeyGroupAllocation) -> WholeDistances:
-        """In units of a load's unit over the number of kept nodes, so that the mean is the total load."""
-        w = problem.workload
-        kept, made = int(w.kept.sum()), scaled(w.last_load)
-        loads = [kept * int(y) for y in made.values]
-        total = int(made.values.sum())
-        unit = made.scale * kept * Fraction(float(w.capacity[0]))
-        rounding = 2 * made.error * w.key_groups / float(w.capacity[0])
-        return cls(unit, [loads] * w.nodes, [loads] * w.nodes, total, total, rounding + problem.rounding)
-
-    @classmethod
-    def _rounded(cls, problem: KeyGroupAllocation) -> WholeDistances:
-        """In a small unit, loads rounded down in (3) and up in (4)."""
-        w = problem.workload
-        most = float(w.last_load.sum() / w.capacity.min()) + problem.mean_load
-        return cls._in_unit(problem, cls._small_unit(problem, most), w.last_load, problem.mean_load)
-
-    @staticmethod
-    def _small_unit(problem: KeyGroupAllocation, most: float) -> Fraction:
-        """Units in one load per unit of capacity, of which there are `most` at most."""
-        wanted = (problem.workload.key_groups + 2) / (PRECISION * problem.scale)
-        return Fraction(2) ** min(math.ceil(math.log2(wanted)), MOST_BITS - math.ceil(math.log2(most or 1.0)))
+    def of(cls, problem: KeyGroupAllocation) -> list[WholeDistances]:
+        """Whole numbers for each window, all in one unit: exact, or nearly so for decimals, where nodes and mean allow it."""
+        w, it = problem.workload, problem.planned
+        if problem.mean == "exact" and bool((w.capacity == w.capacity[0]).all()):
+            # In units of a load's unit over the number of kept nodes, so that a mean is a window's total load.
+            kept, capacity = int(w.kept.sum()), float(w.capacity[0])
+            made = scaled(it.load.ravel(), BITS + (it.count - 1).bit_length())
+            doubt = 2 * made.error * w.key_groups / capacity + problem.rounding
+            rows = [
+                ([[kept * y for y in row]] * w.nodes, sum(row)) for row in made.values.reshape(it.load.shape).tolist()
+            ]
+            return [cls(made.scale * kept * Fraction(capacity), row, row, total, total, doubt) for row, total in rows]
+        most = float((it.load.sum(axis=1) / w.capacity.min() + problem.means).max())
+        wanted = (w.key_groups + 2) / (PRECISION * (problem.mean_load or 1.0))
+        unit = Fraction(2) ** min(math.ceil(math.log2(wanted)), MOST_BITS - math.ceil(math.log2(most or 1.0)))
+        return [cls._in_unit(problem, unit, y, float(mean)) for y, mean in zip(it.load, problem.means, strict=True)]
 
     @classmethod
     def _in_unit(
         cls, problem: KeyGroupAllocation, unit: Fraction, load: FloatArray, mean_load: float
     ) -> WholeDistances:
+        """One window in a small unit, loads rounded down in (3) and up in (4)."""
         w = problem.workload
         by_capacity: dict[float, tuple[list[int], list[int]]] = {}
         loads = [Fraction(y) for y in load.tolist()]
@@ -94,25 +80,6 @@ class WholeDistances:
         high, low = zip(*(by_capacity[c] for c in w.capacity.tolist()), strict=True)
         return cls(unit, list(high), list(low), math.ceil(mean), math.floor(mean), problem.rounding)
 
-    @classmethod
-    def of_windows(cls, problem: KeyGroupAllocation) -> list[WholeDistances]:
-        """Whole numbers for each window of a problem, all in the same unit."""
-        w, it = problem.workload, problem.planned
-        capacity = w.capacity
-        if problem.mean == "exact" and bool((capacity == capacity[0]).all()):
-            kept = int(w.kept.sum())
-            made = scaled(it.load.ravel(), BITS + it.count.bit_length())
-            unit = made.scale * kept * Fraction(float(capacity[0]))
-            doubt = 2 * made.error * w.key_groups / float(capacity[0]) + problem.rounding
-            found = []
-            for row in made.values.reshape(it.load.shape).tolist():
-                loads, total = [kept * y for y in row], sum(row)
-                found.append(cls(unit, [loads] * w.nodes, [loads] * w.nodes, total, total, doubt))
-            return found
-        most = float((it.load.sum(axis=1) / capacity.min() + problem.means).max())
-        unit = cls._small_unit(problem, most)
-        return [cls._in_unit(problem, unit, y, float(mean)) for y, mean in zip(it.load, problem.means, strict=True)]
-
     @property
     def most(self) -> int:
         """No distance is larger."""
@@ -121,7 +88,3 @@ class WholeDistances:
     def units(self, distance: float) -> int:
         """The most that a distance, as floats give it, can be in whole units."""
         return math.floor((Fraction(distance) + Fraction(self.doubt)) * self.unit)
-
-    def distance(self, whole: int) -> float:
-        """A float not above any distance of this many whole units, as floats give it."""
-        return max(0.0, float(Fraction(max(whole, 0)) / self.unit) * (1 - EPSILON) - self.doubt)

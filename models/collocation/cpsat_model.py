@@ -82,7 +82,7 @@ class CollocationCpSat(AllocationCpSat):
         for s, (most, row) in enumerate(zip(apart.tolist(), saved.reshape(rows.shape).tolist(), strict=True)):
             together = sum(row[e] * z for (e, _), z in self.z.items() if row[e])
             m.add(values[s] >= most - together).with_name(f"value[s{s}]")
-        whole, self.factor = combine(m, p.planned, values, largest, m.new_int_var(0, largest, "t"))
+        whole, self.factor = combine(m, p.planned, values, largest)
         return whole
 
     def about(self, window: CollocatedAllocation, traffic: FloatArray) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from keyshift.models import Answer, Budget
 from keyshift.models.allocation import KeyGroupAllocation
-from keyshift.models.allocation.windows_cpsat import AllocationWindowsCpSat
+from keyshift.models.allocation.cpsat_model import AllocationCpSat
 from keyshift.models.ranges import Threads
 from keyshift.solvers import cpsat
 from keyshift.solvers.checked import until_checked, within
@@ -48,7 +48,7 @@ def run_cpsat(
     **settings
         As for `keyshift.solvers.cpsat.minimise`.
     """
-    statement = within(budget, lambda: AllocationWindowsCpSat.of(problem))
+    statement = within(budget, lambda: AllocationCpSat(problem))
     if statement is None:
         return Answer(start, known, budget.why)
 

@@ -96,11 +96,8 @@ def _by_highs(
     """HiGHS on the statement of an objective, as often as the check refuses what its tolerances let in."""
     with off_clock():
         from keyshift.models.allocation.pyomo_model import NEGLIGIBLE, AllocationPyomo
-        from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
 
     def write() -> AllocationPyomo:
-        if problem.several:
-            return AllocationWindowsPyomo.of(problem)
         return AllocationPyomo(problem, objective, max_distance, NEGLIGIBLE)
 
     statement = within(budget, write)
@@ -140,13 +137,12 @@ def _second_opinion(problem: KeyGroupAllocation, budget: Budget, seed: int, thre
 def lp_bound(problem: KeyGroupAllocation, *, budget: Budget, seed: int = 0) -> Answer:
     """The linear relaxation's value, made safe: a bound, no assignment."""
     with off_clock():
-        from keyshift.models.allocation.windows_pyomo import AllocationWindowsPyomo
+        from keyshift.models.allocation.pyomo_model import AllocationPyomo
         from keyshift.models.windows_pyomo import limit_level
 
     def write() -> LinearProgram:
-        statement = AllocationWindowsPyomo.of(problem)
-        if isinstance(statement, AllocationWindowsPyomo):
-            limit_level(statement.model, statement.most)
+        statement = AllocationPyomo.of(problem)
+        limit_level(statement.model, statement.most)
         return highs.compile_model(statement.model)[0]
 
     program = within(budget, write)

@@ -40,7 +40,8 @@ class Cluster:
 
     def phase(self, folder: Path, number: int, what: str = "reassign") -> None:
         self.reassign(folder / f"{number:02}-{what}.json")
-        self.elect(folder / f"{number:02}-elect.json")
+        if (elect := folder / f"{number:02}-elect.json").exists():
+            self.elect(elect)
 
     def log_dirs(self, sizes: dict[tuple[str, int], int]) -> str:
         brokers: list[dict[str, Any]] = [
