@@ -333,18 +333,18 @@ class NarrowSets:
 
     def prove(self) -> None:
         """Look at all covers of all nodes that are nearer than the best."""
-        it, found = self.instance, self.found
-        if found.best is None or it.key_groups > self.settings.most_key_groups:
+        it, found, best = self.instance, self.found, self.found.best
+        if best is None or it.key_groups > self.settings.most_key_groups:
             return
-        part = Portion(it, found.best, self.heaviest, np.arange(it.nodes))
-        search = Covers(part, self.settings.most_pairs, found.budget)
+        part = Portion(it, best, self.heaviest, np.arange(it.nodes))
 
         def offered(cover: Near) -> float:
-            found.offer(part.placed(found.best, cover), "narrow sets", PLANNED)
+            found.offer(part.placed(best, cover), "narrow sets", PLANNED)
             return self._better
 
         while not found.done:
             near, before = part.near(self._better, 0.0, self.settings), found.objective
+            search = Covers(part, self.settings.most_pairs, found.budget)
             if near is None or not self._covers(search, *near, offered, self._excluded):
                 return
             if found.objective >= before:
@@ -352,17 +352,17 @@ class NarrowSets:
 
     def heaviest_first(self, tries: int) -> None:
         """How near the mean the nodes of the heaviest key groups can be; where they are, all else is evened out."""
-        it, found = self.instance, self.found
-        if found.best is None or found.done:
+        it, found, best = self.instance, self.found, self.found.best
+        if best is None or found.done:
             return
         count, keys = self._heavy(self._better)
-        part = Portion(it, found.best, keys, np.arange(it.nodes), np.arange(it.key_groups))
+        part = Portion(it, best, keys, np.arange(it.nodes), np.arange(it.key_groups))
         near, count = part.heaviest(count, self._better, self.settings)
         if count == 0:
             return
 
         def offered(cover: Near) -> float:
-            place = part.placed(found.best, cover)
+            place = part.placed(best, cover)
             held = keys[members_of(cover.bits, keys.size).any(axis=0)]
             others = np.setdiff1d(np.arange(it.nodes), place[held])
             displaced = np.setdiff1d(np.flatnonzero(~np.isin(place, others)), held)
@@ -443,26 +443,26 @@ class NarrowSets:
         among = among[~it.draining[among]]
         if found.best is None or among.size < 2:
             return
-        place, failed = (found.best if place is None else place).copy(), 0
+        now, failed = (found.best if place is None else place).copy(), 0
         while failed < tries and not found.done:
-            dev = it.deviations(place)
+            dev = it.deviations(now)
             nodes = self._few(dev, among, 3 + failed % 3)
             target = float(dev[nodes].mean())
-            free = self._free(place, np.isin(place, nodes), LEAST_FREE + 4 * (failed % 4))
-            part, made = Portion(it, place, free, nodes), list[IntArray]()
+            free = self._free(now, np.isin(now, nodes), LEAST_FREE + 4 * (failed % 4))
+            part, made = Portion(it, now, free, nodes), list[IntArray]()
             farthest = float(np.abs(dev[nodes] - target).max())
             near = part.near(0.9 * farthest, target, self.few) if farthest > PROVEN / 10 else None
 
             def first(cover: Near) -> float:
-                made.append(part.placed(place, cover))  # noqa: B023 - called at once
+                made.append(part.placed(now, cover))  # noqa: B023 - called at once
                 return -1.0
 
             if near is not None and near[0].bits.size:
                 self._covers(Covers(part, self.few.most_pairs, found.budget), *near, first, lambda distance: None)
             failed = 0 if made else failed + 1
             if made:
-                place = made[-1]
-                found.offer(place, "evened out", PLANNED)
+                now = made[-1]
+                found.offer(now, "evened out", PLANNED)
 
     def _free(self, place: IntArray, inside: np.ndarray, most: int) -> IntArray:
         """Key groups of a few nodes that may go elsewhere: those that have moved, and some that have not; the heaviest first."""
