@@ -74,7 +74,7 @@ class SearchState(NamedTuple):
     tally: FloatArray
     """How many slots are in use, the migration cost, and by how much the rows are exceeded, shape (3,)."""
     held: FloatArray | None
-    """What each of the rules' rows holds, and where each key group is; None without rules."""
+    """The sum in each of the rules' rows, and where each key group is; None without rules."""
     place: IntArray | None
 
 
