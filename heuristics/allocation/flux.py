@@ -8,7 +8,7 @@ from keyshift.models import Answer, Budget, metrics
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.ranges import Whole
-from keyshift.models.rules.lowered import Tally
+from keyshift.models.rules.lowered import RowTally
 
 
 def flux(
@@ -54,7 +54,7 @@ class Migrations:
     """The assignment in the making, and what is left of the limits."""
 
     def __init__(self, problem: KeyGroupAllocation) -> None:
-        self.rules = Tally(problem.lowered, problem.workload.current)
+        self.rules = RowTally(problem.lowered, problem.workload.current)
         problem = problem.averaged()
         self.problem, self.workload = problem, problem.workload
         self.assignment = self.workload.current.copy()

@@ -11,7 +11,7 @@ from keyshift.models import Answer, Budget, InputError
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.movement.problem import MovementWithinLimits
 from keyshift.models.ranges import NonNegative
-from keyshift.models.rules.lowered import Lowered, Tally
+from keyshift.models.rules.lowered import Lowered, RowTally
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 Threshold = Literal["mean", "upper"]
@@ -56,7 +56,7 @@ def elb(
     mean = float(load.sum()) / core.nodes
     width = max(0.1 * mean, float(load.max())) * (1 + HAIR)
     limits = read_limits(mean - width if lower is None else lower, mean + width if upper is None else upper)
-    placed = rebalance(load, w.current, w.kept, limits, overloaded_above, Tally(problem.lowered, w.current))
+    placed = rebalance(load, w.current, w.kept, limits, overloaded_above, RowTally(problem.lowered, w.current))
     return Answer(placed, message=broken_assumption(load, limits))
 
 
@@ -89,7 +89,7 @@ def elb_within_limits(
         open_nodes = np.flatnonzero(kept)
         kept[open_nodes[np.argsort(loads[open_nodes], kind="stable")[:surplus]]] = False
     limits = (problem.lower, problem.upper)
-    placed = rebalance(load, w.current, kept, limits, overloaded_above, Tally(problem.lowered, w.current))
+    placed = rebalance(load, w.current, kept, limits, overloaded_above, RowTally(problem.lowered, w.current))
     return Answer(placed, message=broken_assumption(load, limits))
 
 
@@ -115,7 +115,7 @@ def rebalance(
     kept: BoolArray,
     limits: tuple[float, float],
     overloaded_above: Threshold = "mean",
-    rules: Tally | None = None,
+    rules: RowTally | None = None,
 ) -> IntArray:
     """Run phases two and three of Algorithm 1: take key groups off overloaded and closing nodes, place them.
 
@@ -127,7 +127,7 @@ def rebalance(
         False for the nodes of R. New nodes are empty ones.
     limits : (v, u)
     overloaded_above : {"mean", "upper"}
-    rules : Tally, optional
+    rules : RowTally, optional
         Asked before each key group is placed.
 
     Returns
@@ -139,7 +139,7 @@ def rebalance(
     line = mean if overloaded_above == "mean" else limits[1]
     waiting = np.flatnonzero(~kept[current]).tolist()
     waiting += _taken_off(load, current, kept, loads, mean, line, (limits[1] - limits[0]) / 2)
-    known = Tally(Lowered(current), current) if rules is None else rules
+    known = RowTally(Lowered(current), current) if rules is None else rules
     return _placed(load, current, kept, loads, waiting, line, limits[1], known)
 
 
@@ -168,7 +168,7 @@ def _placed(
     waiting: list[int],
     line: float,
     upper: float,
-    rules: Tally,
+    rules: RowTally,
 ) -> IntArray:
     """Phase three: the largest waiting key group goes to the least loaded underloaded node that can hold it.
 

@@ -189,7 +189,7 @@ class Lowered:
         return float(apart + shut + rooms + sum(budget.excess(assignment, self.current) for budget in self.budgets))
 
 
-class Tally:
+class RowTally:
     """What the rows of the forms hold while single key groups move, for heuristics that ask before each move.
 
     Parameters

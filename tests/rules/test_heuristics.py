@@ -8,7 +8,7 @@ from rules.drawn import keeps
 from rules.test_rules import PROBLEMS, drawn
 
 import keyshift as ks
-from keyshift.models.rules.lowered import Tally
+from keyshift.models.rules.lowered import RowTally
 
 ASK = {
     "allocation": ["flux", "potc", "drain-first"],
@@ -26,7 +26,7 @@ def test_what_may_go_breaks_no_row_by_more(kind):
         low, rng = problem.lowered, np.random.default_rng(seed)
         now = rng.integers(0, problem.places, problem.workload.key_groups)
         now = np.where(rng.random(now.size) < 0.7, low.current, now)
-        tally = Tally(low, now)
+        tally = RowTally(low, now)
         parts = lambda a, low=low: [r.excess(a) for r in low.rooms] + [b.excess(a, low.current) for b in low.budgets]  # noqa: E731
         for _ in range(20):
             k = int(rng.integers(now.size))
