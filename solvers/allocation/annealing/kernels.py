@@ -32,10 +32,7 @@ from keyshift.solvers.allocation.annealing.state_kernels import (
     write,
 )
 from keyshift.solvers.random_kernels import uniform as draw
-from keyshift.solvers.row_kernels import make_room, row_change
-
-KEPT = 1e-6
-"""Rows are exceeded by no less than this, or by what rounding adds."""
+from keyshift.solvers.row_kernels import KEPT, make_room, mend, row_change
 
 
 class Touched(NamedTuple):
@@ -258,7 +255,9 @@ def anneal(rng, given, best_moves, best_value, edit, touched, data, state):
     temperature, cooling = given.hot, (given.cold / given.hot) ** (1.0 / max(1, given.steps))
     for _ in range(given.steps):
         temperature *= cooling
-        steps = propose(rng, edit, data, state)
+        steps = mend(state.held, rng, edit, data, state)
+        if steps == 0:
+            steps = propose(rng, edit, data, state)
         steps = make_room(state.held, rng, steps, edit, data, state)
         count = touch(steps, edit, touched, data, state)
         if count == 0:
