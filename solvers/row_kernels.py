@@ -115,6 +115,36 @@ def sum_rows(held, place, data):
     return total
 
 
+class Placed(NamedTuple):
+    """What the kernels above read of a search that has no more of its own."""
+
+    current: IntArray
+    rows: RuleRows
+
+
+@njit(**LEAF)
+def closing(closed, keys, nodes, held, place, data):
+    """Note which of some key groups would break a row on which of some nodes, the others staying where they are."""
+    for x in range(keys.size):
+        k = keys[x]
+        for y in range(nodes.size):
+            closed[x, y] = shift(held, k, place[k], nodes[y], data) >= KEPT
+            shift(held, k, nodes[y], place[k], data)
+
+
+@njit(**LEAF)
+def put_if_kept(keys, targets, held, place, data):
+    """Carry key groups to their targets if no row is broken more by all together; whether they were."""
+    rise = 0.0
+    for x in range(keys.size):
+        rise += shift(held, keys[x], place[keys[x]], targets[x], data)
+    if rise < KEPT:
+        return True
+    for x in range(keys.size):
+        shift(held, keys[x], targets[x], place[keys[x]], data)
+    return False
+
+
 @njit(**LEAF)
 def list_broken(held, broken, data):
     """Note the rows that are exceeded or fallen short of; the last entry says how many."""
