@@ -170,7 +170,7 @@ def _report(plan: Plan, path: str | Path, **options: Any) -> None:
 
 
 Plan.reporter = _report
-Solution.planner = _plan  # models know nothing of what stands above them: the front door tells them
+Solution.planner = _plan  # models know nothing of what stands above them: this package tells them
 Solution.mover = _moves
 Solution.writer = _save
 

@@ -206,6 +206,14 @@ def shortened(labels: Sequence[object], most: int = 5) -> str:
     return said if len(labels) <= most else f"{said} ... ({len(labels)} in all)"
 
 
+def one_of(name: str, value: Any, known: Iterable[str]) -> None:
+    """Refuse a value that is none of some words."""
+    words = [repr(word) for word in known]
+    if value not in known:
+        said = " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}"
+        raise InputError(f"{name} = {value!r} must be {said}")
+
+
 @overload
 def whole(name: str, value: Any, *, least: int = ..., most: int = ..., optional: Literal[False]) -> int: ...
 @overload

@@ -1,6 +1,6 @@
 """Imports that say who uses what, and run when it is first needed.
 
-The catalogue names all solvers and loads none of them; so does the front door. Python 3.15 has a word for it,
+The catalogue names all solvers and loads none of them; so does the package itself. Python 3.15 has a word for it,
 ``lazy from m import f``; until then::
 
     with lazily():

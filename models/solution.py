@@ -86,7 +86,7 @@ class Solution:
     planner: ClassVar[Callable[..., Any] | None] = None
     mover: ClassVar[Callable[..., Any] | None] = None
     writer: ClassVar[Callable[..., None] | None] = None
-    """How `plan` makes a plan, `moves` a table and `save` a file; the front door says so when it opens."""
+    """How `plan` makes a plan, `moves` a table and `save` a file; the package sets it when it is imported."""
 
     def plan(self, **options: Any) -> Any:
         """The plan that carries the solution out: `keyshift.plan` of this solution, with its options.

@@ -113,8 +113,7 @@ class OverWindows(Prioritised):
         self._put("windows", guards.whole("windows", self.windows, least=1, optional=False))
         if self.windows > w.windows:
             raise InputError(f"windows = {self.windows}: the workload has {w.windows}")
-        if self.over not in RULES:
-            raise InputError(f"over = {self.over!r} must be 'max', 'mean' or 'cvar'")
+        guards.one_of("over", self.over, RULES)
         self._put("level", guards.real("level", self.level, optional=False))
         if self.level >= 1:
             raise InputError(

@@ -40,8 +40,8 @@ def rehearse(method: Method, problems: Iterable[Problem], **options: object) -> 
 
 def allocation(method: Method) -> None:
     """Every phase of "milp" once: counting, planning, realising, annealing, pricing; and the method for a moment."""
+    from keyshift.solvers.allocation.annealing.exchanges import Exchanges
     from keyshift.solvers.allocation.annealing.search import Search
-    from keyshift.solvers.allocation.annealing.trios import Trios
     from keyshift.solvers.allocation.arrays import Instance
     from keyshift.solvers.allocation.counting.bound import CountBound
     from keyshift.solvers.allocation.counting.planner import CountPlanner
@@ -63,7 +63,7 @@ def allocation(method: Method) -> None:
         search = Search(some, seed=0)
         search.begin(some.current, 0)
         search.run(10, 1.0, 0.1, math.inf)
-    Trios(instance, 0, instance.current).exchange(np.arange(3))
+    Exchanges(instance, 0, instance.current).exchange(np.arange(3))
     method(problem, budget=Budget(0.1))
 
 

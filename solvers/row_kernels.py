@@ -1,4 +1,4 @@
-"""What the annealed search knows of rules: sums over few key groups and sets of nodes, kept in step move by move.
+"""The rules in the annealed search: sums over few key groups and sets of nodes, kept in step move by move.
 
 A family is a `Rooms` or a `MoveBudget` of `keyshift.models.rules.lowered`; each of its domains is a row with a least and a most.
 A key group touches the rows of its own families alone, so that a rule costs what its members cost. Where there are no rules

@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from keyshift.models import Answer, Budget, InputError
+from keyshift.models import Answer, Budget
 from keyshift.models.answer import LimitReached
 from keyshift.models.mclb.problem import MCLB, Core
-from keyshift.models.ranges import Finite
+from keyshift.models.ranges import Finite, NonNegative
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 
 Labels = Literal["matched", "printed"]
@@ -22,7 +22,7 @@ def clb(
     *,
     budget: Budget,
     seed: int = 0,
-    theta: Finite = 0.0,
+    theta: NonNegative = 0.0,
     scale: Literal["correlation", "covariance"] = "correlation",
     labels: Labels = "matched",
 ) -> Answer:
@@ -57,10 +57,6 @@ def clb(
     [Guo2018]'s budget plays no part: an answer over it is dropped.
     """
     core = problem.core
-    if theta < 0:
-        raise InputError(f"theta = {theta} must not be negative")
-    if scale not in ("correlation", "covariance"):
-        raise InputError(f"scale = {scale!r} must be 'correlation' or 'covariance'")
     centred = core.load - core.load.mean(axis=1, keepdims=True)
     covariance = centred @ centred.T / core.load.shape[1]
     spread = np.sqrt(np.diag(covariance))
@@ -102,8 +98,6 @@ def clb_moment(
     Source: [Guo2018], section 4, with the slip of eqs. (3)-(5) corrected: sum_i eta_i^2 in eq. (4) is not a constant.
     """
     core = problem.core
-    if split not in ("cut", "threshold"):
-        raise InputError(f"split = {split!r} must be 'cut' or 'threshold'")
     moment = core.load @ core.load.T
     size = np.sqrt(np.diag(moment))
     above = moment >= theta * np.outer(size, size) if split == "threshold" else None
@@ -121,7 +115,7 @@ def _answer(core: Core, weight: FloatArray, above: BoolArray | None, labels: Lab
         member = _split_all(weight, above, core.nodes, budget)
     except LimitReached:
         return Answer(None, None, budget.why, "the time was over before there were as many sets as nodes")
-    return Answer(core.lift(_labelled(core, member, labels)))
+    return Answer(core.lift(member if labels == "printed" else core.relabelled(member)))
 
 
 def _split_all(weight: FloatArray, above: BoolArray | None, nodes: int, budget: Budget) -> IntArray:
@@ -175,12 +169,3 @@ def _one_alone(weight: FloatArray, member: IntArray) -> IntArray:
     chosen = int(np.argmax(np.where(sizes >= 2, sums, -np.inf)))
     inside = np.flatnonzero(member == chosen)
     return inside[[int(np.argmax(np.diag(weight)[inside]))]]
-
-
-def _labelled(core: Core, member: IntArray, labels: Labels) -> IntArray:
-    """Sets to nodes."""
-    if labels not in ("matched", "printed"):
-        raise InputError(f"labels = {labels!r} must be 'matched' or 'printed'")
-    if labels == "printed":
-        return member
-    return core.relabelled(member)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from keyshift.heuristics.splitting import scheme_kernels as kernels
 from keyshift.heuristics.splitting.space_saving import empty_sketch
-from keyshift.models import InputError
+from keyshift.models import InputError, guards
 from keyshift.models.guards import non_negative, whole
 from keyshift.models.splitting.data import grown, read_speeds
 from keyshift.models.splitting.hashing import candidates
@@ -83,12 +83,9 @@ class Partitioner:
         slack: float = 1e-4,
         counters: int | None = None,
     ) -> None:
-        if scheme not in SCHEMES:
-            raise InputError(f"scheme = {scheme!r} must be one of {', '.join(SCHEMES)}")
-        if estimate not in ("local", "global"):
-            raise InputError(f"estimate = {estimate!r} must be 'local' or 'global'")
-        if feed not in ("shuffle", "key"):
-            raise InputError(f"feed = {feed!r} must be 'shuffle' or 'key'")
+        guards.one_of("scheme", scheme, SCHEMES)
+        guards.one_of("estimate", estimate, ("local", "global"))
+        guards.one_of("feed", feed, ("shuffle", "key"))
         self.scheme, self.feed_by, self.estimate = scheme, feed, estimate
         self.speeds: FloatArray = read_speeds(workers)
         self.workers = self.speeds.size

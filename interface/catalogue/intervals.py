@@ -44,13 +44,7 @@ MIGRATION = Formulation(
         ),
     ),
     trades=(
-        Trade(
-            name="tau",
-            metric="max_load_over_mean",
-            limit="tau",
-            label="largest load over the mean",
-            offset=1.0,
-        ),
+        Trade(name="tau", metric="max_load_over_mean", limit="tau", label="largest load over the mean", offset=1.0),
     ),
     methods=(
         Method(

@@ -17,7 +17,7 @@ from keyshift.engines.formats import Amount, EngineModel, Id, OpenModel, read_mo
 from keyshift.engines.kafka import made_of, partition_of
 from keyshift.engines.kafka_files import TOPIC, Partition
 from keyshift.engines.kafka_replicas import LEADER, Shares, lists_of, members_of
-from keyshift.models import CheckReport, Problem
+from keyshift.models import CheckReport, Problem, guards
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import parse_json, read_text, shown
 from keyshift.models.files.schema import validated
@@ -162,8 +162,7 @@ def read_workload(
     InputError
         With the file, and what is wrong in it or between the files.
     """
-    if balance not in RESOURCES:
-        raise InputError(f"balance = {balance!r} must be one of {', '.join(RESOURCES)}")
+    guards.one_of("balance", balance, RESOURCES)
     listed = read_model(load, LoadFile, MOST).brokers
     brokers = {b.Broker: b.BrokerState for b in listed}
     records = read_model(partition_load, PartitionLoadFile, MOST).records

@@ -86,8 +86,7 @@ def read_workload(
 
 def workload_of(seen: Seen, load: Literal["records", "busy"] = "records", shares: ArrayLike | None = None) -> Workload:
     """A workload of what was seen of a vertex; see `read_workload`."""
-    if load not in ("records", "busy"):
-        raise InputError(f"load = {load!r} must be 'records' or 'busy'")
+    guards.one_of("load", load, ("records", "busy"))
     groups, count = seen.vertex.maxParallelism, seen.vertex.parallelism
     current = subtasks(np.arange(groups), count, groups)
     part = _parts(current, count, shares)
@@ -317,8 +316,7 @@ def key_groups(
         For a null, and for a key that is not of the type.
     """
     groups = read_max_parallelism(max_parallelism)
-    if kind not in _TYPES:
-        raise InputError(f"kind = {kind!r} must be one of {', '.join(_TYPES)}")
+    guards.one_of("kind", kind, _TYPES)
     listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)  # type: ignore[arg-type]
     for position, key in enumerate(listed):
         if key is None:

@@ -81,7 +81,7 @@ class SideBySide(ABC):
 
     @abstractmethod
     def periods(self, stream: Iterable[Any], most: int | None) -> Iterator[Any]:
-        """What each period is given, checked."""
+        """The input of each period, checked."""
 
     @abstractmethod
     def stamp(self, window: Any) -> str:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 HEADINGS = (
     "problem", "family", "instance", "fingerprint", "objective", "objective_by", "bound", "bound_by", "version",
 )  # fmt: skip
-BETTER = 1e-9
-"""Improvements below this share of the value are rounding."""
 ANSWERS = ".answers.json"
 """The assignments are in a file beside the table, called like it: what the objectives are checked by."""
 
@@ -74,10 +72,10 @@ class Entry:
             return [f"{self.instance}: no answer is kept for the objective {self.objective:.12g}"]
         report = problem.check(np.array(self.answer))
         found = [f"{self.instance}: {violation}" for violation in report.violations]
-        slack = max(ROUNDING, BETTER) * max(abs(self.objective), abs(report.objective))
+        slack = ROUNDING * max(abs(self.objective), abs(report.objective))
         if abs(report.objective - self.objective) > slack:
             found.append(f"{self.instance}: the answer is worth {report.objective:.12g}, not {self.objective:.12g}")
-        if self.bound is not None and self.bound > self.objective + max(ROUNDING, BETTER) * abs(self.objective):
+        if self.bound is not None and self.bound > self.objective + ROUNDING * abs(self.objective):
             found.append(f"{self.instance}: the bound {self.bound:.12g} is above the objective {self.objective:.12g}")
         return found
 
@@ -153,7 +151,7 @@ class BestKnown:
         for entry in self.updated(rows).entries.values():
             if entry.objective is None or entry.bound is None:
                 continue
-            if entry.bound > entry.objective + max(ROUNDING, BETTER) * max(abs(entry.objective), abs(entry.bound)):
+            if entry.bound > entry.objective + ROUNDING * max(abs(entry.objective), abs(entry.bound)):
                 found.append(
                     f"{entry.instance}: {entry.bound_by} claims the bound {entry.bound:.12g}, but {entry.objective_by} has "
                     f"a checked answer of {entry.objective:.12g}"
@@ -182,7 +180,7 @@ class BestKnown:
 
 
 def _slack(value: float) -> float:
-    return BETTER * abs(value)
+    return ROUNDING * abs(value)
 
 
 def _number(what: str, text: str) -> float | None:

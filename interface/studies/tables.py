@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keyshift.models import InputError
+from keyshift.models import guards
 from keyshift.models.figures import figure
 from keyshift.studies.best_known import BestKnown
 from keyshift.studies.tasks import Row
@@ -61,8 +61,7 @@ def summary_table(frame: pd.DataFrame, seed: int = 0, by: str = "family") -> pd.
     """A row for each group and method; `Study.summary` says what the columns mean."""
     import pandas as pd
 
-    if by not in ("family", "problem", "instance"):
-        raise InputError(f"by = {by!r} must be 'family', 'problem' or 'instance'")
+    guards.one_of("by", by, ("family", "problem", "instance"))
     rows = [
         {by: group, "method": method, **_figures(part, seed)}
         for (group, method), part in frame.groupby([by, "method"], sort=False)
@@ -151,8 +150,7 @@ def profile_table(frame: pd.DataFrame, over: str) -> pd.DataFrame:
     """Steps of the profiles, problem by problem; `Study.profile` says what they mean."""
     import pandas as pd
 
-    if over not in ("time", "gap"):
-        raise InputError(f"over = {over!r} must be 'time' or 'gap'")
+    guards.one_of("over", over, ("time", "gap"))
     parts = []
     for problem, part in frame.groupby("problem", sort=False):
         ratio = _time_ratios(part) if over == "time" else part["gap"].where(part["gap"].notna(), np.inf)

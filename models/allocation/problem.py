@@ -145,8 +145,7 @@ class KeyGroupAllocation(Limits):
         self._put("max_migrations", guards.whole("max_migrations", self.max_migrations))
         self._put("max_migration_cost", guards.real("max_migration_cost", self.max_migration_cost))
         self._put("alpha", guards.real("alpha", self.alpha, optional=False))
-        if self.mean not in ("exact", "ceiling"):
-            raise InputError(f"mean = {self.mean!r} must be 'exact' or 'ceiling'")
+        guards.one_of("mean", self.mean, ("exact", "ceiling"))
         self._put("resource_capacity", self._read_capacities(self.resource_capacity or {}))
         self._read_priorities()
         self._refuse_priorities_of_one_window("deviation_sum", "draining_load")

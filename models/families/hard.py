@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from keyshift.models import guards
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.collocation import CollocatedAllocation
-from keyshift.models.errors import InputError
 from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
 from keyshift.models.mclb import MCLB, MovementWithinLimits
 from keyshift.models.routing import MixedRouting
@@ -39,8 +38,8 @@ def hard_loads(kind: Kind, size: int, nodes: int, rng: np.random.Generator) -> t
     elif kind == "two-scales":
         small = rng.random(size) < 0.1
         load, state = load * np.where(small, 1.0, LARGE), state * np.where(small, LARGE, 1.0)
-    elif kind not in get_args(Kind):
-        raise InputError(f"kind = {kind!r} must be one of {', '.join(get_args(Kind))}")
+    else:
+        guards.one_of("kind", kind, get_args(Kind))
     return load, state
 
 

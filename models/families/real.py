@@ -142,8 +142,7 @@ def edits_splitting(
     *, seed: int = 0, field: Literal["page", "user"] = "user", workers: int = 10, choices: int = 2, sources: int = 5
 ) -> KeySplitting:
     """Wikipedia's edits of a day in their order, by page or by user; the seed is that of the hash."""
-    if field not in ("page", "user"):
-        raise InputError(f"field = {field!r} must be 'page' or 'user'")
+    guards.one_of("field", field, ("page", "user"))
     file = data_file("wikiticker-2015-09-12-sampled.json.gz")
     with gzip.GzipFile(fileobj=opened(file)) as lines:
         stream = np.array([parse_json(line.decode(), str(file))[field] for line in lines], dtype=object)

@@ -1,4 +1,4 @@
-"""The one door for every file that is read: regular files of bounded size, and JSON and arrays no larger than memory.
+"""Every file is read here: regular files of bounded size, and JSON and arrays no larger than memory.
 
 Nothing else in the package opens a file to read it (a test holds it): what is no regular file would hang or fill the memory.
 """

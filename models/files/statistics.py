@@ -414,8 +414,7 @@ def _matrix(
 ) -> sp.csr_array:
     import scipy.sparse as sp
 
-    if unit not in ("tuples", "bytes"):
-        raise InputError(f"traffic = {unit!r} must be 'tuples' or 'bytes'")
+    guards.one_of("traffic", unit, ("tuples", "bytes"))
     values = np.asarray(pairs[unit], dtype=float)
     source, destination = (
         np.asarray(pairs[f"{side}_operator"], dtype=np.int64) * key_groups

@@ -84,10 +84,9 @@ class MovementWithinLimits(Ruled, MovesState):
         self._require_workload()
         if (self.workload.capacity != self.workload.capacity[0]).any():
             raise InputError("nodes must have equal capacities: the limits are the same for every node")
-        if self.windows not in ("last", "all"):
-            raise InputError(f"windows = {self.windows!r} must be 'last' or 'all'")
+        guards.one_of("windows", self.windows, ("last", "all"))
         low, high = guards.real("lower", self.lower, optional=False), guards.real("upper", self.upper, optional=False)
-        if low is None or high is None or low >= high:
+        if low >= high:
             raise InputError(f"lower = {low} must be below upper = {high}")
         self._put("lower", low)
         self._put("upper", high)

@@ -114,7 +114,7 @@ class RuledWay:
 
 
 def broken_on_the_way(plan: Any, workload: Workload) -> list[Violation]:
-    """What a plan for a workload breaks between its first move and its last beyond what it says; its problem is asked anew."""
+    """Rules broken between a plan's first move and its last, beyond those it names; its problem is asked anew."""
     if not plan.parameters.get("rules") or len(plan) == 0:
         return []
     lowered = pose(plan.problem, workload, plan.parameters).lowered  # type: ignore[attr-defined]  # it has rules
@@ -137,7 +137,7 @@ def _units(lowered: Lowered, key_groups: int, moving: IntArray) -> IntArray:
 def _by_unit(
     rows: list[tuple[float, float, float, FloatArray, FloatArray, IntArray]], count: int
 ) -> tuple[tuple[IntArray, FloatArray, FloatArray], ...]:
-    """What each unit brings into each of its rooms, and takes out."""
+    """The amounts that each unit brings into each of its rooms, and takes out."""
     found: list[list[tuple[int, float, float]]] = [[] for _ in range(count)]
     for number, (_, _, _, into, out, units) in enumerate(rows):
         for u, more, less in zip(units.tolist(), into.tolist(), out.tolist(), strict=True):

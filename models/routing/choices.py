@@ -89,7 +89,7 @@ class Choices:
             yield "" if len(each) == 1 else f"s{s}", window, load
 
     def fixed_load(self, load: FloatArray) -> FloatArray:
-        """What the records without a choice put on each node by their loads, shape (n,)."""
+        """The load that records without a choice put on each node, shape (n,)."""
         weight = load[self.fixed] * self.fixed_units
         return np.bincount(self.fixed_node, weights=weight, minlength=self.problem.workload.nodes)
 

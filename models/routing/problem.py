@@ -112,8 +112,7 @@ class MixedRouting(Ruled, OverWindows):
         self._read_windows()
         self._put("theta_max", guards.real("theta_max", self.theta_max, optional=False))
         self._put("max_table_size", guards.whole("max_table_size", self.max_table_size))
-        if self.sides not in ("upper", "both"):
-            raise InputError(f"sides = {self.sides!r} must be 'upper' or 'both'")
+        guards.one_of("sides", self.sides, ("upper", "both"))
         self._read_priorities()
         self._read_rules()
 

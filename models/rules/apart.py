@@ -45,8 +45,9 @@ class Apart(Rule):
         domain, names = scope.domain(self.name, self.domain)
         sets = scope.sets(self.name, self.key_groups, self.by)
         at = domain[assignment[sets.members]]
-        code, count = np.unique(sets.number * len(names) + at, return_counts=True)
-        for crowded, held in zip(code[count > 1].tolist(), count[count > 1].tolist(), strict=True):
+        count = np.bincount(sets.number * len(names) + at)
+        crowds = np.flatnonzero(count > 1)
+        for crowded, held in zip(crowds.tolist(), count[crowds].tolist(), strict=True):
             place, d = divmod(crowded, len(names))
             inside = sets.members[(sets.number == place) & (at == d)]
             said = f"{sets.said(place)}{held} on {self.domain} {names[d]}: {scope.said(inside)}"

@@ -43,7 +43,7 @@ class Rule(ABC):
 
     @abstractmethod
     def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
-        """What an assignment breaks: a sentence, the key group or node at fault, and by how much."""
+        """The violations of an assignment: a sentence, the key group or node at fault, and by how much."""
 
     @abstractmethod
     def forms(self, scope: Scope) -> Iterator[Form]:

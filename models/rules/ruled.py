@@ -60,7 +60,7 @@ class Ruled(Problem):
 
     @property
     def rule_limits(self) -> list[Limit]:
-        """What could give of the rules: their numbers, and each as a whole; of many, those after `MOST_RULES` together."""
+        """Limits among the rules that may give: numbers, and each as a whole; of many, those after `MOST_RULES` together."""
         found = [
             self._number(place, rule, name)
             for place, rule in enumerate(self.rules[:MOST_RULES])

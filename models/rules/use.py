@@ -1,4 +1,4 @@
-r"""What a rack, a zone or a node may use of a resource in all.
+r"""The most of a resource that a rack, a zone or a node may use in all.
 
 .. math:: (1) \quad \sum_k r_k \sum_{i \in I_d} x_{ki} \le at\_most_d \qquad \text{for every domain } I_d
 """

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models.errors import InputError
-from keyshift.models.guards import indices, non_negative, real
+from keyshift.models.guards import indices, non_negative, one_of, real
 from keyshift.models.plans.plan import Plan
 from keyshift.models.problem import read_assignment
 from keyshift.models.workload import FloatArray, IntArray, Workload
@@ -55,8 +55,7 @@ class Migration:
     def __post_init__(self) -> None:
         real("bandwidth", self.bandwidth, above=True)
         real("seconds", self.seconds, optional=False)
-        if self.pause not in PAUSES:
-            raise InputError(f"pause = {self.pause!r} must be one of {', '.join(map(repr, PAUSES))}")
+        one_of("pause", self.pause, PAUSES)
 
 
 class Holds(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyshift.models.errors import InputError
-from keyshift.models.guards import frozen, non_negative, real, whole
+from keyshift.models.guards import frozen, non_negative, one_of, real, whole
 from keyshift.models.plans.plan import Plan
 from keyshift.models.problem import read_assignment
 from keyshift.models.routing.table import RoutingTable
@@ -272,8 +272,7 @@ def simulate(
     """
     for name, value, known in (("arrivals", arrivals, ARRIVALS), ("service", service, ("deterministic", "exponential")),
                                ("method", method, ("auto", "events", "fluid"))):  # fmt: skip
-        if value not in known:
-            raise InputError(f"{name} = {value!r} must be one of {', '.join(map(repr, known))}")
+        one_of(name, value, known)
     bound = whole("queue", queue, least=1) or 0
     count = whole("spans", spans, least=1, optional=False)
     read = read_stream(stream, real("window_seconds", window_seconds, optional=False, above=True) or 1.0)

@@ -1,4 +1,4 @@
-"""What is to be split: a stream of keys with their weights, the workers, and the hash functions that name candidates."""
+"""The data of key splitting: a stream of keys with their weights, the workers, and the hash functions that name candidates."""
 
 from __future__ import annotations
 
@@ -62,8 +62,7 @@ class KeyStream(Problem):
         if self.hash_seed >= 2**32 - MOST_CHOICES:
             raise InputError(f"hash_seed = {self.hash_seed} must be below 2^32 - {MOST_CHOICES}")
         self._put("aggregation_period", guards.whole("aggregation_period", self.aggregation_period, least=1))
-        if self.feed not in ("shuffle", "key"):
-            raise InputError(f"feed = {self.feed!r} must be 'shuffle' or 'key'")
+        guards.one_of("feed", self.feed, ("shuffle", "key"))
         self._put("stream", Stream.of(self.stream, None if isinstance(self.stream, Stream) else self.column))
         if self.weights is not None:
             self._put("weights", guards.non_negative("weights", self.weights, length=self.messages, of="messages"))

@@ -17,9 +17,9 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
 
 SEARCHED = ("distance_floor",)
-"""What the annealing does not look at: (5)."""
+"""The rules that the annealing leaves to the check: (5)."""
 PLANNED = (*SEARCHED, "max_migration_cost", "resource_capacity", *RULES)
-"""What a plan does not look at besides, before it is polished."""
+"""Those that a plan leaves to the check besides, before it is polished."""
 PROVEN = 5e-7
 """An objective this close to the bound, as a share of the mean, is optimal; half of what `Problem.tolerance` grants."""
 

@@ -17,27 +17,42 @@ worst node, to which each round adds what is broken and what would pay. It conve
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import highspy
 import numpy as np
 
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.allocation.arrays import Instance
 
-ROUNDS = 60
-TARGETS = 3
-"""Targets of a key group that are added at once, the cheapest first."""
-MOST_MOVES = 150
-"""Key groups of which moves are added at once."""
-PAYS = 1e-9
-"""A move whose reduced cost is not below this is left out."""
-ROWS_AT_ONCE = 4
-"""Nodes of a window whose rows are added at once, the most deviating first."""
-SLIGHT = 1e-3
-"""A weight below this share of its window's largest makes no row."""
-NEAR = 1e-8
-"""A row that is broken by less is left out, in units of the mean."""
+PAYS, NEAR = 1e-9, 1e-8
+"""A move whose reduced cost is not below the first is left out; a row that is broken by less than the other, in units of the
+mean, too."""
+
+
+@dataclass(frozen=True)
+class JointSettings(Settings):
+    """Tuning numbers of the joint relaxation over windows.
+
+    Attributes
+    ----------
+    rounds : int
+        Of rows and columns, at most.
+    moved, targets : int
+        Key groups of which moves are added at once, and targets of each, the cheapest first.
+    rows : int
+        Nodes of a window whose rows are added at once, the most deviating first.
+    slight : float
+        A weight below this share of its window's largest makes no row.
+    """
+
+    rounds: int = 60
+    moved: int = 150
+    targets: int = 3
+    rows: int = 4
+    slight: float = 1e-3
 
 
 class Weights(NamedTuple):
@@ -120,14 +135,16 @@ class MoveMaster:
         it, dev = self.instance, self.deviations()
         excess, added = it.sizes(dev) - self.values[: it.windows], 0
         for s in range(it.windows):
-            for i in np.argsort(-excess[:, s])[:ROWS_AT_ONCE].tolist():
+            for i in np.argsort(-excess[:, s])[: JointSettings.now().rows].tolist():
                 if excess[i, s] > NEAR:
                     added += self._add_row(i, s, 1 if dev[i, s] > 0 else -1)
         return added
 
     def add_rows(self, signed: FloatArray) -> None:
         """Add the rows that weights of signed deviations name."""
-        for i, s in np.argwhere(np.abs(signed) > SLIGHT * self.instance.problem.planned.most).tolist():
+        for i, s in np.argwhere(
+            np.abs(signed) > JointSettings.now().slight * self.instance.problem.planned.most
+        ).tolist():
             self._add_row(i, s, 1 if signed[i, s] > 0 else -1)
 
     def _add_row(self, i: int, s: int, sign: int) -> bool:
@@ -235,11 +252,11 @@ class JointRelaxation:
         self._add_paying(priced.cost, PAYS)
         return self.best
 
-    def improve(self, expired: Callable[[], bool], rounds: int = ROUNDS) -> float:
+    def improve(self, expired: Callable[[], bool], rounds: int | None = None) -> float:
         """Some rounds more, the first after the rows and moves that it begins with; returns the best bound."""
         if not (self.ended or self.master.rows):
             self.begin()
-        for _ in range(rounds):
+        for _ in range(JointSettings.now().rounds if rounds is None else rounds):
             if self.ended or expired():
                 break
             broken = self.master.add_broken_rows()
@@ -273,9 +290,9 @@ class JointRelaxation:
 
     def _add_paying(self, cost: FloatArray, pays: float) -> int:
         """Add moves that cost less than nothing; how many."""
-        added = 0
-        for k in np.argsort(cost.min(axis=1))[:MOST_MOVES].tolist():
-            for j in np.argsort(cost[k])[:TARGETS].tolist():
+        added, settings = 0, JointSettings.now()
+        for k in np.argsort(cost.min(axis=1))[: settings.moved].tolist():
+            for j in np.argsort(cost[k])[: settings.targets].tolist():
                 if cost[k, j] < -pays:
                     added += self.master.add_move(k, j)
         return added

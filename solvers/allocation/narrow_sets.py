@@ -4,7 +4,7 @@ Within a small distance d of the mean few sets of key groups are left. They are 
 groups and one of the other whose loads add up to the mean within d, which sorting finds [Horowitz1974]; of a node with
 limits, those that bring and leave no more than may move. An assignment within d is a choice of such sets, one for each
 node, that holds every key group once. All choices are looked at, key group by key group: where there is none, d is a bound.
-Where some moves are dear, multipliers of the linear program over the sets say first what each set takes beyond the least.
+Where some moves are costly, multipliers of the linear program over the sets say first what each set takes beyond the least.
 
 With more key groups, those of a few nodes are shared out around what these nodes have on average: now these, now those,
 until all are near the mean.

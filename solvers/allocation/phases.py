@@ -10,8 +10,8 @@ import numpy as np
 
 from keyshift.models.compiling import off_clock
 from keyshift.models.workload import IntArray
+from keyshift.solvers.allocation.annealing.exchanges import Exchanges
 from keyshift.solvers.allocation.annealing.search import Round, Search
-from keyshift.solvers.allocation.annealing.trios import Trios
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound, counted
 from keyshift.solvers.allocation.counting.bound_kernels import fewest_moves
@@ -88,7 +88,7 @@ class Rounds:
         kinds = self.settings.starts.items()
         self.pauses = {kind: Pause(most) for kind, most in kinds if kind != "planned" or not found.problem.lowered}
         self.price_pause = Pause(8, 2)
-        self.phases = {"anneal": self._anneal_next, "plan": self._plan_next, "trios": self._trios_next}
+        self.phases = {"anneal": self._anneal_next, "plan": self._plan_next, "exchange": self._exchange_next}
 
     @property
     def size(self) -> int:
@@ -150,7 +150,7 @@ class Rounds:
         steps = min(settings.most_steps, max(settings.least_steps, pairs * settings.steps_for_each))
         small = pairs <= settings.few_pairs
         turn = 1
-        quick = [phase for phase in (settings.cycle if self.one else settings.cycle_of_windows) if phase != "trios"]
+        quick = [phase for phase in (settings.cycle if self.one else settings.cycle_of_windows) if phase != "exchange"]
         later: Sequence[str] = quick
         if self.many_moves and self.instance.nodes > 2 and self.one and not self.found.problem.lowered.merged:
             later = settings.cycle_of_few if self.search.size < 2 else settings.cycle
@@ -229,8 +229,8 @@ class Rounds:
             return self._anneal_next(turn)
         return self._plan(self.planner, turn)
 
-    def _trios_next(self, turn: int) -> int:
-        """Share out trios of nodes anew, after a round of search or from a plan; how many steps of search took as long.
+    def _exchange_next(self, turn: int) -> int:
+        """Exchange key groups between three nodes, after a round of search or from a plan; how many steps of search took as long.
 
         Where that ends far above the best, the like of its start pauses for twice as many turns each time.
         """
@@ -241,13 +241,13 @@ class Rounds:
             start = self._annealed(todo, turn)
         if start is None:
             return todo.steps
-        trios = Trios(self.instance, [self.seed, turn], start, self.search.rows)
-        reached = trios.improve(self.settings.trios_tried, lambda: self.found.done)
-        self.found.offer(trios.place, "trios", PLANNED if kind == "planned" else SEARCHED)
+        exchanges = Exchanges(self.instance, [self.seed, turn], start, self.search.rows)
+        reached = exchanges.improve(self.settings.exchanges_tried, lambda: self.found.done)
+        self.found.offer(exchanges.place, "exchange", PLANNED if kind == "planned" else SEARCHED)
         if self.narrow is not None:
             self.narrow.even_out(self.settings.narrow_again)
         self.pauses[kind].after(reached <= self.settings.near * self._distance())
-        return self.settings.trios_steps
+        return self.settings.exchange_steps
 
     def _kind_of_start(self) -> str:
         """The next kind of start that does not rest."""

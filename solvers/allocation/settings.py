@@ -14,7 +14,7 @@ class RoundSettings(Settings):
     Attributes
     ----------
     cycle : tuple of str
-        The phases of the rounds, over and over: "anneal", "plan" (and polish what was planned), "trios" (only where moves
+        The phases of the rounds, over and over: "anneal", "plan" (and polish what was planned), "exchange" (only where moves
         are many) or "price". Prices are asked again as long as they help; where there is nothing to plan, annealing takes
         the turn.
     cycle_of_few : tuple of str
@@ -22,9 +22,9 @@ class RoundSettings(Settings):
     cycle_of_small : tuple of str
         The same where the pairs are `few_pairs` at most and the bound is next to 0: plans and prices say nothing there.
     cycle_of_windows : tuple of str
-        The same over more than one window, where plans, trios and prices know no way.
+        The same over more than one window, where plans, exchanges and prices know no way.
     starts : dict
-        From what trios set out, in turns, and for how many turns each pauses at most: cooled down anew, the best heated up
+        From what exchanges set out, in turns, and for how many turns each pauses at most: cooled down anew, the best heated up
         again, a plan realised.
     least_steps, most_steps, steps_for_each : int
         Steps of search before the rounds end: at least, at most, and for each (key group, node) pair.
@@ -49,10 +49,10 @@ class RoundSettings(Settings):
         Steps that realise a plan.
     resample_every : int
         Every so many plans, arrivals are drawn from the departures of the last one instead of from everybody.
-    trios_tried, trios_steps : int
-        Trios that may be of no use in a row, and the steps of search that take as long.
+    exchanges_tried, exchange_steps : int
+        Exchanges that may be of no use in a row, and the steps of search that take as long.
     near : float
-        Trios that end within so many times the best are tried again at the next turn.
+        Exchanges that end within so many times the best are tried again at the next turn.
     priced_at : tuple of float
         Where prices aim, in turns; at 1, they ask for a proof again.
     priced_steps : int
@@ -66,16 +66,16 @@ class RoundSettings(Settings):
         As many times fewer branches there.
     narrow_pairs, narrow_tries, narrow_again : int
         With no more pairs than the first, covers by sets near the mean are looked at; key groups of a few nodes are shared out
-        until so many tries in a row are of no use, fewer after trios.
+        until so many tries in a row are of no use, fewer after exchanges.
     attempts : int
         Annealings that try to realise a plan of the prices: now and then the right key groups meet, mostly they do not.
     """
 
     cycle: tuple[str, ...] = (
-        "anneal", "trios", "plan", "anneal", "trios", "plan", "price", "anneal", "trios", "plan", "anneal", "trios", "plan",
+        *("anneal", "exchange", "plan") * 2, "price", *("anneal", "exchange", "plan") * 2,
     )  # fmt: skip
-    cycle_of_few: tuple[str, ...] = ("trios", "anneal", "trios") * 4 + ("price",)
-    cycle_of_small: tuple[str, ...] = ("trios",)
+    cycle_of_few: tuple[str, ...] = ("exchange", "anneal", "exchange") * 4 + ("price",)
+    cycle_of_small: tuple[str, ...] = ("exchange",)
     cycle_of_windows: tuple[str, ...] = ("anneal",)
     starts: dict[str, int] = field(default_factory=lambda: {"cooled": 4, "heated": 2, "planned": 8})
     least_steps: int = 6_000_000
@@ -94,8 +94,8 @@ class RoundSettings(Settings):
     planned_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 0.02, 0.6, 0.35, 0.97, 0.1)
     planned_steps: int = 150_000
     resample_every: int = 3
-    trios_tried: int = 100
-    trios_steps: int = 1_000_000
+    exchanges_tried: int = 100
+    exchange_steps: int = 1_000_000
     near: float = 3.0
     priced_at: tuple[float, ...] = (0.5, 0.75, 0.25, 0.9, 1.0, 0.05, 0.6, 0.35, 0.97, 1.0, 0.1)
     priced_steps: int = 2_000_000

@@ -57,7 +57,7 @@ class ShiftData(NamedTuple):
     use: FloatArray
     capacity: FloatArray
     rows: RuleRows | None
-    """What rules say of sums over key groups."""
+    """The rules' rows: sums over key groups."""
     shares: FloatArray
     """Cumulative shares of joining, relocating and swapping, then the share of joins that exchange."""
 
@@ -84,7 +84,7 @@ class ShiftState(NamedTuple):
     away: IntArray
     """How many they are, shape (1,)."""
     held: FloatArray | None
-    """What each of the rules' rows holds."""
+    """The sum in each of the rules' rows."""
     broken: FloatArray
     """By how much the rows are exceeded in all, shape (1,)."""
 

@@ -130,7 +130,7 @@ class NodeSets:
         return np.asarray(members @ self.degree - np.einsum("cp,cp->c", members @ self.traffic, members) / 2)
 
     def pay(self, prices: CoverPrices) -> FloatArray:
-        """What a set takes for each key group, traffic aside."""
+        """The cost of a set for each key group, traffic aside."""
         return np.asarray(prices.budget @ self.moved - prices.key_groups)
 
     def near(self, prices: CoverPrices, members: FloatArray, count: int) -> FloatArray:
@@ -200,7 +200,7 @@ class NodeSets:
         return made[self.fits(made)], most
 
     def _priced_in(self, worth: FloatArray, inside: FloatArray, slope: float) -> FloatArray:
-        """What further key groups cost in a set more than out of it, with a multiplier of the load's limits."""
+        """The extra cost of further key groups in a set, with a multiplier of the load's limits."""
         return worth - slope * inside[self.data.windows if slope > 0 else 0]
 
     def _floor(self, part: Partial, worth: FloatArray, inside: FloatArray, slope: float) -> FloatArray:

@@ -55,7 +55,7 @@ def window_bounds(load: FloatArray, nodes: int) -> FloatArray:
 
 
 def _uneven(load: FloatArray, nodes: int) -> FloatArray:
-    """What whole loads leave of each window that cannot be shared evenly; 0 where they are not whole."""
+    """The remainder of each window that whole loads cannot share evenly; 0 where they are not whole."""
     whole = (load == np.rint(load)).all(axis=1) & (load.sum(axis=1) < 2.0**53)
     units = np.where(whole[:, None], load, 0.0).astype(np.int64)
     unit = np.maximum(np.gcd.reduce(units, axis=1), 1)

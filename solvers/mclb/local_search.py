@@ -27,7 +27,7 @@ class PlacementSearchSettings(Settings):
     Attributes
     ----------
     annealed : int
-        Up to this many key groups the second-moment matrix serves the annealing; above, loads are swept instead.
+        Up to this many key groups the second-moment matrix serves the annealing; above, it moves key by key over the loads.
     steps_for_each, most : int
         Annealing steps of a run for each key group; candidates that a run looks at, at most.
     runs : int

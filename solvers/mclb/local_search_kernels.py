@@ -210,11 +210,11 @@ def anneal(
     limited = budget < state.sum()
     best, gained, least = chosen.copy(), 0.0, 0.0 if spent <= budget else np.inf
     luck = rng.standard_exponential(DRAWN + p + nodes)
-    factor, dearer = (cold / hot) ** (1.0 / max(steps, 1)), 100.0 ** (1.0 / max(steps, 1))
+    factor, growth = (cold / hot) ** (1.0 / max(steps, 1)), 100.0 ** (1.0 / max(steps, 1))
     heat, paid, wide = 0.5 * hot, 0.05 * price, float(p)
     for _ in range(steps):
         heat *= factor
-        paid *= dearer
+        paid *= growth
         k, first = int(rng.random() * p), int(rng.random() * DRAWN)
         parts = p // int(wide)
         part = int(rng.random() * parts)

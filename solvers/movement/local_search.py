@@ -231,10 +231,10 @@ def anneal(data, place, prices, heats, steps, slack, rng):
     total = excess.sum()
     best, least, fewest = place.copy(), max(total, slack), moved
     heat, cooling = heats[0], (heats[1] / heats[0]) ** (1.0 / max(steps, 1))
-    price, dearer = prices[0], (prices[1] / prices[0]) ** (1.0 / max(steps, 1))
+    price, growth = prices[0], (prices[1] / prices[0]) ** (1.0 / max(steps, 1))
     for _ in range(steps):
         heat *= cooling
-        price *= dearer
+        price *= growth
         k, b, q, d = propose(data, place, rng)
         a = place[k]
         if a == b or q == k:

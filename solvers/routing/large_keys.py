@@ -11,25 +11,46 @@ import numpy as np
 from keyshift.models import Budget
 from keyshift.models.answer import Termination
 from keyshift.models.routing.compact import CompactKeys
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.routing.lagrangian import Relaxation
 from keyshift.solvers.safe_bounds import LinearProgram, LinearRows
 
-LARGE = 0.02
-"""Keys above this share of the highest limit are placed one by one, where their node is over its own."""
-MOST_LARGE = 40
-MOST_TOGETHER = 5
-"""Of the large keys now on a node so many, the largest, are looked at together: each set of them may leave."""
-OFF_STATE, OFF_ENTRIES = 1e-3, 3.0
-"""How far below the cost lines may meet: in states of a mean node, and in entries."""
-ROUNDS = 6
-"""How often lines are added where the relaxation's optimum lies."""
-ENOUGH = 1e-3
-"""The program is left at this relative gap: small keys are rounded by more."""
-
 ROUNDING = 1e-12
 """The most that rounding may have added to the costs of a row, relative to their sum."""
+
+
+@dataclass(frozen=True)
+class LargeKeysSettings(Settings):
+    """Tuning numbers of the program that places large keys.
+
+    Attributes
+    ----------
+    large, most : float, int
+        Keys above this share of the highest limit are placed one by one where their node is over its own; so many at most.
+    together : int
+        Of the large keys now on a node so many, the largest, are looked at together: each set of them may leave.
+    off_state, off_entries : float
+        How far below the cost lines may meet: in states of a mean node, and in entries.
+    first_lines, splits : int
+        Lines of each kind under what a node's small keys cost before more are drawn where two meet too far below; how often
+        the gaps between two lines are looked at.
+    rounds : int
+        How often lines are added where the relaxation's optimum lies.
+    enough : float
+        The program is left at this relative gap: small keys are rounded by more.
+    """
+
+    large: float = 0.02
+    most: int = 40
+    together: int = 5
+    off_state: float = 1e-3
+    off_entries: float = 3.0
+    first_lines: int = 12
+    splits: int = 8
+    rounds: int = 6
+    enough: float = 1e-3
 
 
 @dataclass(frozen=True)
@@ -44,10 +65,11 @@ class Placement:
 
 def singled_out(keys: CompactKeys, upper: FloatArray) -> tuple[CompactKeys, IntArray]:
     """The same keys with each large one on a full node a record of its own, and which records these are."""
+    settings = LargeKeysSettings.now()
     full = np.bincount(keys.current, keys.load * keys.count, upper.size) > upper
     by_load = np.argsort(-keys.load, kind="stable")
-    by_load = by_load[full[keys.current[by_load]] & (keys.load[by_load] > LARGE * upper.max())]
-    by_load = by_load[np.cumsum(keys.count[by_load]) <= MOST_LARGE]
+    by_load = by_load[full[keys.current[by_load]] & (keys.load[by_load] > settings.large * upper.max())]
+    by_load = by_load[np.cumsum(keys.count[by_load]) <= settings.most]
     large = np.zeros(keys.size, dtype=bool)
     large[by_load] = True
     origin = np.repeat(np.arange(keys.size), np.where(large, keys.count, 1))
@@ -86,7 +108,8 @@ class LargeKeys:
 
     with :math:`f_i(l)` the least cost of shedding l or more, :math:`e_i` what is too much on node i where nothing leaves, and
     :math:`r_i` where all its large keys do. It holds since :math:`f_i` is convex: the more there is, the more one key adds.
-    The sets are those of the `MOST_TOGETHER` largest; another key that leaves takes off what it would alone, which is most.
+    The sets are those of the `together` largest (`LargeKeysSettings`); another key that leaves takes off what it would alone,
+    which is most.
 
     Parameters
     ----------
@@ -100,7 +123,7 @@ class LargeKeys:
 
     def __init__(self, relaxation: Relaxation, large: IntArray, entries_only: bool = False) -> None:
         self.relaxation, self.large, self.entries_only = relaxation, large, entries_only
-        self.spare = 0
+        self.spare, self.settings = 0, LargeKeysSettings.now()
         self.n = relaxation.upper.size
         self.unit = 1.0 if entries_only else relaxation.problem.scale / self.n
         self.nodes = [SmallKeys.of(relaxation, large, i) for i in range(self.n)]
@@ -109,7 +132,7 @@ class LargeKeys:
         self.lines: list[tuple[int, float, float, float, float]] = []
         for i, node in enumerate(self.nodes):
             for a, b in self.weights:
-                self._draw(i, a, b, node.spread(a, b, a * OFF_STATE + b * OFF_ENTRIES))
+                self._draw(i, a, b, node.spread(a, b, a * self.settings.off_state + b * self.settings.off_entries))
 
     def _draw(self, i: int, a: float, b: float, at: IntArray) -> None:
         """Tangents under node i's cost with these weights, where so many of its keys have left."""
@@ -120,7 +143,7 @@ class LargeKeys:
         """Lines where the relaxation's optimum lies, round by round; then the program with whole keys."""
         program = self.program()
         table = self.large.size + self.n + 1
-        for _ in range(0 if self.entries_only else ROUNDS):
+        for _ in range(0 if self.entries_only else self.settings.rounds):
             relaxed = highs.minimise(program, budget, seed=seed, relax=True)
             if relaxed.values is None or relaxed.row_duals is None:
                 break
@@ -134,7 +157,8 @@ class LargeKeys:
             if len(self.lines) == before:
                 break
             program = self.program()
-        result = highs.minimise(program, budget, seed=seed, options={"mip_rel_gap": ENOUGH, "mip_max_nodes": nodes})
+        options = {"mip_rel_gap": self.settings.enough, "mip_max_nodes": nodes}
+        result = highs.minimise(program, budget, seed=seed, options=options)
         place = None if result.values is None else self._split(result.values)[0].argmax(axis=1)
         return Placement(self.large, place, result.bound * self.unit, result.termination)
 
@@ -244,10 +268,10 @@ class _LeavingSets(NamedTuple):
 
     @classmethod
     def of(cls, r: Relaxation, large: IntArray) -> _LeavingSets:
-        node, gone = [], []
+        node, gone, together = [], [], LargeKeysSettings.now().together
         for i in range(r.upper.size):
             here = np.flatnonzero(r.current[large] == i)
-            here = here[np.argsort(-r.load[large[here]], kind="stable")][:MOST_TOGETHER]
+            here = here[np.argsort(-r.load[large[here]], kind="stable")][:together]
             for chosen in product((False, True), repeat=here.size):
                 node.append(i)
                 gone.append(np.isin(np.arange(large.size), here[list(chosen)]))
@@ -275,11 +299,6 @@ class _Columns(NamedTuple):
 
 
 # The cost of shedding a node's small keys, each in any part: convex, piecewise linear, and lines under it --------------
-
-FIRST_LINES = 12
-"""Lines of each kind under what each node's small keys cost, before more are drawn where two meet too far below."""
-SPLITS = 8
-"""How often the gaps between two lines are looked at."""
 
 
 @dataclass
@@ -329,10 +348,11 @@ class SmallKeys:
     def spread(self, a: float, b: float, off: float) -> IntArray:
         """Records whose lines are drawn before anything is known: until no two lines meet more than `off` below."""
         slope, shed, paid = self._falling(a, b)
+        settings = LargeKeysSettings.now()
         if slope.size == 0:
             return np.zeros(0, dtype=np.int64)
-        at = np.unique(np.geomspace(1, slope.size, FIRST_LINES).astype(np.int64) - 1)
-        for _ in range(SPLITS):
+        at = np.unique(np.geomspace(1, slope.size, settings.first_lines).astype(np.int64) - 1)
+        for _ in range(settings.splits):
             left, right = at[:-1], at[1:]
             with np.errstate(all="ignore"):  # loads may be so far apart that slopes overflow: these gaps stay
                 rise = paid[right] - paid[left] - slope[left] * (shed[right] - shed[left])

@@ -21,6 +21,7 @@ import math
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,28 +29,50 @@ from keyshift.models import Answer, Budget
 from keyshift.models.compiling import njit
 from keyshift.models.integers import scaled
 from keyshift.models.splitting.items import Items
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 
 Groups = list[list[int]]
 
-AT_ONCE = 36
-"""Keys of two workers that are dealt out anew together; of three workers, a third as many."""
 FINE = 20
-"""Sums of these keys are told apart by so many bits."""
-PATIENCE = 150
-"""Pairs in vain, for each worker, until keys of three workers are dealt out."""
-COMPLETIONS, TRIPLES = 4_000, 60
-"""Bins completed, and triples of workers dealt out anew, in the first turn of each."""
-LONGER, TURNS = 1.5, 60
-"""Each turn is so many times as long as the one before; after the last, which nobody waits for, no proof is to be had."""
-NEAR = 50
-"""Below this many units between answer and bound, the bound is raised unit by unit; above, their mean is tried."""
-MOST_KEYS, MOST_FITS = 100_000, 2_000_000
-"""Of more keys nothing is asked but the bound; MultiFit of no more pairs of a key and a worker."""
-MOST_WORKERS, MOST_IN_A_BIN = 200, 200
-"""More bins, or more keys in one, are not completed."""
+"""Sums of keys that are dealt out anew are told apart by so many bits."""
 BITS = 40
 """All keys together stay below so many bits of units."""
+
+
+@dataclass(frozen=True)
+class MakespanSettings(Settings):
+    """Tuning numbers of the search for a makespan.
+
+    Attributes
+    ----------
+    at_once : int
+        Keys of two workers that are dealt out anew together; of three workers, a third as many.
+    patience : int
+        Pairs in vain, for each worker, until keys of three workers are dealt out.
+    completions, triples : int
+        Bins completed, and triples of workers dealt out anew, in the first turn of each.
+    longer, turns : float, int
+        Each turn is so many times as long as the one before; after the last, which nobody waits for, no proof is to be had.
+    near : int
+        Below this many units between answer and bound, the bound is raised unit by unit; above, their mean is tried.
+    most_keys, most_fits : int
+        Of more keys nothing is asked but the bound; MultiFit of no more pairs of a key and a worker.
+    most_workers, most_in_a_bin : int
+        More bins, or more keys in one, are not completed: their recursion would be too deep.
+    """
+
+    at_once: int = 36
+    patience: int = 150
+    completions: int = 4_000
+    triples: int = 60
+    longer: float = 1.5
+    turns: int = 60
+    near: int = 50
+    most_keys: int = 100_000
+    most_fits: int = 2_000_000
+    most_workers: int = 200
+    most_in_a_bin: int = 200
 
 
 class _TurnOverError(Exception):
@@ -176,7 +199,7 @@ class Makespan:
         self.bound = lower_bound(self.loads, workers)
         self.groups = longest_first(self.loads, workers) if start is None else start
         self.value = max(map(sum, self.groups))
-        self.random = random.Random(seed)
+        self.random, self.settings = random.Random(seed), MakespanSettings.now()
 
     def offer(self, groups: Groups) -> None:
         """Take an answer if it is the best."""
@@ -186,30 +209,32 @@ class Makespan:
 
     def run(self, budget: Budget, report: Callable[[int, int], None] = lambda value, bound: None) -> None:
         """Approach the optimum until it is proven, or the budget is used up."""
-        if len(self.loads) > MOST_KEYS or self.value == self.bound:
+        if len(self.loads) > self.settings.most_keys or self.value == self.bound:
             return
         self.offer(longest_first(self.loads, self.workers))
-        if len(self.loads) * self.workers <= MOST_FITS:
+        if len(self.loads) * self.workers <= self.settings.most_fits:
             self.offer(multifit(self.loads, self.workers, self.bound, self.value) or self.groups)
-        for turn in range(TURNS):
+        for turn in range(self.settings.turns):
             if turn == 0 or self.workers < 3:
                 self.deal_pairs(budget)
             if self.value == self.bound or budget.expired:
                 break
             report(self.value, self.bound)
-            self.complete_bins(int(COMPLETIONS * LONGER**turn), budget)
-            self.deal_triples(int(TRIPLES * LONGER**turn), budget)
+            longer = self.settings.longer**turn
+            self.complete_bins(int(self.settings.completions * longer), budget)
+            self.deal_triples(int(self.settings.triples * longer), budget)
 
     def deal_pairs(self, budget: Budget) -> None:
         """Deal the keys of the fullest worker and of another out as evenly as possible, while that helps now and then."""
         groups = [[*group] for group in self.groups]
         held, vain = [sum(group) for group in groups], 0
-        while self.workers > 1 and max(held) > self.bound and vain < PATIENCE * self.workers and not budget.expired:
+        patience = self.settings.patience * self.workers
+        while self.workers > 1 and max(held) > self.bound and vain < patience and not budget.expired:
             full = max(range(self.workers), key=held.__getitem__)
             others = sorted((i for i in range(self.workers) if i != full), key=held.__getitem__)
             rank = 0 if vain == 0 else min(int(self.random.expovariate(6 / (6 + self.workers))), len(others) - 1)
             other = others[rank]
-            kept, free = self._drawn([groups[full], groups[other]], AT_ONCE // 2)
+            kept, free = self._drawn([groups[full], groups[other]], self.settings.at_once // 2)
             split = _halves(free, (held[full] + held[other]) // 2 - sum(kept[0]))
             after = [keep + more for keep, more in zip(kept, split, strict=True)]
             if max(map(sum, after)) < held[full]:
@@ -246,7 +271,7 @@ class Makespan:
             second = self.random.choice(below if below and self.random.random() < 0.7 else others)
             third = self.random.choice([i for i in others if i != second])
             chosen = (full, second, third)
-            kept, free = self._drawn([groups[i] for i in chosen], AT_ONCE // 9)
+            kept, free = self._drawn([groups[i] for i in chosen], self.settings.at_once // 9)
             fixed = np.array([sum(keep) for keep in kept])
             excess, one, two = deal_to_three(np.array(free, dtype=np.int64), fixed, self.bound)
             if excess <= sum(max(0, held[i] - self.bound) for i in chosen):
@@ -258,11 +283,11 @@ class Makespan:
 
     def complete_bins(self, most: int, budget: Budget) -> None:
         """Ask for a smaller C: an answer that has it, or a higher bound; neither after `most` bins."""
-        if self.workers > MOST_WORKERS:
+        if self.workers > self.settings.most_workers:
             return
         left = most
         while self.value > self.bound and left > 0 and not budget.expired:
-            size = self.bound if self.value - self.bound < NEAR else (self.bound + self.value - 1) // 2
+            size = self.bound if self.value - self.bound < self.settings.near else (self.bound + self.value - 1) // 2
             packing = Packing(size, left, budget)
             try:
                 groups = packing.pack(tuple(self.loads), self.workers)
@@ -288,6 +313,7 @@ class Packing:
 
     def __init__(self, size: int, most: int, budget: Budget) -> None:
         self.size, self.left, self.budget = size, most, budget
+        self.most_in_a_bin = MakespanSettings.now().most_in_a_bin
         self.failed: dict[tuple[int, ...], int] = {}
 
     def pack(self, loads: tuple[int, ...], bins: int) -> Groups | None:
@@ -320,7 +346,7 @@ class Packing:
 
         def extend(begin: int, chosen: tuple[int, ...], held: int) -> None:
             self._count()
-            if len(chosen) > MOST_IN_A_BIN:
+            if len(chosen) > self.most_in_a_bin:
                 raise _TurnOverError
             if chosen and held >= fit[0] and room - held <= spare:
                 found.add(chosen)

@@ -14,14 +14,11 @@ from keyshift.models.stages import state
 from keyshift.models.workload import IntArray
 from keyshift.solvers import cpsat, highs
 from keyshift.solvers.checked import better_of, until_checked, within
-from keyshift.solvers.stages.search import improve_within
+from keyshift.solvers.stages.search import StageSettings, improve_within
 
 MIP_DOUBT = 5e-7
 """HiGHS proves its bound within feasibility tolerances; so much of a measure's unit is taken off it."""
 COUNTS = ("migrations", "table_size")
-MOST_COLUMNS, COLUMNS_PER_SECOND = 60_000, 3_000
-"""Statements of more variables, in all and for each second left, are not written by `by_search_and_solvers`."""
-CPSAT_SHARE = 0.5
 NO_ASSIGNMENT = "no assignment meets all limits"
 
 
@@ -93,9 +90,10 @@ def by_search_and_solvers(
     answer = _settled(stage, Answer(start, bound, budget.why), start)
     if _met(stage, answer) or budget.expired:
         return answer
-    if _columns(stage.problem) > min(MOST_COLUMNS, COLUMNS_PER_SECOND * budget.remaining):
+    settings = StageSettings.now()
+    if _columns(stage.problem) > min(settings.most_columns, settings.columns_per_second * budget.remaining):
         return Answer(start, bound, "gap" if start is not None else "completed")
-    for solver, share in ((by_cpsat, CPSAT_SHARE), (by_highs, 1.0)):
+    for solver, share in ((by_cpsat, settings.cpsat_share), (by_highs, 1.0)):
         answer = solver(stage, formulation, budget=budget.part(share), seed=seed, start=start)
         if answer.termination == "infeasible":
             return answer

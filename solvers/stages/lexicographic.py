@@ -8,12 +8,7 @@ from dataclasses import replace
 from keyshift.models import Answer, Budget
 from keyshift.models.priorities import Prioritised, Stage, StageBound
 from keyshift.models.workload import IntArray
-from keyshift.solvers.stages.search import improve_within
-
-SHARE = 0.5
-"""Every stage but the last may take this share of the time that is left."""
-OWN_SHARE = 0.7
-"""The method itself may take this share of a stage's time; a local search goes on where it left no proof."""
+from keyshift.solvers.stages.search import StageSettings, improve_within
 
 Own = Callable[[Prioritised, Budget, IntArray | None], Answer]
 """A method on a problem without priorities."""
@@ -49,7 +44,7 @@ def lexicographic(
     plain, names = problem.plain(), problem.stages
     found, ends, kept = start, [], dict[str, float]()
     proven: list[StageBound] = []
-    told = Answer(start)
+    told, settings = Answer(start), StageSettings.now()
     for place, name in enumerate(names):
         stage = Stage(plain, name, dict(kept))
         if place and found is not None and budget.expired:  # nothing is begun any more
@@ -57,10 +52,10 @@ def lexicographic(
             ends.append(False)
             kept[name] = stage.objective(found)
             continue
-        share = budget.part(1.0 if place == len(names) - 1 else SHARE, scale=stage.scale)
+        share = budget.part(1.0 if place == len(names) - 1 else settings.share, scale=stage.scale)
         posed = plain.limited(kept) if name == plain.own_measure and (later is not None or place == 0) else None
         if posed is not None:
-            answer = own(posed, share if later is None else share.part(OWN_SHARE), found)
+            answer = own(posed, share if later is None else share.part(settings.own_share), found)
             if later is not None:
                 answer = _searched_on(stage, answer, share, seed)
         elif later is not None:

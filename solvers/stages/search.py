@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.sparse as sp
 
 from keyshift.models import Budget
 from keyshift.models.allocation.limits import SLACK
 from keyshift.models.priorities import Prioritised, Searched, Stage
+from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.stages.search_kernels import (
@@ -21,11 +24,36 @@ from keyshift.solvers.stages.search_kernels import (
     search,
 )
 
-CHUNK = 20_000
-"""Steps between two looks at the clock."""
-ROUNDS = 12
-HOT, COLD = 0.03, 1e-5
-"""First and last temperature, as shares of the measure's value at the start."""
+
+@dataclass(frozen=True)
+class StageSettings(Settings):
+    """Tuning numbers of problems with priorities.
+
+    Attributes
+    ----------
+    share : float
+        Every stage but the last may take this share of the time that is left.
+    own_share : float
+        The method itself may take this share of a stage's time; a local search goes on where it left no proof.
+    rounds, steps : int
+        Rounds of the local search, and steps of each, between two looks at the clock.
+    hot, cold : float
+        First and last temperature, as shares of the measure's value at the start.
+    most_columns, columns_per_second : int
+        Statements of more variables, in all and for each second left, are not written after a search.
+    cpsat_share : float
+        Of what is left then CP-SAT may take this share, HiGHS the rest.
+    """
+
+    share: float = 0.5
+    own_share: float = 0.7
+    rounds: int = 12
+    steps: int = 20_000
+    hot: float = 0.03
+    cold: float = 1e-5
+    most_columns: int = 60_000
+    columns_per_second: int = 3_000
+    cpsat_share: float = 0.5
 
 
 def improve_within(
@@ -33,7 +61,7 @@ def improve_within(
     start: IntArray,
     budget: Budget,
     seed: int = 0,
-    rounds: int = ROUNDS,
+    rounds: int | None = None,
     arrays: SearchArrays | None = None,
 ) -> IntArray:
     """The best assignment for a stage that simulated annealing finds from a feasible one; the start if none is better.
@@ -48,7 +76,7 @@ def improve_within(
     last_alone = getattr(stage.problem, "by_window", (stage.problem,))[0] is stage.problem
     if stage.violations(start) or start.size == 0 or not last_alone:
         return start
-    it = SearchArrays(stage.problem) if arrays is None else arrays
+    it, settings = SearchArrays(stage.problem) if arrays is None else arrays, StageSettings.now()
     limits = it.limits.copy()
     for name, most in stage.kept.items():
         limits[PLACES[name]] = min(limits[PLACES[name]], it.value(name, most))
@@ -58,13 +86,14 @@ def improve_within(
     rng = np.array([np.random.SeedSequence([seed, 83]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
     best, record, value = start, start.copy(), stage.objective(start)
     size = max(it.value(stage.measure, value), 1e-9)
-    for turn in range(rounds):
+    for turn in range(settings.rounds if rounds is None else rounds):
         if budget.expired or value <= 0 or size >= UNLIMITED:
             break
         state.place[:] = best
-        hot = 1.0 if goal >= LINEAR and goal != PLACES["state_moved"] else HOT * size * (1.0 if turn % 2 == 0 else 0.2)
-        heats = np.array([hot, hot * COLD / HOT])
-        search(it.data, state, record, limits, goal, heats, rng, CHUNK)
+        warm = settings.hot * size * (1.0 if turn % 2 == 0 else 0.2)
+        hot = 1.0 if goal >= LINEAR and goal != PLACES["state_moved"] else warm
+        heats = np.array([hot, hot * settings.cold / settings.hot])
+        search(it.data, state, record, limits, goal, heats, rng, settings.steps)
         found = stage.objective(record)
         if found < value and kept(stage, record):
             best, value = record.copy(), found

@@ -301,7 +301,7 @@ def test_same_seed_same_outcome_and_what_is_said():
         ({"routing": lambda keys: keys + 7}, "routing must give a node from 0 to 0 for each of the"),
         ({"service_rate": 0}, r"service_rate\[0\] = 0 must be above 0"),
         ({"service_rate": [1, 2, 3], "nodes": 2}, "service_rate has 3 entries, expected 2"),
-        ({"arrivals": "bursty"}, "arrivals = 'bursty' must be one of 'poisson', 'even'"),
+        ({"arrivals": "bursty"}, "arrivals = 'bursty' must be 'poisson' or 'even'"),
         ({"method": "heap"}, "method = 'heap' must be one of"),
         ({"method": "fluid", "queue": 3}, "method = 'fluid' cannot do queue, which needs single tuples"),
         ({"method": "fluid", "service": "exponential"}, "cannot do exponential service"),

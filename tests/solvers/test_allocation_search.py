@@ -278,9 +278,9 @@ def test_among_many_nodes_the_worst_one_is_met_and_emptied():
 
 @pytest.mark.parametrize("first", range(0, 300, 100))
 def test_the_search_itself_agrees_with_brute_force(first):
-    """Small instances go to CP-SAT first: here annealing, counts, plans, trios and prices answer them alone."""
+    """Small instances go to CP-SAT first: here annealing, counts, plans, exchanges and prices answer them alone."""
     quick = RoundSettings(few_pairs=0, within_reach=0.0, least_steps=40_000, most_steps=40_000, priced_steps=20_000,
-                          planned_steps=5_000, trios_steps=10_000, trios_tried=5)  # fmt: skip
+                          planned_steps=5_000, exchange_steps=10_000, exchanges_tried=5)  # fmt: skip
     proven = met = 0
     for seed in range(first, first + 100):
         rng = np.random.default_rng([33, seed])

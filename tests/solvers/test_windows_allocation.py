@@ -171,7 +171,7 @@ def test_what_knows_one_window_alone_says_so():
     [
         ({"windows": 3}, "windows = 3: the workload has 2"),
         ({"windows": 0}, "windows = 0 must be at least 1"),
-        ({"over": "median"}, "over = 'median' must be 'max', 'mean' or 'cvar'"),
+        ({"over": "median"}, "over = 'median' must be one of 'max', 'mean', 'cvar'"),
         ({"level": 1.0}, "level = 1 must be below 1: it is the share of probability that CVaR leaves out"),
         ({"windows": 2, "scenarios": [[1, 2, 3]]}, "windows = 2 and scenarios: give one of the two"),
         ({"scenarios": [[1, 2]]}, "scenarios has 2 entries, expected 3: one for each of the key groups"),

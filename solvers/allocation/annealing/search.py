@@ -27,9 +27,6 @@ from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.row_kernels import RuleRows
 from keyshift.solvers.rows import rule_rows
 
-STILL = 4e-4
-"""Nodes no further from the mean than this may be left alone, in units of the mean load of a key group."""
-
 
 @dataclass(frozen=True)
 class AnnealingSettings(Settings):
@@ -57,6 +54,10 @@ class AnnealingSettings(Settings):
         first one where it goes on from an assignment.
     cooled_doublings : tuple of int
         The exponents of such rounds, in turns.
+    still : float
+        Nodes no further from the mean than this may be left alone, in units of the mean load of a key group.
+    exchange_moved, exchange_staying : int
+        Key groups that have moved, and that have not, among which an exchange between three nodes chooses.
     window_steps : int
         Steps of a round over more than one window; up to `window_longest` times as many where more than `window_moves` may move.
     window_moves, window_longest : float
@@ -91,6 +92,9 @@ class AnnealingSettings(Settings):
     last_level: float = 0.006
     again_level: float = 0.12
     cooled_doublings: tuple[int, ...] = (1, 2)
+    still: float = 4e-4
+    exchange_moved: int = 8
+    exchange_staying: int = 60
     window_steps: int = 200_000
     window_moves: float = 20
     window_longest: float = 20.0
@@ -261,7 +265,7 @@ class Search:
         best, value = None, first
         start = None if start is None else self.items.contracted(start)
         if start is None:
-            self.data.still[1] = np.where(np.abs(it.deviations(it.current)) > typical * STILL, first, 0.0)
+            self.data.still[1] = np.where(np.abs(it.deviations(it.current)) > typical * self.settings.still, first, 0.0)
         self.begin(self.items.expanded(it.current if start is None else start), turn)
         for hot, cold in pairwise(levels):
             power = 2.0**doublings

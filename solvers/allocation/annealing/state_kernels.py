@@ -74,7 +74,7 @@ class SearchState(NamedTuple):
     tally: FloatArray
     """How many slots are in use, the migration cost, and by how much the rows are exceeded, shape (3,)."""
     held: FloatArray | None
-    """What each of the rules' rows holds, where each key group is, and which rows were broken at the last refreshing - the last
+    """The sum in each of the rules' rows, where each key group is, and which rows were broken at the last refreshing - the last
     entry says how many; None without rules."""
     place: IntArray | None
     broken: IntArray | None

@@ -15,17 +15,16 @@ from functools import reduce
 import numpy as np
 
 from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.allocation.annealing.trio_kernels import Trio, Ways, nearest
+from keyshift.solvers.allocation.annealing.exchange_kernels import ThreeNodes, Ways, nearest
+from keyshift.solvers.allocation.annealing.search import AnnealingSettings
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.row_kernels import Placed, RuleRows, closing, put_if_kept, sum_rows
 
-MOST_MOVED, MOST_STAYING = 8, 60
-"""Key groups that have moved, and that have not, among which an exchange chooses."""
 NOTICED = 1e-12
 """A lower value counts when it is lower by more than rounding, in units of the mean."""
 
 
-class Trios:
+class Exchanges:
     """Exchanges between the worst node and two others, while they help.
 
     Parameters
@@ -56,7 +55,7 @@ class Trios:
         return np.where(self.instance.draining, np.maximum(self.dev, 0.0), np.abs(self.dev))
 
     def improve(self, tries: int, expired: Callable[[], bool]) -> float:
-        """Exchange until so many trios in a row were of no use; the largest value then."""
+        """Exchange until so many exchanges in a row were of no use; the largest value then."""
         failed = 0
         while failed < tries and not expired():
             failed = 0 if self.exchange(self._drawn()) else failed + 1
@@ -83,12 +82,12 @@ class Trios:
         movers = it.space.movers
         inside = movers[np.isin(self.place[movers], nodes)]
         away = self.place != it.current
-        moved, staying = (
-            self._some(inside[away[inside] == kind], most) for kind, most in ((True, MOST_MOVED), (False, MOST_STAYING))
-        )
+        settings = AnnealingSettings.now()
+        moved = self._some(inside[away[inside]], settings.exchange_moved)
+        staying = self._some(inside[~away[inside]], settings.exchange_staying)
         spare_moves = it.max_moves - int(away.sum())
         spare_cost = it.max_cost - float(it.cost[away].sum())
-        trio = Trio(self.dev[nodes], it.weight[nodes], it.draining[nodes])
+        three = ThreeNodes(self.dev[nodes], it.weight[nodes], it.draining[nodes])
         some, digits = self._all_ways(moved, nodes)
         value, best = float(self.values[nodes].max()) - NOTICED, None
         for level in range(3):
@@ -96,7 +95,7 @@ class Trios:
             if not kept.size:
                 break
             others, steps = self._fresh_ways(staying, nodes, level)
-            value, a, b = nearest(_ways(some[:, kept]), _ways(others), trio, value, spare_cost)
+            value, a, b = nearest(_ways(some[:, kept]), _ways(others), three, value, spare_cost)
             if a >= 0:
                 best = [
                     *zip(moved, nodes[digits(kept[a])], strict=True),

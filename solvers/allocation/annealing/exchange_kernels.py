@@ -1,4 +1,4 @@
-"""The Numba kernel that joins two halves of an exchange: see `keyshift.solvers.allocation.annealing.trios`."""
+"""The Numba kernel that joins two halves of an exchange: see `keyshift.solvers.allocation.annealing.exchanges`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Ways(NamedTuple):
     cost: FloatArray
 
 
-class Trio(NamedTuple):
+class ThreeNodes(NamedTuple):
     """Three nodes: their deviations, weights, and which are draining, shape (3,) each."""
 
     dev: FloatArray
@@ -27,17 +27,17 @@ class Trio(NamedTuple):
 
 
 @njit(cache=True, error_model="numpy")
-def nearest(some, others, trio, value, spare):
+def nearest(some, others, three, value, spare):
     """The way of `some` and that of `others`, ascending by `first`, that together leave the least largest value.
 
     Nothing with a value of at least `value` or a cost above `spare` counts; returns the value and the two places, -1 for none.
     """
     one, two = -1, -1
-    dev, weight = trio.dev, trio.weight
+    dev, weight = three.dev, three.weight
     for a in range(some.first.size):
         base = dev[0] + some.first[a] * weight[0]
         most = (value - base) / weight[0]
-        least = -np.inf if trio.draining[0] else (-value - base) / weight[0]
+        least = -np.inf if three.draining[0] else (-value - base) / weight[0]
         b = int(np.searchsorted(others.first, least))
         while b < others.first.size and others.first[b] <= most:
             first, second = some.first[a] + others.first[b], some.second[a] + others.second[b]
@@ -45,7 +45,7 @@ def nearest(some, others, trio, value, spare):
             for i in range(3):
                 load = first if i == 0 else second if i == 1 else -first - second
                 v = dev[i] + load * weight[i]
-                worst = max(worst, v if trio.draining[i] else abs(v))
+                worst = max(worst, v if three.draining[i] else abs(v))
             if worst < value and some.cost[a] + others.cost[b] <= spare:
                 value, one, two = worst, a, b
             b += 1

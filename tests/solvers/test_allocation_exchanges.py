@@ -10,8 +10,8 @@ from instances.allocation import random_problem
 
 import keyshift as ks
 from keyshift.models.families.allocation import madsen_allocation
-from keyshift.solvers.allocation.annealing import trio_kernels
-from keyshift.solvers.allocation.annealing.trios import NOTICED, Trios
+from keyshift.solvers.allocation.annealing import exchange_kernels
+from keyshift.solvers.allocation.annealing.exchanges import NOTICED, Exchanges
 from keyshift.solvers.allocation.arrays import Instance
 
 
@@ -40,11 +40,11 @@ def test_an_exchange_is_the_best_of_all(seed):
         place = np.array(candidate)
         if (stays & (place != start)).sum() <= 2 and not problem.violations(place):
             best = min(best, instance.distance(place))
-    trios = Trios(instance, 0, start)
-    helped = trios.exchange(rng.permutation(3))
-    assert not problem.violations(trios.place)
-    assert instance.distance(trios.place) == pytest.approx(best, abs=2 * NOTICED)
-    assert helped == (instance.distance(trios.place) < instance.distance(start))
+    exchanges = Exchanges(instance, 0, start)
+    helped = exchanges.exchange(rng.permutation(3))
+    assert not problem.violations(exchanges.place)
+    assert instance.distance(exchanges.place) == pytest.approx(best, abs=2 * NOTICED)
+    assert helped == (instance.distance(exchanges.place) < instance.distance(start))
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -54,42 +54,44 @@ def test_every_limit_is_kept(seed):
     start = a_start(problem, rng)
     if start is None:
         return
-    trios = Trios(Instance(problem), seed, start)
-    reached = trios.improve(10, lambda: False)
-    assert not problem.violations(trios.place)
-    assert reached == pytest.approx(trios.instance.distance(trios.place))
-    assert problem.objective(trios.place) <= problem.objective(start) + problem.tolerance
+    exchanges = Exchanges(Instance(problem), seed, start)
+    reached = exchanges.improve(10, lambda: False)
+    assert not problem.violations(exchanges.place)
+    assert reached == pytest.approx(exchanges.instance.distance(exchanges.place))
+    assert problem.objective(exchanges.place) <= problem.objective(start) + problem.tolerance
 
 
 def test_where_moves_abound_it_comes_near_to_even():
     problem = madsen_allocation(nodes=10, key_groups=200, varies=0.4, max_migrations=60)
-    trios = Trios(Instance(problem), 0, problem.workload.current)
-    assert trios.improve(60, lambda: False) < 1e-3 * trios.instance.distance(problem.workload.current)
+    exchanges = Exchanges(Instance(problem), 0, problem.workload.current)
+    assert exchanges.improve(60, lambda: False) < 1e-3 * exchanges.instance.distance(problem.workload.current)
 
 
 def test_the_kernel_says_the_same_compiled_and_not():
     rng = np.random.default_rng(0)
-    some, others = (trio_kernels.Ways(*np.sort(rng.normal(size=(3, 30)), axis=1)) for _ in range(2))
+    some, others = (exchange_kernels.Ways(*np.sort(rng.normal(size=(3, 30)), axis=1)) for _ in range(2))
     for draining in (False, True):
-        trio = trio_kernels.Trio(rng.normal(size=3), np.ones(3), np.array([draining, False, False]))
-        said = trio_kernels.nearest(some, others, trio, 2.0, 1.0)
-        assert said == trio_kernels.nearest.py_func(some, others, trio, 2.0, 1.0)
+        three = exchange_kernels.ThreeNodes(rng.normal(size=3), np.ones(3), np.array([draining, False, False]))
+        said = exchange_kernels.nearest(some, others, three, 2.0, 1.0)
+        assert said == exchange_kernels.nearest.py_func(some, others, three, 2.0, 1.0)
         assert said[1] >= 0
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_kernel_finds_the_best_pair_of_all(seed):
     rng = np.random.default_rng([seed, 9])
-    some, others = (trio_kernels.Ways(np.sort(rng.normal(size=m)), rng.normal(size=m), rng.random(m)) for m in (12, 15))
-    trio = trio_kernels.Trio(rng.normal(size=3), rng.uniform(0.5, 2.0, 3), rng.random(3) < 0.3)
+    some, others = (
+        exchange_kernels.Ways(np.sort(rng.normal(size=m)), rng.normal(size=m), rng.random(m)) for m in (12, 15)
+    )
+    three = exchange_kernels.ThreeNodes(rng.normal(size=3), rng.uniform(0.5, 2.0, 3), rng.random(3) < 0.3)
     below, spare = rng.choice([0.3, 2.0, 9.0]), rng.choice([0.2, 0.8, 2.0])
     best = below
     for a, b in itertools.product(range(12), range(15)):
         first, second = some.first[a] + others.first[b], some.second[a] + others.second[b]
-        values = trio.dev + np.array([first, second, -first - second]) * trio.weight
+        values = three.dev + np.array([first, second, -first - second]) * three.weight
         if some.cost[a] + others.cost[b] <= spare:
-            best = min(best, max(np.where(trio.draining, np.maximum(values, 0.0), np.abs(values))))
-    value, one, two = trio_kernels.nearest(some, others, trio, below, spare)
+            best = min(best, max(np.where(three.draining, np.maximum(values, 0.0), np.abs(values))))
+    value, one, two = exchange_kernels.nearest(some, others, three, below, spare)
     assert value == pytest.approx(best)
     assert (one >= 0) == (two >= 0) == (best < below)
 
@@ -107,6 +109,6 @@ def test_an_exchange_that_a_capacity_forbids_is_not_made():
     room = {"memory": np.array([2.0, 1, 1])}
     for limit, helps in ((None, True), (room, False)):
         problem = ks.KeyGroupAllocation(w, max_migrations=1, resource_capacity=limit)
-        trios = Trios(Instance(problem), 0, w.current)
-        assert trios.exchange(np.arange(3)) == helps
-        assert not problem.violations(trios.place)
+        exchanges = Exchanges(Instance(problem), 0, w.current)
+        assert exchanges.exchange(np.arange(3)) == helps
+        assert not problem.violations(exchanges.place)
