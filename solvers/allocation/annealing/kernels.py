@@ -263,8 +263,12 @@ def anneal(rng, given, best_moves, best_value, edit, touched, data, state):
         if count == 0:
             continue
         rise = rise_of(count, inverse, level, doublings, touched.sums, touched, data, state)
+        ruled = state.held is not None
+        allowed = -temperature * np.log(1.0 - draw(rng)) if ruled or rise > 0.0 else 0.0
+        if rise > allowed and not (ruled and state.tally[2] >= KEPT):  # rows that all hold cannot make it better
+            continue
         rise += broken * row_change(state.held, steps, edit, data, state)
-        if rise > 0.0 and rise > -temperature * np.log(1.0 - draw(rng)):
+        if rise > allowed:
             continue
         for c in range(count):
             i = touched.nodes[c]
