@@ -2,6 +2,7 @@
 
 3 to 10 nodes and 12 to 100 key groups (collocation 12 to 60, MCLB 12 to 24 in up to 6 windows), loads of every kind, with and without
 limits; `--seed` draws others. Seconds, those of the limit too, are a processor's, of everything but the first answer of each problem, which may compile.
+HiGHS and CP-SAT keep to a wall clock: where others use the machine, a run can end at the limit of that.
 """
 
 from __future__ import annotations

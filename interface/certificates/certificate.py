@@ -43,7 +43,7 @@ def prove_balance(
 ) -> Proven:
     """The better of the bound by windows and the semidefinite one, rounded."""
     if value is None:
-        return Proven(None, {"kind": "forced"})
+        return Proven(None, {"kind": "forced"}) if case.free < 0 else Proven()  # or rules have it
     core, unit = problem.core, case.units[0] ** 2 / case.left
     best = Proven(min(value, case.by_windows() * unit), {"kind": "windows"})
     if core.nodes == 1 or core.load.shape[0] + core.nodes > LARGEST or best.bound == value:

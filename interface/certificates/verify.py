@@ -215,6 +215,48 @@ class SplittingCase:
         return [(worker, self.prices[worker] * self.weights[group]) for worker in self.members[group]["candidates"]]
 
 
+class Rules:
+    """What the cluster does not allow besides.
+
+    Key groups that share a node (merged), nodes where some may not be (closed), the least and the most that key groups weigh in
+    each of some sets of nodes (rooms), and the most that moves into some nodes weigh (budgets).
+    """
+
+    def __init__(self, given, size, places):
+        one = given or {"merged": [], "closed": [], "rooms": [], "budgets": []}
+        self.merged = [wholes(members, "merged", None, size - 1) for members in listed(one["merged"], "merged")]
+        self.closed, self.rooms, self.budgets = [set() for _ in range(size)], [], []
+        for k, nodes in listed(one["closed"], "closed"):
+            self.closed[whole(k, "a key group", 0, size - 1)] |= set(wholes(nodes, "closed", None, places - 1))
+        for room in listed(one["rooms"], "rooms"):
+            most = wholes(room["most"], "most", None, None)
+            ends = list(zip(wholes(room["least"], "least", len(most)), most))
+            domain = wholes(room["domain"], "domain", places, len(most) - 1, -1)
+            self.rooms.append((*self.weighed(room, size), domain, ends))
+        for budget in listed(one["budgets"], "budgets"):
+            into = set(wholes(budget["into"], "into", None, places - 1))
+            self.budgets.append((*self.weighed(budget, size), into, whole(budget["most"], "most")))
+        self.work = size + sum(map(len, self.merged)) + sum(len(form[0]) for form in self.rooms + self.budgets)
+        self.work += sum(len(ends) for *_, ends in self.rooms)
+
+    def weighed(self, form, size):
+        members = wholes(form["key_groups"], "key_groups", None, size - 1)
+        return members, amounts(form, "weights", len(members))[0]
+
+    def check(self, assignment, current):
+        need(all(len({assignment[k] for k in members}) < 2 for members in self.merged), "what moves as one is apart")
+        need(all(i not in closed for i, closed in zip(assignment, self.closed)), "a key group is where it may not be")
+        for members, weights, domain, ends in self.rooms:
+            held = Counter()
+            for k, weight in zip(members, weights):
+                held[domain[assignment[k]]] += weight
+            fits = all(least <= held[d] <= most for d, (least, most) in enumerate(ends))
+            need(fits, "a set of nodes holds too much, or too little, of what a rule counts")
+        for members, weights, into, most in self.budgets:
+            moved = (w for k, w in zip(members, weights) if assignment[k] != current[k] and assignment[k] in into)
+            need(sum(moved) <= most, "more moves than a rule allows")
+
+
 class PlacedCase:
     """The other problems' common part: key groups with a state and a current node, and rules for where they may run."""
 
@@ -231,10 +273,8 @@ class PlacedCase:
         need(len(self.draining) < self.nodes, "no node is kept")
         self.empty = flag(given["empty"], "empty")
         closed = self.draining if flag(given["closed"], "closed") else set()
-        self.closed = [closed] * size  # to each key group
-        if given.get("closed_to"):
-            more = listed(given["closed_to"], "closed_to", size)
-            self.closed = [closed | set(wholes(nodes, "closed_to", None, self.nodes - 1)) for nodes in more]
+        self.rules = Rules(given.get("rules"), size, self.places)
+        self.closed = [closed | more for more in self.rules.closed]  # to each key group that is elsewhere
         self.home = self.current if given["home"] is None else wholes(given["home"], "home", size, self.nodes - 1)
         self.moves, self.entries = (
             size if given[name] is None else min(size, whole(given[name], name))
@@ -273,6 +313,7 @@ class PlacedCase:
         need(not self.empty or not used & self.draining, "a draining node keeps something")
         stay = all(i == q or i not in closed for i, q, closed in zip(assignment, self.current, self.closed))
         need(stay, "a key group moves to a node that is closed to it")
+        self.rules.check(assignment, self.current)
         few = len(used) < (self.in_use or 0) and all(low == 0 for row in self.limits for low, _ in row or ())
         need(self.in_use in (None, len(used)) or few, f"{len(used)} nodes carry something, {self.in_use} should")
         for load, limits in zip(self.loads, self.limits):
@@ -286,7 +327,7 @@ class PlacedCase:
         return self.moved(assignment) * self.unit
 
     def try_all(self, target):
-        few, each = self.places**self.size, self.places + self.size * (1 + len(self.loads))
+        few, each = self.places**self.size, self.places + self.size * (1 + len(self.loads)) + self.rules.work
         need(few <= MOST_LISTED and few * each <= MOST_STEPS, "there are too many assignments to try them all")
         for assignment in product(range(self.places), repeat=self.size):
             try:
@@ -519,7 +560,8 @@ class CollocationCase(AllocationCase):
             row = [gain[k][i] * scale // 2 * (i != q) - prices[i] * load - per_move * (i != q) for i in places]
             for i, (least, top) in limits.get(k, {}).items():
                 row = [x if (j == i) >= least and (j != i or top != 0) else None for j, x in zip(places, row)]
-            best.append({i: x for i, x in zip(places, row) if x is not None})
+            shut = self.closed[k] - {q} | self.rules.closed[k]
+            best.append({i: x for i, x in zip(places, row) if x is not None and i not in shut})
             if not best[-1]:
                 return -sum(self.talk) * scale  # nothing is left to choose
         for child, pair in forest:

@@ -11,6 +11,7 @@ from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.figures import percent
 from keyshift.models.guards import real, whole
 from keyshift.models.problem import Limit
+from keyshift.models.rules.ruled import BROKEN, Ruled
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.plans.remedying import RemedySearch
 from keyshift.solving import interruptible, solve
@@ -63,6 +64,14 @@ class Excess:
         made: Problem = self.problem.mended(**changes)
         return made
 
+    def yielding(self) -> Excess:
+        """The same of the problem whose broken rules give way; of this one where none is broken."""
+        problem = self.problem
+        if not isinstance(problem, Ruled) or not problem.broken_rules(problem.scope.workload.current):
+            return self
+        first = [BROKEN, *(name for name in problem.stages if name != BROKEN)]  # type: ignore[attr-defined]  # Prioritised
+        return replace(self, problem=replace(problem, priorities=first))  # type: ignore[type-var]
+
     def needed(self, assignment: IntArray) -> float:
         """The share of the excess that an assignment keeps, at its worst limit or node."""
         w, worst = self.problem.workload, 0.0
@@ -84,8 +93,8 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
 
     No limit is exceeded by more than it is now, and no node ends up with more of a resource than the larger of its
     capacity and what it holds now. Within that, the worst remaining share of the excess is made as small as the
-    migration limits allow, and then the problem's own objective is minimised. If the problem has a feasible answer,
-    that answer is returned.
+    migration limits allow; then rules that are broken now are mended as far as these allow, and none is broken more; and then
+    the problem's own objective is minimised. If the problem has a feasible answer, that answer is returned.
 
     Parameters
     ----------
@@ -100,7 +109,8 @@ def repair(problem: Problem, method: str | None = None, *, time_limit: float | N
     -------
     Solution
         Its `problem` has the limits as far as they could be met; ``details["excess_left"]`` is the share left,
-        ``details["excess_left_proven"]`` whether no answer leaves less.
+        ``details["excess_left_proven"]`` whether no answer leaves less. Where rules are left broken, its first priority says by
+        how much, "broken_rules".
 
     Raises
     ------
@@ -120,18 +130,21 @@ def _repaired(problem: Problem, method: str | None, budget: Budget, seed: int) -
     verdict, solution = search.attempt(problem, budget.part(0.5))
     if verdict == "yes" and solution is not None:
         return replace(solution, details={**solution.details, "excess_left": 0.0, "excess_left_proven": True})
-    share = Limit("excess", 0.0, excess.at, excess.needed, 1.0)
-    remedy = search.bisect(share, budget.part(0.7), verdict == "no")
+    soft = excess.yielding()
+    pose = excess.at if soft is excess else lambda s: soft.at(s).plain()  # type: ignore[attr-defined]  # Prioritised
+    share = Limit("excess", 0.0, pose, excess.needed, 1.0)
+    remedy = search.bisect(share, budget.part(0.7), verdict == "no" and soft is excess)
     if remedy.value is None or remedy.solution is None:
-        return solve(excess.at(1.0), method, time_limit=_left(budget), seed=seed)
+        return solve(soft.at(1.0), method, time_limit=_left(budget), seed=seed)
     least = remedy.value * (1 + 1e-9) if remedy.value > 0 else 0.0
-    posed = excess.at(least)
+    posed = soft.at(least)
     start = remedy.solution.assignment if posed.check(remedy.solution.assignment).feasible else None
     answer = solve(posed, method, time_limit=_left(budget), seed=seed, start=start)
     said = (
         f"repaired as far as possible: {percent(remedy.value)} of the worst excess is left"
         f"{', and nothing leaves less' if remedy.proven else ''}"
     )
+    said = said if remedy.value > 0 else ""
     details = {**answer.details, "excess_left": remedy.value, "excess_left_proven": remedy.proven}
     return replace(answer, message="; ".join(filter(None, (answer.message, said))), details=details)
 

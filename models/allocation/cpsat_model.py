@@ -13,7 +13,7 @@ from ortools.sat.python import cp_model
 from keyshift.models.allocation.problem import EPSILON, SLACK, KeyGroupAllocation
 from keyshift.models.allocation.whole_distances import WholeDistances
 from keyshift.models.knapsack import Knapsack
-from keyshift.models.rules.rows import add_to_cpsat
+from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat
 from keyshift.models.stages import FLOATS, CpSatStages, WholeMeasure, weighed
 from keyshift.models.windows_cpsat import combine
 from keyshift.models.workload import IntArray
@@ -175,7 +175,9 @@ class AllocationCpSat(CpSatStages):
         return self.of_moves(name)
 
     def of_moves(self, name: str) -> WholeMeasure:
-        """The sum over the key groups that leave their node: their number, or their state."""
+        """The sum over the key groups that leave their node: their number, or their state; or (5) of the rules."""
+        if name == "broken_rules":
+            return broken_in_cpsat(self.model, self.problem.wished, self.x, self.workload.nodes)
         leaves = [self.leaves(k) for k in range(self.workload.key_groups)]
         if name == "migrations":
             return WholeMeasure.count(sum(leaves))

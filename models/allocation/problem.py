@@ -84,6 +84,7 @@ class KeyGroupAllocation(Limits):
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "load_distance", "deviation_sum", "draining_load" (load left on draining nodes), "migrations", "state_moved".
+        First of all "broken_rules": rules that are broken today are mended as far as the limits allow, and get no worse.
         By default the load distance alone. Over k > 1 windows there are no "deviation_sum" and "draining_load".
     windows : int, default 1
         Plan for the last so many windows at once. (7) is about the last one.
@@ -120,7 +121,7 @@ class KeyGroupAllocation(Limits):
     rescue: ClassVar[Literal["balance"]] = "balance"
     limits_first: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = (
-        "load_distance", "deviation_sum", "draining_load", "migrations", "state_moved",
+        "load_distance", "deviation_sum", "draining_load", "migrations", "state_moved", "broken_rules",
     )  # fmt: skip
 
     workload: Workload
@@ -259,6 +260,7 @@ class KeyGroupAllocation(Limits):
             "deviation_sum": upper + lower,
             "migration_cost": self._cost(assignment),
             **self._left_to_drain(assignment),
+            **self._left_broken(assignment),
         }
 
     def _left_to_drain(self, assignment: np.ndarray) -> dict[str, float]:
@@ -276,7 +278,6 @@ class KeyGroupAllocation(Limits):
 
     def record_within(self, limit: Fraction | None) -> records.Record:
         """The instance with a limit on the load distance."""
-        self.refuse_rules("certificates")
         w, cost, allowed = self.workload, self.max_migration_cost, records.ALLOWED
         rows = [records.row(records.amounts(w.last_load))]
         for name, room in (self.resource_capacity or {}).items():
@@ -291,9 +292,8 @@ class KeyGroupAllocation(Limits):
             None if limit is None else records.text(limit + self.exact_mean * allowed),
         )
         placed = records.placed(w, rows, state=state, empty=False, closed=closed, max_moves=self.max_migrations)
-        if len(self.space.enter) > 1:  # more is closed than what drains
-            placed["closed_to"] = [np.flatnonzero(~row).tolist() for row in self.space.enter[self.space.kind]]
         capacity = records.amounts(w.capacity)
+        placed |= self.recorded_rules()
         return {**placed, "capacity": capacity, "mean_rounded_up": self.mean == "ceiling", "widest": widest}
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
@@ -341,7 +341,7 @@ class KeyGroupAllocation(Limits):
         return KeyGroupAllocation(workload, **{name: value for name, value in options.items() if name in known})
 
     def mended(self, **changes: Any) -> Self:
-        now = self.distance_floor and self.objective(self.workload.current) <= self.mean_load
+        now = self.distance_floor and self.measured("load_distance", self.workload.current) <= self.mean_load
         return super().mended(**changes, distance_floor=now)
 
     def binding(self, chosen: np.ndarray) -> list[str]:

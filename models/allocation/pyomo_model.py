@@ -10,7 +10,7 @@ import pyomo.environ as pyo
 
 from keyshift.models.allocation.problem import KeyGroupAllocation
 from keyshift.models.knapsack import Knapsack
-from keyshift.models.rules.rows import add_to_pyomo
+from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
 from keyshift.models.stages import PyomoStages
 from keyshift.models.tuning import HIGHS_DOUBT
 from keyshift.models.windows_pyomo import combine, start_combined
@@ -211,6 +211,8 @@ class AllocationPyomo(PyomoStages):
             load = w.last_load
             on = [(k, i) for k, i in m.x if w.draining[i] and load[k] > 0]
             return pyo.quicksum(float(load[k]) / unit * m.x[k, i] for k, i in on), unit
+        if name == "broken_rules":
+            return broken_in_pyomo(m, self.problem.wished, dict(m.x.items()), w.nodes), 1.0
         weights = np.ones(w.key_groups) if name == "migrations" else w.state / unit
         return pyo.quicksum(float(c) * self.leaves(k) for k, c in enumerate(weights) if c > 0), unit
 

@@ -120,7 +120,8 @@ class CollocatedAllocation(Ruled, OverWindows):
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "remote_traffic", "total_load", "load_distance", "migrations", "state_moved". By default `minimise` alone. Over
-        k > 1 windows there is no "load_distance", and none of traffic but with the mean.
+        k > 1 windows there is no "load_distance", and none of traffic but with the mean. First of all "broken_rules": rules
+        that are broken today are mended as far as the limits allow, and get no worse.
     windows : int, default 1
         (8) and (9) hold in each of the last so many windows; traffic is that of each of them. (7) is about the last one.
     scenarios : array_like, shape (k, p), optional
@@ -155,7 +156,7 @@ class CollocatedAllocation(Ruled, OverWindows):
     rescue: ClassVar[Literal["balance"]] = "balance"
     limits_first: ClassVar[bool] = True
     measures: ClassVar[tuple[str, ...]] = (
-        "remote_traffic", "total_load", "load_distance", "migrations", "state_moved",
+        "remote_traffic", "total_load", "load_distance", "migrations", "state_moved", "broken_rules",
     )  # fmt: skip
 
     workload: Workload
@@ -191,8 +192,10 @@ class CollocatedAllocation(Ruled, OverWindows):
         for name, known in (("minimise", ("remote_traffic", "total_load")), ("distance_unit", ("percent", "load"))):
             if getattr(self, name) not in known:
                 raise InputError(f"{name} = {getattr(self, name)!r} must be {known[0]!r} or {known[1]!r}")
-        self._put("rules", self.allocation.rules)
         self._read_priorities()
+        self._read_rules()
+        if self.yielding is not None:
+            self._put("allocation", replace(self.allocation, rules=(self.yielding,)))
         self._read_windows()
         self._refuse_priorities_of_one_window(
             "load_distance", *(("remote_traffic", "total_load") if self.combines else ())
@@ -343,6 +346,7 @@ class CollocatedAllocation(Ruled, OverWindows):
             "collocation_factor": metrics.collocation_factor(self.typical(), assignment),
             "total_load": self._summed("total_load", assignment),
             "migration_cost": float(self.allocation.migration_cost[metrics.moved(self.workload, assignment)].sum()),
+            **self._left_broken(assignment),
         }
 
     def _deviations(self, assignment: np.ndarray) -> tuple[FloatArray, float]:

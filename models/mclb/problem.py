@@ -135,9 +135,8 @@ class MCLB(Ruled):
         }
 
     def record(self) -> records.Record:
-        self.refuse_rules("certificates")
         rows = [records.row(load) for load in records.windows_of(self.workload.load)]
-        return records.placed(self.workload, rows, state=self.max_state_moved)
+        return records.placed(self.workload, rows, state=self.max_state_moved, **self.recorded_rules())
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return [

@@ -144,13 +144,12 @@ class MovementWithinLimits(Ruled, MovesState):
         }
 
     def record(self) -> records.Record:
-        self.refuse_rules("certificates")
         low, high, allowed, places = Fraction(self.lower), Fraction(self.upper), records.ALLOWED, self.node_limit
         loads = records.windows_of(self.load)
         unit = Fraction(loads[0]["unit"])
         limit = max(0, math.ceil((low - allowed * high) / unit)), math.floor(high * (1 + allowed) / unit)
         rows = [records.row(load, [limit] * places) for load in loads]
-        return records.placed(self.workload, rows, in_use=self.nodes_after, places=places)
+        return records.placed(self.workload, rows, in_use=self.nodes_after, places=places, **self.recorded_rules())
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         used = np.bincount(assignment, minlength=self.node_limit) > 0

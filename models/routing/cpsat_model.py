@@ -13,7 +13,7 @@ from ortools.sat.python import cp_model
 from keyshift.models.integers import Scaled, capped, scaled
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
-from keyshift.models.rules.rows import add_to_cpsat
+from keyshift.models.rules.rows import add_to_cpsat, broken_in_cpsat
 from keyshift.models.stages import CpSatStages, WholeMeasure
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -132,6 +132,9 @@ class RoutingCpSat(CpSatStages):
         if name == "table_size":
             entries = sum(self.x[j] for j in np.flatnonzero(self.choices.excepts).tolist())
             return WholeMeasure.count(entries + self.choices.fixed_entries)
+        if name == "broken_rules":
+            x = self.choices.by_key(self.x)
+            return broken_in_cpsat(self.model, self.problem.wished, x, self.workload.nodes)
         state, moves = self.state.values[self.choices.record].tolist(), np.flatnonzero(self.choices.moves).tolist()
         fixed = self.choices.fixed
         gone = self.choices.fixed_node != self.choices.keys.current[fixed]

@@ -64,7 +64,8 @@ class MixedRouting(Ruled, OverWindows):
         Whether :math:`\theta` counts only nodes above the mean, or those below it too.
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
-        "state_moved", "table_size". By default the state moved alone.
+        "state_moved", "table_size". By default the state moved alone. First of all "broken_rules": rules that are broken today
+        are mended as far as the limits allow, and get no worse.
     windows : int, default 1
         (2) and (3) hold in each of the last so many windows.
     scenarios : array_like, shape (k, p), optional
@@ -94,7 +95,7 @@ class MixedRouting(Ruled, OverWindows):
     repairable: ClassVar[tuple[str, ...]] = ("theta_max", "max_table_size")
     rescue: ClassVar[Literal["offered"]] = "offered"
     by_table: ClassVar[bool] = True
-    measures: ClassVar[tuple[str, ...]] = ("state_moved", "table_size")
+    measures: ClassVar[tuple[str, ...]] = ("state_moved", "table_size", "broken_rules")
 
     workload: Workload
     theta_max: float = 0.08
@@ -191,7 +192,11 @@ class MixedRouting(Ruled, OverWindows):
     def measured(self, measure: str, assignment: np.ndarray) -> float:
         if measure == "table_size":
             return float(metrics.table_size(self.workload, assignment))
-        return metrics.state_moved(self.workload, assignment)
+        return (
+            metrics.state_moved(self.workload, assignment)
+            if measure == "state_moved"
+            else super().measured(measure, assignment)
+        )
 
     def theta(self, assignment: np.ndarray) -> float:
         """The largest balance factor over kept nodes in any window, one- or two-sided as the problem asks; 0 without any load."""
@@ -213,11 +218,11 @@ class MixedRouting(Ruled, OverWindows):
             "skewness": float(loads.max() / mean) if mean else 1.0,  # max L(d) / mean, sec. V
             "migration_share": metrics.state_moved(self.workload, assignment)
             / self.unit("state_moved"),  # migration cost as the figures give it
+            **self._left_broken(assignment),
         }
 
     def record(self) -> records.Record:
         """Node i carries at most 1 + theta, and at least 1 - theta, of the mean load for its capacity."""
-        self.refuse_rules("certificates")
         w, theta, load = self.workload, Fraction(self.theta_max), records.amounts(self.workload.last_load)
         capacity = [*map(Fraction, w.capacity.tolist())]
         mean = Fraction(sum(load["numbers"])) / sum(c for c, kept in zip(capacity, w.kept, strict=True) if kept)
@@ -227,7 +232,10 @@ class MixedRouting(Ruled, OverWindows):
             (max(0, math.ceil(low * mean * c - extra)), math.floor((1 + theta) * mean * c + extra)) if kept else (0, 0)
             for c, kept in zip(capacity, w.kept.tolist(), strict=True)
         ]
-        return records.placed(w, [records.row(load, limits)], home=self.home.tolist(), max_entries=self.max_table_size)
+        return records.placed(
+            w, [records.row(load, limits)], home=self.home.tolist(), max_entries=self.max_table_size,
+            **self.recorded_rules(),
+        )  # fmt: skip
 
     def violations(self, assignment: np.ndarray) -> list[Violation]:
         return [
@@ -308,6 +316,7 @@ class MixedRouting(Ruled, OverWindows):
         w, none = self.workload, np.zeros(self.workload.nodes)
         bands = np.array([none, np.where(w.kept, self.upper + self.slack, 0.0), none, self.lower - self.slack])
         allowed = np.broadcast_to(w.kept, (w.key_groups, w.nodes))
+        allowed = allowed if self.lowered.closed is None else allowed & ~self.lowered.closed
         return Searched(w.last_load, allowed, {"table_size": self.table_limit}, metrics.mean_load(w), bands=bands)
 
     @property

@@ -14,7 +14,7 @@ from keyshift.models.integers import capped
 from keyshift.models.priorities import Stage
 from keyshift.models.routing.choices import Choices
 from keyshift.models.routing.problem import MixedRouting
-from keyshift.models.rules.rows import add_to_pyomo
+from keyshift.models.rules.rows import add_to_pyomo, broken_in_pyomo
 from keyshift.models.stages import PyomoStages
 from keyshift.models.workload import FloatArray, IntArray
 
@@ -148,6 +148,9 @@ class RoutingPyomo(PyomoStages):
         m, choices = self.model, self.choices
         if name == "table_size":
             return pyo.quicksum(m.x[j] for j in np.flatnonzero(choices.excepts).tolist()) + choices.fixed_entries, 1.0
+        if name == "broken_rules":
+            x = choices.by_key(list(m.x.values()))
+            return broken_in_pyomo(m, self.problem.wished, x, self.workload.nodes), 1.0
         moves = np.flatnonzero(choices.moves).tolist()
         return pyo.quicksum(self.state[j] * m.x[j] for j in moves) + self.fixed_state, self.state_unit
 

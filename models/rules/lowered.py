@@ -9,13 +9,22 @@ With :math:`x_{ki} = 1` iff key group k runs on node i, and :math:`q_k` its node
     (3) \; \text{rooms}  \quad & least_d \le \sum_{k} w_k \sum_{i \in I_d} x_{ki} \le most_d && \text{for each domain } I_d \\
     (4) \; \text{budgets} \quad & \sum_{k: q_k \in O} w_k \sum_{i \in T,\, i \ne q_k} x_{ki} \le most
 
+By how much an assignment breaks them, in key groups: those that are not where most of theirs are, those on closed nodes, and
+what is too much or too little in each domain, in units of the heaviest weight of its room:
+
+.. math::
+
+    (5) \; broken = \sum_{S\, merged} \Bigl(|S| - \max_i \sum_{k \in S} x_{ki}\Bigr) + \sum_{(k, i)\, closed} x_{ki}
+        + \sum_{rooms} \frac{1}{\max_k w_k} \sum_d \max\Bigl(0,\; \sum_{k} w_k \sum_{i \in I_d} x_{ki} - most_d,\;
+        least_d - \sum_{k} w_k \sum_{i \in I_d} x_{ki}\Bigr)
+
 A rule lowers itself to them (`keyshift.models.rules.rule.Rule.forms`), and nothing above this file knows a rule by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -66,11 +75,16 @@ class Rooms:
         at = self.domain[assignment[self.key_groups]]
         return np.bincount(at[at >= 0], self.weights[at >= 0], self.most.size)
 
+    @cached_property
+    def heaviest(self) -> float:
+        """The unit in which (5) counts what is too much."""
+        return float(self.weights.max(initial=0.0)) or 1.0
+
     def excess(self, assignment: IntArray) -> float:
-        """By how much rooms are exceeded, or fallen short of, in all."""
+        """By how much rooms are exceeded, or fallen short of, in all: their part of (5)."""
         held = self.held(assignment)
         over = np.where(held > self.most * (1 + ROUNDING), held - self.most, 0.0)
-        return float((over + np.maximum(self.least - held, 0.0)).sum())
+        return float((over + np.maximum(self.least - held, 0.0)).sum()) / self.heaviest
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +154,20 @@ class Lowered:
     def __bool__(self) -> bool:
         return bool(self.merged or self.rooms or self.budgets or self.closed is not None)
 
+    def no_worse(self, than: IntArray) -> Lowered:
+        """The forms, each as far as an assignment keeps it: what shares a node there stays together.
+
+        Whatever keeps these breaks no row, and no pair, by more.
+        """
+        merged = [one[than[one] == i] for one in self.merged for i in np.unique(than[one])]
+        closed = self.closed
+        if closed is not None:
+            closed = closed.copy()
+            closed[np.arange(than.size), than] = False
+        rooms = [(room, room.held(than)) for room in self.rooms]
+        loose = [replace(r, least=np.minimum(r.least, h), most=np.maximum(r.most, h)) for r, h in rooms]
+        return replace(self, merged=tuple(one for one in merged if one.size > 1), closed=closed, rooms=tuple(loose))
+
     def narrowed(self, space: MoveSpace) -> MoveSpace:
         """The move space without what is closed."""
         return space if self.closed is None else space.without(self.closed)
@@ -150,8 +178,8 @@ class Lowered:
         return bool(self.merged or self.rooms or self.budgets)
 
     def excess(self, assignment: IntArray) -> float:
-        """By how much an assignment breaks the forms, in all: key groups on closed nodes or apart, and weights too many."""
-        apart = sum(int((assignment[one] != assignment[one[0]]).sum()) for one in self.merged)
+        """By how much an assignment breaks the forms: (5), and by how much it exceeds budgets."""
+        apart = sum(one.size - int(np.bincount(assignment[one]).max()) for one in self.merged)
         shut = 0 if self.closed is None else int(self.closed[np.arange(assignment.size), assignment].sum())
         rooms = sum(room.excess(assignment) for room in self.rooms)
         return float(apart + shut + rooms + sum(budget.excess(assignment, self.current) for budget in self.budgets))

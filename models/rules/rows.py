@@ -9,8 +9,10 @@ import numpy as np
 import pyomo.environ as pyo
 from ortools.sat.python import cp_model
 
+from keyshift.models.integers import scaled
 from keyshift.models.knapsack import Knapsack
 from keyshift.models.rules.lowered import ROUNDING, Lowered, MoveBudget, Rooms
+from keyshift.models.stages import WholeMeasure
 
 Pairs = Mapping[tuple[int, int], Any]
 """x by key group and node; pairs that are not open have none."""
@@ -113,3 +115,66 @@ def _within(rows: pyo.ConstraintList, weights: np.ndarray, most: float, terms: l
         if weight:
             scale = limit.most if limit.most > 0 else 1.0
             rows.add(pyo.quicksum(w / scale * var for w, var in weight) <= limit.most / scale)
+
+
+# (5), by how much rules are broken, as an expression to minimise or to keep ---------------------------------------------
+
+
+def _on_closed(lowered: Lowered, x: Pairs) -> list[Any]:
+    """The variables of closed pairs."""
+    closed = lowered.closed
+    return [] if closed is None else [var for (k, i), var in x.items() if closed[k, i]]
+
+
+def _at(x: Pairs, members: np.ndarray, i: int) -> list[Any]:
+    """The variables of some key groups on a node."""
+    return [x[k, i] for k in members.tolist() if (k, i) in x]
+
+
+def broken_in_cpsat(model: cp_model.CpModel, lowered: Lowered, x: Pairs, nodes: int) -> WholeMeasure:
+    """(5) in whole numbers."""
+    rooms = [(room, np.minimum(room.most * (1 + ROUNDING), room.weights.sum())) for room in lowered.rooms]
+    parts = [np.ones(1), *(part / room.heaviest for room, most in rooms for part in (room.weights, room.least, most))]
+    numbers = scaled(np.concatenate(parts))
+    one, *whole = (part.tolist() for part in np.split(numbers.values, np.cumsum([part.size for part in parts])[:-1]))
+    broken = one[0] * sum(_on_closed(lowered, x))
+    for number, members in enumerate(lowered.merged):
+        those = model.new_int_var(0, members.size, f"together[s{number}]")
+        chosen = [model.new_bool_var(f"on[s{number},n{i}]") for i in range(nodes)]
+        model.add_exactly_one(chosen)
+        for i, here in enumerate(chosen):
+            model.add(those <= sum(_at(x, members, i)) + members.size * (1 - here)).with_name(f"together[s{number}]")
+        broken += one[0] * (members.size - those)
+    for number, (room, _) in enumerate(rooms):
+        weights, least, most = whole[3 * number : 3 * number + 3]
+        for d, terms in enumerate(room_terms(room, x)):
+            held = sum(weights[place] * var for place, var in terms)
+            over = model.new_int_var(0, sum(weights) + least[d], f"over[r{number},d{d}]")
+            model.add(over >= held - most[d]).with_name(f"over[r{number},d{d}]")
+            model.add(over >= least[d] - held).with_name(f"under[r{number},d{d}]")
+            broken += over
+    return WholeMeasure.sum(numbers, broken, numbers.values.size, 1.0)
+
+
+def broken_in_pyomo(model: pyo.ConcreteModel, lowered: Lowered, x: Pairs, nodes: int) -> Any:
+    """(5) as a variable that is at least so much."""
+    if hasattr(model, "broken"):
+        return model.broken
+    model.broken, model.chosen = pyo.Var(domain=pyo.NonNegativeReals), pyo.VarList(domain=pyo.Binary)
+    model.over, model.soft = pyo.VarList(domain=pyo.NonNegativeReals), pyo.ConstraintList()
+    parts = _on_closed(lowered, x)
+    for members in lowered.merged:
+        chosen, apart = [model.chosen.add() for _ in range(nodes)], model.over.add()
+        model.soft.add(pyo.quicksum(chosen) == 1)
+        for i, here in enumerate(chosen):
+            model.soft.add(apart >= members.size * here - pyo.quicksum(_at(x, members, i)))
+        parts.append(apart)
+    for room in lowered.rooms:
+        weights, most = (room.weights / room.heaviest).tolist(), room.most * (1 + ROUNDING) / room.heaviest
+        for d, terms in enumerate(room_terms(room, x)):
+            held, over = pyo.quicksum(weights[place] * var for place, var in terms), model.over.add()
+            model.soft.add(over >= held - float(most[d]))
+            model.soft.add(over >= float(room.least[d]) / room.heaviest - held)
+            parts.append(over)
+    model.soft.add(model.broken >= pyo.quicksum(parts))
+    return model.broken

@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from keyshift.models import records
 from keyshift.models.errors import InputError
 from keyshift.models.problem import Limit, Number, Problem, Violation
 from keyshift.models.rules import read_rules
-from keyshift.models.rules.lowered import Lowered
+from keyshift.models.rules.lowered import Form, Lowered, MoveBudget, Rooms
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.scope import Scope
+from keyshift.models.workload import IntArray
 
+BROKEN = "broken_rules"
+"""The measure of (5) in `keyshift.models.rules.lowered`, which `priorities` may put first."""
 MOST_RULES = 20
 """Rules that `remedies` and `explain` look at one by one."""
+
+
+@dataclass(frozen=True)
+class NoWorse(Rule):
+    """Rules that give way where they are broken today, or by an assignment that is given: none of them gets worse."""
+
+    name: ClassVar[str] = "no_worse"
+    words: ClassVar[tuple[str, ...]] = ()
+    rules: tuple[Rule, ...]
+    than: tuple[int, ...] | None = None
+
+    @property
+    def of_today(self) -> bool:
+        return any(rule.of_today for rule in self.rules)
+
+    def today(self, scope: Scope) -> IntArray:
+        """What nothing shall be worse than."""
+        return scope.workload.current if self.than is None else np.array(self.than)
+
+    def broken(self, scope: Scope, assignment: IntArray) -> Iterator[tuple[str, int | None, float]]:
+        forms = Lowered.of(self.forms(scope), scope.workload.current, scope.places)
+        if excess := forms.no_worse(self.today(scope)).excess(assignment):
+            yield "broken by more than today", None, excess
+
+    def forms(self, scope: Scope) -> Iterator[Form]:
+        for rule in self.rules:
+            yield from rule.forms(scope)
+
+    def __str__(self) -> str:
+        return "rules"
 
 
 class Ruled(Problem):
@@ -26,8 +62,13 @@ class Ruled(Problem):
     rules: Sequence[Rule]
 
     def _read_rules(self) -> None:
-        """Read the field `rules`, or raise `InputError`; a rule that names what is not there is refused here."""
+        """Read the field `rules`, or raise `InputError`; a rule that names what is not there is refused here.
+
+        Where broken rules are what comes first of the priorities, those that are broken today give way.
+        """
         self._put("rules", read_rules(self.rules))
+        if BROKEN in getattr(self, "priorities", ())[1:]:
+            raise InputError(f"priorities: {BROKEN} has to come first; nothing else is worth breaking a rule for")
         _ = self.lowered  # which refuses what is not there
 
     @property
@@ -40,12 +81,56 @@ class Ruled(Problem):
         """Key groups and nodes by number, name and label."""
         return Scope(self.workload, self.places)  # type: ignore[attr-defined]
 
+    @property
+    def yielding(self) -> NoWorse | None:
+        """The rules as one that gives way where they are broken today; None where they are kept whatever happens."""
+        if BROKEN in getattr(self, "priorities", ()):
+            return NoWorse(tuple(self.rules))
+        return next((rule for rule in self.rules if isinstance(rule, NoWorse)), None)
+
+    @property
+    def wished_rules(self) -> Sequence[Rule]:
+        """The rules, also those that give way."""
+        soft = self.yielding
+        return self.rules if soft is None else soft.rules
+
+    @cached_property
+    def wished(self) -> Lowered:
+        """All rules as the four forms, also those that give way."""
+        scope = self.scope
+        forms = [form for rule in self.wished_rules for form in rule.forms(scope)]
+        return Lowered.of(forms, scope.workload.current, scope.places)
+
     @cached_property
     def lowered(self) -> Lowered:
-        """All rules as the four forms."""
-        scope = self.scope
-        forms = [form for rule in self.rules for form in rule.forms(scope)]
-        return Lowered.of(forms, scope.workload.current, scope.places)
+        """The four forms as every answer keeps them."""
+        soft = self.yielding
+        return self.wished if soft is None else self.wished.no_worse(soft.today(self.scope))
+
+    def plain(self) -> Self:
+        """The same problem with nothing but its own objective; rules that give way still do."""
+        soft = self.yielding
+        posed = self if soft is None or self.rules == (soft,) else replace(self, rules=(soft,), priorities=())  # type: ignore[type-var]
+        return super().plain() if posed is self else posed  # type: ignore[misc, no-any-return]
+
+    def strict(self) -> Self:
+        """The same problem with rules that do not give way."""
+        soft = self.yielding
+        if soft is None:
+            return self
+        given = getattr(self, "priorities", ())
+        return replace(self, rules=soft.rules, priorities=tuple(name for name in given if name != BROKEN))  # type: ignore[type-var]
+
+    def as_broken(self, assignment: IntArray) -> Self:
+        """The same problem, where no rule may be broken by more than an assignment breaks it."""
+        rules = (NoWorse(tuple(self.wished_rules), tuple(assignment.tolist())),)
+        return replace(self, rules=rules, priorities=())  # type: ignore[type-var]
+
+    def measured(self, measure: str, assignment: np.ndarray) -> float:
+        """A measure of a canonical assignment."""
+        if measure == BROKEN:
+            return self.wished.excess(assignment)
+        return float(super().measured(measure, assignment))  # type: ignore[misc]  # a Prioritised problem
 
     def arguments(self) -> dict[str, Any]:
         """Rules as files hold them, and none where there are none: then a problem is what it was before there were any."""
@@ -55,12 +140,19 @@ class Ruled(Problem):
 
     def broken_rules(self, assignment: np.ndarray) -> list[Violation]:
         """The rules that a canonical assignment breaks, by their own words."""
-        scope = self.scope
-        return [found for rule in self.rules for found in rule.broken_in(scope, assignment)]
+        scope, soft = self.scope, self.yielding
+        rules = self.rules if soft is None else (soft,)
+        return [found for rule in rules for found in rule.broken_in(scope, assignment)]
+
+    def _left_broken(self, assignment: np.ndarray) -> dict[str, float]:
+        """By how much rules are broken, where they give way."""
+        return {} if self.yielding is None else {BROKEN: self.wished.excess(assignment)}
 
     @property
     def rule_limits(self) -> list[Limit]:
         """Limits among the rules that may give: numbers, and each as a whole; of many, those after `MOST_RULES` together."""
+        if self.yielding is not None:  # they give already
+            return []
         found = [
             self._number(place, rule, name)
             for place, rule in enumerate(self.rules[:MOST_RULES])
@@ -94,6 +186,31 @@ class Ruled(Problem):
             return replace(self, rules=kept)  # type: ignore[type-var]
 
         return Limit(name, 1, at, ends=0, whole=True, down=True, drops=True)
+
+    def recorded_rules(self) -> records.Record:
+        """The four forms in exact numbers, for certificates; nothing where there are none."""
+        low, allowed = self.lowered, 1 + records.ALLOWED
+        if not low:
+            return {}
+
+        def weighed(form: Rooms | MoveBudget) -> tuple[records.Record, Callable[[float], int]]:
+            weights = records.amounts(form.weights)
+            unit = Fraction(weights["unit"])
+            made = {"key_groups": form.key_groups.tolist(), "weights": weights}
+            return made, lambda most: math.floor(Fraction(most) * allowed / unit)
+
+        rooms, budgets = [], []
+        for room in low.rooms:
+            made, most = weighed(room)
+            ends = {"least": np.ceil(room.least).astype(int).tolist(), "most": [most(float(x)) for x in room.most]}
+            rooms.append({**made, "domain": room.domain.tolist(), **ends})
+        for budget in low.budgets:
+            made, most = weighed(budget)
+            budgets.append({**made, "into": np.flatnonzero(budget.into).tolist(), "most": most(budget.most)})
+        shut = [] if low.closed is None else [k for k, row in enumerate(low.closed) if row.any()]
+        closed = [[k, np.flatnonzero(low.closed[k]).tolist()] for k in shut]  # type: ignore[index]  # else there are none
+        merged = [one.tolist() for one in low.merged]
+        return {"rules": {"merged": merged, "closed": closed, "rooms": rooms, "budgets": budgets}}
 
     def refuse_rules(self, who: str) -> None:
         """Refuse where rules are not known yet."""

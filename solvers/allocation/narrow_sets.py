@@ -6,6 +6,10 @@ limits, those that bring and leave no more than may move. An assignment within d
 node, that holds every key group once. All choices are looked at, key group by key group: where there is none, d is a bound.
 Where some moves are costly, multipliers of the linear program over the sets say first what each set takes beyond the least.
 
+The heaviest key groups alone often decide: beside them there is room for a few light ones, so that sets with the heaviest are
+soon listed, those with the next, and so on while they are few. The least distance at which they find sets that do not meet is
+a bound.
+
 With more key groups, those of a few nodes are shared out around what these nodes have on average: now these, now those,
 until all are near the mean.
 """
@@ -13,7 +17,7 @@ until all are near the mean.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -46,8 +50,10 @@ class NarrowSettings(Settings):
         With more of them the linear program is asked what each takes of the limits.
     most_pairs : float
         So many pairs of sets, and of covers of a part by a further set, are looked at.
-    few_columns, few_pairs : int, float
-        The same two where key groups of a few nodes are shared out.
+    few_subsets, few_columns, few_pairs : int, int, float
+        The same three where key groups of a few nodes are shared out.
+    heavy_subsets, heavy_columns, heavy_pairs : int, int, float
+        Halves of a set with one of the heaviest key groups, such sets in all, and pairs of them.
     """
 
     most_key_groups: int = 64
@@ -56,8 +62,12 @@ class NarrowSettings(Settings):
     first: int = 200
     priced: int = 2_000
     most_pairs: float = 1e9
+    few_subsets: int = 150_000
     few_columns: int = 10_000
     few_pairs: float = 2e7
+    heavy_subsets: int = 100_000
+    heavy_columns: int = 30_000
+    heavy_pairs: float = 1e8
 
 
 BLOCK = 1_000_000
@@ -67,7 +77,7 @@ ROOM = 1e-9
 LEAST_FREE = 24
 """So many key groups of a few nodes are shared out at once, or a few more."""
 SHRINK = 0.5
-"""Where too many sets are near the mean, the distance is multiplied by this."""
+"""Where too many sets are near the mean, the distance is multiplied by this, and further where they are many times too many."""
 
 
 class Near(NamedTuple):
@@ -84,6 +94,14 @@ class Near(NamedTuple):
         return Near(*(one[kept] for one in self))
 
 
+def joined(parts: Sequence[Near]) -> Near:
+    """All of them, those next to the mean first."""
+    if not parts:
+        return Near(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 0)))
+    whole = Near(*(np.concatenate(one) for one in zip(*parts, strict=True)))
+    return whole.take(np.argsort(whole.distance, kind="stable"))
+
+
 class Portion:
     """Some key groups on some nodes, which can be shared out anew while all else stays where it is.
 
@@ -94,11 +112,17 @@ class Portion:
         Where the other key groups are.
     keys, nodes : ndarray
         Those of which the part is, not more than 64; the heaviest first.
+    free : ndarray, optional
+        Others that go elsewhere, where that is not the part's concern.
     """
 
-    def __init__(self, instance: Instance, place: IntArray, keys: IntArray, nodes: IntArray) -> None:
+    def __init__(
+        self, instance: Instance, place: IntArray, keys: IntArray, nodes: IntArray, free: IntArray | None = None
+    ) -> None:
         it, rest = instance, np.ones(instance.key_groups, dtype=bool)
         self.instance, self.keys, self.nodes, rest[keys] = it, keys, nodes, False
+        self.gone = np.zeros(0, dtype=np.int64) if free is None else free[rest[free]]
+        rest[self.gone] = False
         away = rest & (place != it.current)
         shares = []
         if it.problem.max_migrations is not None and it.max_moves < it.key_groups:
@@ -107,6 +131,7 @@ class Portion:
             shares.append(np.minimum(it.cost / max(it.max_cost, 1e-300), 2.0))
         moved = np.array(shares).reshape(len(shares), it.key_groups)
         self.moved, self.room = moved[:, keys], 1.0 + ROOM - moved[:, away].sum(axis=1)
+        self.left = moved[:, self.gone]
         self.fixed = np.bincount(place[rest], it.load[rest], it.nodes) * it.weight - it.mean
         self.used = np.array([np.bincount(place[rest], row[rest], it.nodes) for row in it.use]).reshape(-1, it.nodes)
         self.allowed = it.space.allowed[keys]
@@ -123,19 +148,44 @@ class Portion:
             marks.setdefault(marked.tobytes(), []).append(i)
         return [np.array(kind) for kind in marks.values()]
 
-    def halves(self, i: int, high: float, most: int) -> list[Subsets] | None:
-        """The subsets of both halves that node i can take with a deviation of `high` at most."""
+    def halves(self, i: int, high: float, most: int, heaviest: int = -1) -> list[Subsets] | None:
+        """The subsets of both halves that node i can take with a deviation of `high` at most, beside a heaviest key group."""
         it, k = self.instance, self.keys
         here = it.current[k] == i
         inside = np.vstack([it.load[k] * it.weight[i], self.moved * ~here, it.use[:, k]])
         limits = np.concatenate([[high - self.fixed[i]], self.room, it.room[:, i] - self.used[:, i]])
-        made = []
-        for half in (np.arange(0, k.size, 2), np.arange(1, k.size, 2)):
-            found = subsets_of(half, inside, limits, self.moved * here, self.room, self.allowed[:, i], most)
+        leaving, made = self.moved * here, []
+        held = inside[:, max(heaviest, 0)] * (heaviest >= 0)
+        left = leaving[:, : max(heaviest, 0)].sum(axis=1) + (self.left * (it.current[self.gone] == i)).sum(axis=1)
+        for first in (heaviest + 1, heaviest + 2):
+            half = np.arange(first, k.size, 2)
+            found = subsets_of(half, inside, limits - held, leaving, self.room - left, self.allowed[:, i], most)
             if found is None:
                 return None
             made.append(found)
-        return made
+        bit = np.uint64(1 << heaviest if heaviest >= 0 else 0)
+        return [Subsets(made[0].bits | bit, made[0].inside + held, made[0].outside + left), made[1]]
+
+    def heaviest(self, count: int, distance: float, settings: NarrowSettings) -> tuple[Near, int]:
+        """Sets within a distance of the mean with one of the heaviest key groups; of how many of these they are all there."""
+        it, found, total = self.instance, list[Near](), 0
+        for key in range(count):
+            own = []
+            for c, kind in enumerate(self.kinds):
+                i = int(kind[0])
+                if not self.allowed[key, i]:
+                    continue
+                halves = self.halves(i, distance + it.doubt, settings.heavy_subsets, key)
+                if halves is None:
+                    return joined(found), key
+                both = halves[0].sorted(), halves[1].sorted()
+                low, high = self._ranges(c, *both, 0.0, distance + it.doubt)
+                total += int((high - low).sum())
+                if total > settings.heavy_columns:
+                    return joined(found), key
+                own.append(self._met(c, *both, low, high, 0.0))
+            found += own
+        return joined(found), count
 
     def near(self, distance: float, target: float, settings: NarrowSettings) -> tuple[Near, float] | None:
         """The sets within a distance of the target, a deviation, and the distance: less than asked for where they are too many.
@@ -151,14 +201,14 @@ class Portion:
             subsets += halves[0].bits.size + halves[1].bits.size
         while True:
             ranges = [self._ranges(c, *both, target, distance + it.doubt) for c, both in enumerate(pairs)]
-            if sum(int((high - low).sum()) for low, high in ranges) <= settings.most_columns:
+            columns = sum(int((high - low).sum()) for low, high in ranges)
+            if columns <= settings.most_columns:
                 break
             if distance <= it.doubt:
                 return None
-            distance *= SHRINK
+            distance *= SHRINK * min(1.0, 2 * settings.most_columns / columns)
         found = [self._met(c, *both, *ranges[c], target) for c, both in enumerate(pairs)]
-        whole = Near(*(np.concatenate(one) for one in zip(*found, strict=True)))
-        return whole.take(np.argsort(whole.distance, kind="stable")), distance
+        return joined(found), distance
 
     def _ranges(
         self, kind: int, first: Subsets, second: Subsets, target: float, reach: float
@@ -184,10 +234,10 @@ class Portion:
         away = np.maximum(off, 0.0) if it.draining[i] else np.abs(off)
         return Near(bits, np.full(bits.size, kind), away, sums[fits, 1 : 1 + r])
 
-    def placed(self, place: IntArray, bits: Bits, kinds: IntArray) -> IntArray:
+    def placed(self, place: IntArray, cover: Near) -> IntArray:
         """The assignment with these sets."""
         made, free = place.copy(), [list(kind) for kind in self.kinds]
-        for members, kind in zip(members_of(bits, self.keys.size), kinds, strict=True):
+        for members, kind in zip(members_of(cover.bits, self.keys.size), cover.kind, strict=True):
             made[self.keys[members > 0]] = free[kind].pop()
         return made
 
@@ -213,15 +263,15 @@ class MovesCover(Cover):
 
 
 class Covers:
-    """The search for a choice of sets that holds every key group once."""
+    """The search for a choice of sets that holds every key group once, or the heaviest ones, of which there are so many."""
 
-    def __init__(self, part: Portion, most_pairs: float, budget: Budget) -> None:
-        self.part, self.most, self.budget = part, most_pairs, budget
-        self.full = np.uint64((1 << part.keys.size) - 1)
+    def __init__(self, part: Portion, most_pairs: float, budget: Budget, heaviest: int | None = None) -> None:
+        self.part, self.most, self.budget, self.partly = part, most_pairs, budget, heaviest is not None
+        self.full = np.uint64((1 << (part.keys.size if heaviest is None else heaviest)) - 1)
         self.pairs, self.ended = 0, True
 
-    def search(self, near: Near, moved: FloatArray, room: FloatArray) -> tuple[Bits, IntArray] | None:
-        """Bits and kinds of a cover; None where there is none, or (`ended` is False) where it took too long."""
+    def search(self, near: Near, moved: FloatArray, room: FloatArray) -> Near | None:
+        """The sets of a cover; None where there is none, or (`ended` is False) where it took too long."""
         p, sizes = self.part.keys.size, self.part.sizes
         lowest = np.where(near.bits == 0, p, lowest_bit(near.bits))
         groups = [np.flatnonzero(lowest == k) for k in range(p)]
@@ -247,11 +297,10 @@ class Covers:
             i, j = i[fits], j[fits]
             more, bits, path = used[i], bits[i] | near.bits[j], np.column_stack([trail[i], j])
             more[np.arange(i.size), near.kind[j]] += 1
-            whole = bits == self.full
-            done = np.flatnonzero(whole & ((more == sizes) | may_be_empty).all(axis=1))
+            whole = bits & self.full == self.full
+            done = np.flatnonzero(whole & (self.partly | (more == sizes) | may_be_empty).all(axis=1))
             if done.size:
-                best = path[done[near.distance[path[done]].max(axis=1).argmin()]]
-                return near.bits[best], near.kind[best]
+                return near.take(path[done[near.distance[path[done]].max(axis=1).argmin()]])
             go = ~whole & (path.shape[1] < sizes.sum())
             if go.any():
                 stack.append((bits[go], more[go], spent[i[go]] + moved[j[go]], path[go]))
@@ -277,47 +326,88 @@ class NarrowSets:
 
     def __init__(self, found: Incumbent, instance: Instance, seed: int, settings: NarrowSettings | None = None) -> None:
         self.found, self.instance, self.settings = found, instance, settings or NarrowSettings.now()
-        self.few = replace(self.settings, most_columns=self.settings.few_columns, most_pairs=self.settings.few_pairs)
+        own = self.settings
+        self.few = replace(own, most_subsets=own.few_subsets, most_columns=own.few_columns, most_pairs=own.few_pairs)
         self.rng = np.random.default_rng([seed, 64])
         self.heaviest = np.argsort(-instance.load, kind="stable")
 
     def prove(self) -> None:
         """Look at all covers of all nodes that are nearer than the best."""
-        it, found = self.instance, self.found
-        if found.best is None or it.key_groups > self.settings.most_key_groups:
+        it, found, best = self.instance, self.found, self.found.best
+        if best is None or it.key_groups > self.settings.most_key_groups:
             return
-        part = Portion(it, found.best, self.heaviest, np.arange(it.nodes))
+        part = Portion(it, best, self.heaviest, np.arange(it.nodes))
+
+        def offered(cover: Near) -> float:
+            found.offer(part.placed(best, cover), "narrow sets", PLANNED)
+            return self._better
+
         while not found.done:
             near, before = part.near(self._better, 0.0, self.settings), found.objective
-            if near is None or not self._covers(part, *near, found.best, self._offered, self._excluded, self.settings):
+            search = Covers(part, self.settings.most_pairs, found.budget)
+            if near is None or not self._covers(search, *near, offered, self._excluded):
                 return
             if found.objective >= before:
                 return
+
+    def heaviest_first(self, tries: int) -> None:
+        """How near the mean the nodes of the heaviest key groups can be; where they are, all else is evened out."""
+        it, found, best = self.instance, self.found, self.found.best
+        if best is None or found.done:
+            return
+        count, keys = self._heavy(self._better)
+        part = Portion(it, best, keys, np.arange(it.nodes), np.arange(it.key_groups))
+        near, count = part.heaviest(count, self._better, self.settings)
+        if count == 0:
+            return
+
+        def offered(cover: Near) -> float:
+            place = part.placed(best, cover)
+            held = keys[members_of(cover.bits, keys.size).any(axis=0)]
+            others = np.setdiff1d(np.arange(it.nodes), place[held])
+            displaced = np.setdiff1d(np.flatnonzero(~np.isin(place, others)), held)
+            for k in displaced[np.argsort(-it.load[displaced], kind="stable")]:
+                free = others[it.space.allowed[k, others]]
+                if free.size == 0:
+                    break
+                place[k] = free[it.deviations(place)[free].argmin()]
+            self.even_out(tries, place, others)
+            return float(np.nextafter(cover.distance.max(), -np.inf))
+
+        search = Covers(part, self.settings.heavy_pairs, found.budget, count)
+        self._covers(search, near, self._better, offered, self._excluded)
+
+    def _heavy(self, distance: float) -> tuple[int, IntArray]:
+        """How many of the heaviest key groups go into a word with all that a node can hold beside them, and all of these."""
+        it, load = self.instance, self.instance.load[self.heaviest]
+        room, most = (it.mean + distance + it.doubt) / it.weight.min(), self.settings.most_key_groups
+        if load.size <= most:
+            return load.size, self.heaviest
+        lighter = np.searchsorted(-load, load - room)  # from there on there is room beside each
+        counts = np.arange(1, load.size + 1)
+        fitting = np.flatnonzero(counts + load.size - np.maximum(lighter, counts) <= most)
+        count = int(fitting[-1]) + 1 if fitting.size else 0
+        return count, np.concatenate([self.heaviest[:count], self.heaviest[max(lighter[count - 1], count) :]])
 
     @property
     def _better(self) -> float:
         """The distance of the next better answer, in units of the mean."""
         return self.found.objective / self.found.problem.scale - 0.9 * PROVEN
 
-    def _offered(self, place: IntArray) -> float:
-        self.found.offer(place, "narrow sets", PLANNED)
-        return self._better
-
     def _excluded(self, distance: float) -> None:
         self.found.raise_bound((distance - self.instance.doubt) * self.found.problem.scale, "narrow sets")
 
     def _covers(
-        self, part: Portion, near: Near, distance: float, place: IntArray,
-        offered: Callable[[IntArray], float], excluded: Callable[[float], None],
-        settings: NarrowSettings,
+        self, search: Covers, near: Near, distance: float,
+        offered: Callable[[Near], float], excluded: Callable[[float], None],
     ) -> bool:  # fmt: skip
         """Covers of the nearest sets, then of more; whether all within the distance were looked at, which `offered` lowers."""
-        size, search = settings.first, Covers(part, settings.most_pairs, self.found.budget)
+        size = self.settings.first
         while not self.found.budget.expired:
             some, whole = near.take(slice(size)), size >= near.bits.size
-            cover = self._cover(part, some, search)
+            cover = self._cover(search, some)
             if cover is not None:
-                lower = offered(part.placed(place, *cover))
+                lower = offered(cover)
                 if lower >= distance:
                     return False  # the check thinks otherwise
                 distance = lower
@@ -331,9 +421,9 @@ class NarrowSets:
                 size *= 2
         return False
 
-    def _cover(self, part: Portion, some: Near, search: Covers) -> tuple[Bits, IntArray] | None:
-        moved, room = some.moved, part.room
-        if some.bits.size > self.settings.priced:
+    def _cover(self, search: Covers, some: Near) -> Near | None:
+        part, moved, room = search.part, some.moved, search.part.room
+        if some.bits.size > self.settings.priced and not search.partly:
             for row in range(room.size):
                 beyond = MovesCover(part).beyond(some, row, float(part.room[row]), self.found.budget)
                 if beyond is None:
@@ -343,31 +433,36 @@ class NarrowSets:
             some, moved = some.take(kept), moved[kept]
         return search.search(some, moved, room)
 
-    def even_out(self, tries: int) -> None:
-        """Share out the key groups of the worst node and of a few others around what they have on average, while it helps."""
+    def even_out(self, tries: int, place: IntArray | None = None, among: IntArray | None = None) -> None:
+        """Share out the key groups of the worst node and of a few others around what they have on average, while it helps.
+
+        From the best, or another place; between all nodes, or some.
+        """
         it, found = self.instance, self.found
-        if found.best is None or it.nodes < 2 or it.draining.sum() > it.nodes - 2:
+        among = np.arange(it.nodes) if among is None else among
+        among = among[~it.draining[among]]
+        if found.best is None or among.size < 2:
             return
-        place, failed = found.best.copy(), 0
+        now, failed = (found.best if place is None else place).copy(), 0
         while failed < tries and not found.done:
-            dev = it.deviations(place)
-            nodes = self._few(dev, 3 + failed % 3)
+            dev = it.deviations(now)
+            nodes = self._few(dev, among, 3 + failed % 3)
             target = float(dev[nodes].mean())
-            free = self._free(place, np.isin(place, nodes), LEAST_FREE + 4 * (failed % 4))
-            part, made = Portion(it, place, free, nodes), list[IntArray]()
+            free = self._free(now, np.isin(now, nodes), LEAST_FREE + 4 * (failed % 4))
+            part, made = Portion(it, now, free, nodes), list[IntArray]()
             farthest = float(np.abs(dev[nodes] - target).max())
             near = part.near(0.9 * farthest, target, self.few) if farthest > PROVEN / 10 else None
 
-            def first(other: IntArray) -> float:
-                made.append(other)  # noqa: B023 - called at once
+            def first(cover: Near) -> float:
+                made.append(part.placed(now, cover))  # noqa: B023 - called at once
                 return -1.0
 
             if near is not None and near[0].bits.size:
-                self._covers(part, *near, place, first, lambda distance: None, self.few)
+                self._covers(Covers(part, self.few.most_pairs, found.budget), *near, first, lambda distance: None)
             failed = 0 if made else failed + 1
             if made:
-                place = made[-1]
-                found.offer(place, "evened out", PLANNED)
+                now = made[-1]
+                found.offer(now, "evened out", PLANNED)
 
     def _free(self, place: IntArray, inside: np.ndarray, most: int) -> IntArray:
         """Key groups of a few nodes that may go elsewhere: those that have moved, and some that have not; the heaviest first."""
@@ -375,10 +470,10 @@ class NarrowSets:
         chosen = np.argsort(rank, kind="stable")[: min(most, int(inside.sum()))]
         return self.heaviest[np.isin(self.heaviest, chosen)]
 
-    def _few(self, dev: FloatArray, count: int) -> IntArray:
+    def _few(self, dev: FloatArray, among: IntArray, count: int) -> IntArray:
         """The worst node and a few others that have about the mean together."""
-        worst = int(np.argmax(np.where(self.instance.draining, 0.0, np.abs(dev))))
-        others = [i for i in np.flatnonzero(~self.instance.draining).tolist() if i != worst]
+        worst = int(among[np.argmax(np.abs(dev[among]))])
+        others = [i for i in among.tolist() if i != worst]
         count = min(count - 1, len(others))
         chosen = np.array(list(itertools.combinations(others, count)), dtype=np.int64).reshape(-1, count)
         order = np.argsort(np.abs(dev[chosen].sum(axis=1) + dev[worst]), kind="stable")

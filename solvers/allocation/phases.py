@@ -138,6 +138,7 @@ class Rounds:
         if self.narrow is not None and not self.found.done:
             if self.many_moves:
                 self.narrow.even_out(tries)
+            self.narrow.heaviest_first(tries)
             self.narrow.prove()
 
     def _take_turns(self, counts: list[CountBound], done: int) -> int:
@@ -244,9 +245,10 @@ class Rounds:
         exchanges = Exchanges(self.instance, [self.seed, turn], start, self.search.rows)
         reached = exchanges.improve(self.settings.exchanges_tried, lambda: self.found.done)
         self.found.offer(exchanges.place, "exchange", PLANNED if kind == "planned" else SEARCHED)
-        if self.narrow is not None:
-            self.narrow.even_out(self.settings.narrow_again)
-        self.pauses[kind].after(reached <= self.settings.near * self._distance())
+        near = reached <= self.settings.near * self._distance()
+        if self.narrow is not None and near:
+            self.narrow.even_out(self.settings.narrow_again, exchanges.place)
+        self.pauses[kind].after(near)
         return self.settings.exchange_steps
 
     def _kind_of_start(self) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from keyshift.models import Answer, Budget
-from keyshift.models.priorities import Prioritised, Stage, StageBound
+from keyshift.models.priorities import TIE, Prioritised, Stage, StageBound
+from keyshift.models.rules.ruled import BROKEN
 from keyshift.models.workload import IntArray
 from keyshift.solvers.stages.search import StageSettings, improve_within
 
@@ -43,6 +44,8 @@ def lexicographic(
     """
     plain, names = problem.plain(), problem.stages
     found, ends, kept = start, [], dict[str, float]()
+    if names[0] == BROKEN:
+        found = _mended(problem, own, budget, found)
     proven: list[StageBound] = []
     told, settings = Answer(start), StageSettings.now()
     for place, name in enumerate(names):
@@ -53,12 +56,16 @@ def lexicographic(
             kept[name] = stage.objective(found)
             continue
         share = budget.part(1.0 if place == len(names) - 1 else settings.share, scale=stage.scale)
-        posed = plain.limited(kept) if name == plain.own_measure and (later is not None or place == 0) else None
+        posed = (
+            _limited(plain, kept, found) if name == plain.own_measure and (later is not None or place == 0) else None
+        )
         if posed is not None:
             answer = own(posed, share if later is None else share.part(settings.own_share), found)
             if later is not None:
                 answer = _searched_on(stage, answer, share, seed)
         elif later is not None:
+            if BROKEN in kept and name == plain.own_measure and found is not None:
+                found = _as_broken(plain, stage, own, found, share.part(settings.own_share))
             answer = later(stage, budget=share, seed=seed, start=found)
         else:
             answer = _searched(stage, own(plain, share, None) if place == 0 else told, share, found, seed)
@@ -81,6 +88,34 @@ def lexicographic(
     open_ones = ", ".join(name for name, end in zip(names, ends, strict=True) if not end)
     said = f"not proven before the stage ended: {open_ones}" if ended == "gap" and not told.message else told.message
     return replace(told, assignment=found, bound=proven[0].bound, termination=ended, message=said, stages=tuple(proven))
+
+
+def _mended(problem: Prioritised, own: Own, budget: Budget, found: IntArray | None) -> IntArray | None:
+    """An assignment that breaks no rule, where the method finds one soon; else what there was."""
+    strict, here = problem.strict().plain(), problem.workload.current  # type: ignore[attr-defined]  # it has rules
+    known = found if found is not None else here
+    if known.shape == here.shape and not strict.violations(known):
+        return known
+    if strict.conflicts():
+        return found
+    answer = own(strict, budget.part(StageSettings.now().mending, scale=strict.scale), None)
+    able = answer.assignment is not None and answer.problem is None and not strict.violations(answer.assignment)
+    return answer.assignment if able else found
+
+
+def _as_broken(plain: Prioritised, stage: Stage, own: Own, found: IntArray, budget: Budget) -> IntArray:
+    """What the method makes of an assignment where no rule may be broken by more; it proves nothing of others."""
+    other = own(plain.as_broken(found), budget, found)  # type: ignore[attr-defined]  # it has rules
+    return found if (best := _better(stage, other.assignment, found)) is None else best
+
+
+def _limited(plain: Prioritised, kept: dict[str, float], found: IntArray | None) -> Prioritised | None:
+    """The problem with measures kept by limits of its own, if it has them: where no rule is broken, the rules are."""
+    if kept.get(BROKEN, 1.0) <= TIE and found is not None:
+        strict = plain.strict()  # type: ignore[attr-defined]  # it has rules
+        if not strict.violations(found):
+            return strict.limited({name: most for name, most in kept.items() if name != BROKEN})  # type: ignore[no-any-return]
+    return plain.limited(kept)
 
 
 def _searched_on(stage: Stage, answer: Answer, budget: Budget, seed: int) -> Answer:

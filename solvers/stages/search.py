@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,15 +11,19 @@ import scipy.sparse as sp
 from keyshift.models import Budget
 from keyshift.models.allocation.limits import SLACK
 from keyshift.models.priorities import Prioritised, Searched, Stage
+from keyshift.models.rules.lowered import Lowered, Rooms
 from keyshift.models.tuning import Settings
 from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import kept
+from keyshift.solvers.rows import rule_rows
 from keyshift.solvers.stages.search_kernels import (
+    BROKEN,
     DISTANCE,
     DRAINING,
     LINEAR,
     REMOTE,
     SPREAD,
+    KeptRows,
     StageData,
     StageState,
     search,
@@ -35,6 +40,8 @@ class StageSettings(Settings):
         Every stage but the last may take this share of the time that is left.
     own_share : float
         The method itself may take this share of a stage's time; a local search goes on where it left no proof.
+    mending : float
+        Where today's placement breaks rules, the method may look for one that keeps them all for this share of the time.
     rounds, steps : int
         Rounds of the local search, and steps of each, between two looks at the clock.
     hot, cold : float
@@ -47,6 +54,7 @@ class StageSettings(Settings):
 
     share: float = 0.5
     own_share: float = 0.7
+    mending: float = 0.3
     rounds: int = 12
     steps: int = 20_000
     hot: float = 0.03
@@ -82,7 +90,9 @@ def improve_within(
         limits[PLACES[name]] = min(limits[PLACES[name]], it.value(name, most))
     goal = PLACES[stage.measure]
     n, resources = it.data.capacity.size, it.data.use.shape[0]
-    state = StageState(start.copy(), np.zeros(n), np.zeros((resources, n)), np.zeros(limits.size), np.zeros(3))
+    state = StageState(
+        start.copy(), np.zeros(n), np.zeros((resources, n)), np.zeros(limits.size), np.zeros(4), *it.held()
+    )
     rng = np.array([np.random.SeedSequence([seed, 83]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
     best, record, value = start, start.copy(), stage.objective(start)
     size = max(it.value(stage.measure, value), 1e-9)
@@ -91,7 +101,7 @@ def improve_within(
             break
         state.place[:] = best
         warm = settings.hot * size * (1.0 if turn % 2 == 0 else 0.2)
-        hot = 1.0 if goal >= LINEAR and goal != PLACES["state_moved"] else warm
+        hot = 1.0 if goal >= BROKEN and goal != PLACES["state_moved"] else warm
         heats = np.array([hot, hot * settings.cold / settings.hot])
         search(it.data, state, record, limits, goal, heats, rng, settings.steps)
         found = stage.objective(record)
@@ -107,7 +117,7 @@ UNLIMITED = 1e18
 MIGRATIONS, STATE, TABLE, COST = range(LINEAR, LINEAR + 4)
 PLACES = {
     "remote_traffic": REMOTE, "total_load": REMOTE, "load_distance": DISTANCE, "deviation_sum": SPREAD,
-    "draining_load": DRAINING, "migrations": MIGRATIONS, "state_moved": STATE, "table_size": TABLE,
+    "draining_load": DRAINING, "broken_rules": BROKEN, "migrations": MIGRATIONS, "state_moved": STATE, "table_size": TABLE,
 }  # fmt: skip
 """Where each measure stands among the loop's; the total load falls and rises with the remote traffic."""
 
@@ -147,10 +157,43 @@ class SearchArrays:
             bands=self._bands(it.bands), use=np.array([use for use, _ in it.rooms]).reshape(-1, w.key_groups),
             room=np.array([room for _, room in it.rooms]).reshape(-1, w.nodes),
             anchor=np.array([w.current, w.current, w.current if w.home is None else w.home, w.current]),
-            away=np.array(away, dtype=float),
+            away=np.array(away, dtype=float), **self._rules(problem),
         )  # fmt: skip
         # Copies: read-only arrays are another type to the compiler, and one type shall serve all problems.
-        self.data = StageData(*(np.array(part, order="C") for part in made))
+        self.data = StageData._make(part if isinstance(part, KeptRows) else np.array(part, order="C") for part in made)
+
+    def _rules(self, problem: Prioritised) -> dict[str, Any]:
+        """Who moves with whom; the rows that are kept; and those of rules that give way.
+
+        To come together key groups go where most of theirs are now: the search knows of no other node for them.
+        """
+        w, none = self.workload, KeptRows(None, self.workload.current)
+        kept: Lowered | None = getattr(problem, "lowered", None)
+        mate = np.arange(w.key_groups)
+        if kept is None:
+            return {"mate": mate, "kept_rows": none, "soft_rows": none}
+        for members in kept.merged:
+            mate[members] = np.roll(members, 1)
+        soft = None
+        if problem.yielding is not None:  # type: ignore[attr-defined]  # it has rules
+            wished: Lowered = problem.wished  # type: ignore[attr-defined]
+            gathered = tuple(self._gathered(members, wished) for members in wished.merged)
+            soft = rule_rows(replace(wished, merged=(), rooms=(*wished.rooms, *gathered), budgets=()), w.nodes)
+        rows = rule_rows(replace(kept, merged=()), w.nodes)
+        return {"mate": mate, "kept_rows": KeptRows(rows, w.current), "soft_rows": KeptRows(soft, w.current)}
+
+    def _gathered(self, members: IntArray, wished: Lowered) -> Rooms:
+        """A room for nobody but where most of some key groups are, of the nodes that are open to them."""
+        here = np.bincount(self.workload.current[members], minlength=self.workload.nodes)
+        if wished.closed is not None:
+            here = np.where(wished.closed[members].any(axis=0), -1, here)
+        domain = np.where(np.arange(here.size) == here.argmax(), -1, 0)
+        return Rooms(members, np.ones(members.size), domain, np.zeros(1), np.zeros(1))
+
+    def held(self) -> list[FloatArray | None]:
+        """Room for what the rows hold, kept ones and those that give way."""
+        both = (self.data.kept_rows.rows, self.data.soft_rows.rows)
+        return [None if rows is None else np.zeros(rows.most.size) for rows in both]
 
     def _costs(self, it: Searched) -> FloatArray:
         """Each key group's migration cost, in units of the limit on all."""

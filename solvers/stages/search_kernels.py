@@ -8,12 +8,20 @@ import numpy as np
 
 from keyshift.models.compiling import njit
 from keyshift.solvers.random_kernels import uniform
+from keyshift.solvers.row_kernels import RuleRows, shift, sum_rows
 
-REMOTE, DISTANCE, SPREAD, DRAINING, LINEAR = 0, 1, 2, 3, 4
+REMOTE, DISTANCE, SPREAD, DRAINING, BROKEN, LINEAR = 0, 1, 2, 3, 4, 5
 """Places of the measures: remote share of the traffic, load distance, sum of the two deviations, load on draining
-nodes, and from LINEAR on the sums over key groups that are not on their `anchor`."""
+nodes, by how much rules are broken that give way, and from LINEAR on the sums over key groups that are not on their `anchor`."""
 MOST_SHIFTS = 8
 LOOK = 2000
+
+
+class KeptRows(NamedTuple):
+    """KeptRows of rules, and where key groups are now, as `keyshift.solvers.row_kernels` takes them."""
+
+    rows: RuleRows | None
+    current: np.ndarray
 
 
 class StageData(NamedTuple):
@@ -33,6 +41,9 @@ class StageData(NamedTuple):
     room: np.ndarray  # (resources, n)
     anchor: np.ndarray  # (q, p)
     away: np.ndarray  # (q, p)
+    mate: np.ndarray  # (p,), who moves with whom: the next of a ring
+    kept_rows: KeptRows
+    soft_rows: KeptRows
 
 
 class StageState(NamedTuple):
@@ -42,7 +53,9 @@ class StageState(NamedTuple):
     load: np.ndarray  # (n,)
     used: np.ndarray  # (resources, n)
     values: np.ndarray  # (LINEAR + q,)
-    sums: np.ndarray  # collocated share, excess over bands and rooms, energy of the load distance
+    sums: np.ndarray  # collocated share, excess over bands and rooms, energy of the load distance, excess over rows
+    held: np.ndarray | None  # what each row holds
+    soft: np.ndarray | None
 
 
 @njit(cache=True)
@@ -55,9 +68,9 @@ def search(data, state, best, limits, goal, heats, rng, steps):
     for m in range(limits.size):  # what rounding adds to a limit that is met exactly
         limits[m] = max(limits[m], state.values[m]) * (1 + 1e-13) + 1e-13
     best[:] = state.place
-    found, most_excess = state.values[goal], state.sums[1] + 1e-12
+    found, most_excess, most_broken = state.values[goal], state.sums[1] + 1e-12, state.sums[3] + 1e-9
     who, where = np.empty(MOST_SHIFTS, np.int64), np.empty(MOST_SHIFTS, np.int64)
-    values, sums = np.empty(limits.size), np.empty(3)
+    values, sums = np.empty(limits.size), np.empty(state.sums.size)
     heat = heats[0]
     cooling = (heats[1] / heats[0]) ** (1.0 / max(steps, 1))
     for _ in range(steps):
@@ -73,7 +86,7 @@ def search(data, state, best, limits, goal, heats, rng, steps):
             put(data, state, who[s], where[s])
             where[s] = back
         judge(data, state)
-        ok = state.sums[1] <= most_excess
+        ok = state.sums[1] <= most_excess and state.sums[3] <= most_broken
         for m in range(limits.size):
             ok = ok and (state.values[m] <= limits[m])
         if ok:
@@ -116,6 +129,8 @@ def fill(data, state):
             if state.place[data.neighbour[j]] == i:
                 state.sums[0] += data.weight[j] / 2
                 state.load[i] -= data.numbers[0] * data.weight[j] / 2
+    state.sums[3] = sum_rows(state.held, state.place, data.kept_rows)
+    state.values[BROKEN] = sum_rows(state.soft, state.place, data.soft_rows)
     judge(data, state)
 
 
@@ -141,6 +156,8 @@ def put(data, state, k, target):
     for m in range(data.anchor.shape[0]):
         anchor = data.anchor[m, k]
         state.values[LINEAR + m] += data.away[m, k] * (int(target != anchor) - int(source != anchor))
+    state.sums[3] += shift(state.held, k, source, target, data.kept_rows)
+    state.values[BROKEN] += shift(state.soft, k, source, target, data.soft_rows)
     state.place[k] = target
 
 
@@ -210,6 +227,7 @@ def propose_within(data, state, limits, goal, rng, who, where):
             other = companion(data, state, m)
             if other >= 0:
                 count = send(who, where, count, other, i)
+    count = with_mates(data, who, where, count)
     moves = state.values[LINEAR]
     for s in range(count):
         if not data.allowed[who[s], where[s]]:
@@ -229,6 +247,23 @@ def propose_within(data, state, limits, goal, rng, who, where):
         if partner >= 0 and state.place[partner] != data.current[partner]:
             count = send(who, where, count, partner, data.current[partner])
             moves -= 1
+    return with_mates(data, who, where, count)
+
+
+@njit(cache=True)
+def with_mates(data, who, where, count):
+    """Send with each who moves with it; 0 where they are too many."""
+    s = 0
+    while s < count:
+        k = data.mate[who[s]]
+        known = k == who[s]
+        for t in range(count):
+            known = known or who[t] == k
+        if not known and count == MOST_SHIFTS:
+            return 0
+        if not known:
+            count = send(who, where, count, k, where[s])
+        s += 1
     return count
 
 

@@ -47,6 +47,45 @@ def nodes_of(values: Any, length: int | None, nodes: int) -> list[int]:
     return list(values)
 
 
+def sensible_forms(rules: Record, size: int, places: int) -> None:
+    """Whether the forms of rules name what is there."""
+    sensible(set(rules) >= {"merged", "closed", "rooms", "budgets"})
+    for members in rules["merged"]:
+        nodes_of(members, None, size)
+    for k, nodes in rules["closed"]:
+        nodes_of([k], 1, size)
+        nodes_of(nodes, None, places)
+    for form in [*rules["rooms"], *rules["budgets"]]:
+        nodes_of(form["key_groups"], None, size)
+        amounts(form, "weights", len(form["key_groups"]))
+    for room in rules["rooms"]:
+        least, most, domain = room["least"], room["most"], room["domain"]
+        sensible(all(type(x) is int and x >= 0 for x in [*least, *most]) and len(least) == len(most))
+        sensible(len(domain) == places and all(type(d) is int and -1 <= d < len(most) for d in domain))
+    for budget in rules["budgets"]:
+        nodes_of(budget["into"], None, places)
+        sensible(type(budget["most"]) is int and budget["most"] >= 0)
+
+
+def keeps_forms(rules: Record, a: Any, now: Any, places: int) -> bool:
+    """Whether an assignment keeps the four forms of rules."""
+    if any(a[k] != a[members[0]] for members in rules["merged"] for k in members):
+        return False
+    if any(a[k] in nodes for k, nodes in rules["closed"]):
+        return False
+    for room in rules["rooms"]:
+        for d, (least, most) in enumerate(zip(room["least"], room["most"], strict=True)):
+            inside = {i for i in range(places) if room["domain"][i] == d}
+            pairs = zip(room["key_groups"], room["weights"]["numbers"], strict=True)
+            if not least <= sum(w for k, w in pairs if a[k] in inside) <= most:
+                return False
+    for budget in rules["budgets"]:
+        pairs = zip(budget["key_groups"], budget["weights"]["numbers"], strict=True)
+        if sum(w for k, w in pairs if a[k] != now[k] and a[k] in budget["into"]) > budget["most"]:
+            return False
+    return True
+
+
 # The truth -----------------------------------------------------------------------------------------------------------
 
 
@@ -69,6 +108,9 @@ class Placed:
             ends = [None if row[name] is None else [unit * x for x in row[name]] for name in ("least", "most")]
             sensible(all(end is None or len(end) == self.places for end in ends))
             self.rows.append((amounts(row, "load", self.size), *ends))
+
+        if given.get("rules"):
+            sensible_forms(given["rules"], self.size, self.places)
 
     def assignments(self) -> Iterator[tuple[int, ...]]:
         if self.places**self.size > MOST:
@@ -97,6 +139,8 @@ class Placed:
         if given["empty"] and used & self.draining:
             return False
         if given["closed"] and any(i != q and i in self.draining for i, q in zip(a, self.now, strict=True)):
+            return False
+        if given.get("rules") and not keeps_forms(given["rules"], a, self.now, self.places):
             return False
         wanted = given["in_use"]
         idle = all(not any(least or ()) for _, least, _ in self.rows)

@@ -51,12 +51,11 @@ def test_rules_of_a_file_and_of_the_line_are_kept(path, tmp_path, capsys, name):
         ("explain", [], 0),
         ("remedies", [], 0),
         ("model", [], 0),
-        ("certify", ["--out", "/dev/null"], 2),
+        ("certify", ["--out", "/dev/null"], 0),
     ],
 )
-def test_every_command_takes_rules(path, capsys, command, more, code):
+def test_every_command_takes_rules(path, command, more, code):
     assert main([command, path, *more, "--rule", "pinned 3", "--rule", "apart partition"]) == code
-    assert command != "certify" or "cannot hold rules" in capsys.readouterr().err
 
 
 def test_check_replay_and_study_take_rules(path, tmp_path, capsys):

@@ -71,3 +71,32 @@ def test_uneven_loads_of_teaching_size_are_proven(nodes, key_groups, limits):
     w = ks.Workload(load=load, state=state, current=np.arange(key_groups) % nodes, nodes=nodes)
     found = ks.solve(ks.KeyGroupAllocation(w, **limits), gap=0, second_stage=False, time_limit=60)
     assert found.status == "optimal", found
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [NarrowSettings(first=3), NarrowSettings(first=3, most_key_groups=4, heavy_columns=15)],
+    ids=["all key groups", "the heaviest in a short word"],
+)
+def test_what_the_heaviest_key_groups_find_beside_them_bounds_every_assignment(settings):
+    rng, told = np.random.default_rng(7), 0
+    for number in range(200):
+        problem = random_problem(rng, int(rng.integers(3, 8)), int(rng.integers(2, 4)))
+        least, found = brute_force(problem)[0], Incumbent(problem, Budget(60))
+        if not found.offer(problem.workload.current):
+            continue
+        NarrowSets(found, Instance(problem), number, settings).heaviest_first(2)
+        assert found.bound <= least + 1e-12 * problem.scale
+        told += found.bound > 0.5 * least > 0
+    assert told > 20
+
+
+def test_a_heavy_key_group_beside_which_little_fits_is_proven_at_once():
+    """73 key groups: the node of the heaviest is as near the mean as one more key group brings it."""
+    load = 1000.0 * np.arange(1, 74) ** -0.8
+    current = np.argsort(np.argsort(np.arange(73) * 0.618 % 1)) % 7
+    w = ks.Workload(load=load, state=np.ones(73), current=current, nodes=7)
+    found = ks.solve(ks.KeyGroupAllocation(w), second_stage=False, time_limit=60)
+    beside = np.abs(load[0] + np.append(load[1:], 0.0) - load.sum() / 7).min()
+    assert found.status == "optimal", found
+    assert found.objective == pytest.approx(beside, rel=1e-6)
