@@ -11,7 +11,7 @@ from instances.allocation import random_problem
 import keyshift as ks
 from keyshift.models.families.allocation import madsen_allocation
 from keyshift.rules import Apart, Count, Never
-from keyshift.solvers.allocation.annealing import exchange_kernels
+from keyshift.solvers.allocation.annealing import exchanges as kernels
 from keyshift.solvers.allocation.annealing.exchanges import NOTICED, Exchanges
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.rows import rule_rows
@@ -71,21 +71,19 @@ def test_where_moves_abound_it_comes_near_to_even():
 
 def test_the_kernel_says_the_same_compiled_and_not():
     rng = np.random.default_rng(0)
-    some, others = (exchange_kernels.Ways(*np.sort(rng.normal(size=(3, 30)), axis=1)) for _ in range(2))
+    some, others = (kernels.Ways(*np.sort(rng.normal(size=(3, 30)), axis=1)) for _ in range(2))
     for draining in (False, True):
-        three = exchange_kernels.ThreeNodes(rng.normal(size=3), np.ones(3), np.array([draining, False, False]))
-        said = exchange_kernels.nearest(some, others, three, 2.0, 1.0)
-        assert said == exchange_kernels.nearest.py_func(some, others, three, 2.0, 1.0)
+        three = kernels.ThreeNodes(rng.normal(size=3), np.ones(3), np.array([draining, False, False]))
+        said = kernels.nearest(some, others, three, 2.0, 1.0)
+        assert said == kernels.nearest.py_func(some, others, three, 2.0, 1.0)
         assert said[1] >= 0
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_kernel_finds_the_best_pair_of_all(seed):
     rng = np.random.default_rng([seed, 9])
-    some, others = (
-        exchange_kernels.Ways(np.sort(rng.normal(size=m)), rng.normal(size=m), rng.random(m)) for m in (12, 15)
-    )
-    three = exchange_kernels.ThreeNodes(rng.normal(size=3), rng.uniform(0.5, 2.0, 3), rng.random(3) < 0.3)
+    some, others = (kernels.Ways(np.sort(rng.normal(size=m)), rng.normal(size=m), rng.random(m)) for m in (12, 15))
+    three = kernels.ThreeNodes(rng.normal(size=3), rng.uniform(0.5, 2.0, 3), rng.random(3) < 0.3)
     below, spare = rng.choice([0.3, 2.0, 9.0]), rng.choice([0.2, 0.8, 2.0])
     best = below
     for a, b in itertools.product(range(12), range(15)):
@@ -93,7 +91,7 @@ def test_the_kernel_finds_the_best_pair_of_all(seed):
         values = three.dev + np.array([first, second, -first - second]) * three.weight
         if some.cost[a] + others.cost[b] <= spare:
             best = min(best, max(np.where(three.draining, np.maximum(values, 0.0), np.abs(values))))
-    value, one, two = exchange_kernels.nearest(some, others, three, below, spare)
+    value, one, two = kernels.nearest(some, others, three, below, spare)
     assert value == pytest.approx(best)
     assert (one >= 0) == (two >= 0) == (best < below)
 
