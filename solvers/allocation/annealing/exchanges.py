@@ -19,6 +19,7 @@ from keyshift.models.compiling import njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.search import AnnealingSettings
 from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.row_kernels import Placed, RuleRows, closing, put_if_kept, sum_rows
 
 NOTICED = 1e-12
 """A lower value counts when it is lower by more than rounding, in units of the mean."""
@@ -32,14 +33,22 @@ class Exchanges:
     instance : Instance
     seed : int or list of int
     place : ndarray, shape (p,)
-        Within all limits.
+        Within all limits and rules.
+    rows : RuleRows, optional
+        The rules: an exchange breaks none.
     """
 
-    def __init__(self, instance: Instance, seed: int | list[int], place: IntArray) -> None:
+    def __init__(
+        self, instance: Instance, seed: int | list[int], place: IntArray, rows: RuleRows | None = None
+    ) -> None:
         it = self.instance = instance
         self.rng = np.random.default_rng(seed)
         self.place = np.array(place)
         self.dev, self.used = it.deviations(self.place), it.used(self.place)
+        self.data = None if rows is None else Placed(it.current, rows)
+        self.held = np.zeros(0 if rows is None else rows.most.size)
+        if self.data is not None:
+            sum_rows(self.held, self.place, self.data)
 
     @property
     def values(self) -> FloatArray:
@@ -107,6 +116,10 @@ class Exchanges:
         first, second = (load * ((np.arange(3) == i) - 1.0 * here[:, i : i + 1]) for i in range(2))
         more = gone - 1.0 * (gone & here).any(axis=1, keepdims=True)
         closed = gone & ~here & ~it.space.enter[it.space.kind[keys][:, None], nodes]
+        if self.data is not None:
+            breaks = np.empty(closed.shape, dtype=bool)
+            closing(breaks, keys, nodes, self.held, self.place, self.data)
+            closed |= breaks
         return np.array([first, second, np.where(closed, np.inf, more), more * it.cost[keys][:, None]])
 
     def _all_ways(self, keys: IntArray, nodes: IntArray) -> tuple[FloatArray, Callable[[int], IntArray]]:
@@ -135,13 +148,15 @@ class Exchanges:
         return both[:, order], lambda way: [(key[at[order[way]]], target[at[order[way]]]) for at in (one, two)]
 
     def _carry_out(self, steps: list[tuple[int, int]]) -> bool:
-        """Put key groups on nodes if every capacity holds."""
+        """Put key groups on nodes if every capacity and every rule holds."""
         it = self.instance
         keys, targets = np.array(steps, dtype=np.int64).T
         place = self.place.copy()
         place[keys] = targets
         used = it.used(place)
         if (used > it.room).any():
+            return False
+        if self.data is not None and not put_if_kept(keys, targets, self.held, self.place, self.data):
             return False
         self.place, self.dev, self.used = place, it.deviations(place), used
         return True
