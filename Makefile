@@ -9,7 +9,7 @@ SEED ?= 0
 
 BENCHMARKS ?= albic_step_four allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
-.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known verify certificates flink surface clean java
+.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known verify certificates flink redis surface clean java
 
 setup: $(READY) java
 
@@ -91,6 +91,11 @@ flink: setup $(FLINK)/.ready
 	$(BIN)/python benchmarks/flink/key_groups.py
 	mkdir -p out/benchmarks
 	$(BIN)/python benchmarks/flink/live.py --out out/benchmarks
+
+# A real Redis Cluster of six masters on this machine: apt-get install redis-server. Some 10 minutes.
+redis: setup
+	@if command -v redis-server >/dev/null; then $(BIN)/python benchmarks/redis/live.py --out out/benchmarks; \
+	else echo "redis-server is not installed: apt-get install redis-server"; fi
 
 # The public surface as it is now; read the difference before committing it.
 surface: setup

@@ -250,7 +250,7 @@ def spared(*phases: str) -> Off:
 NEVER = property(lambda _: False)
 PHASES, SEARCH = "allocation.phases.Rounds", "allocation.annealing"
 ALLOCATION = [
-    Part("exchanges between three nodes", (f"{SEARCH}.exchanges", f"{SEARCH}.exchange_kernels", f"{PHASES}._exchange_next", f"{PHASES}._kind_of_start", f"{PHASES}._start", f"{PHASES}._annealed", f"{SEARCH}.search.Search.cool"), spared("exchange")),
+    Part("exchanges between three nodes", (f"{SEARCH}.exchanges", f"{PHASES}._exchange_next", f"{PHASES}._kind_of_start", f"{PHASES}._start", f"{PHASES}._annealed", f"{SEARCH}.search.Search.cool"), spared("exchange")),
     Part("exchanges from where it cooled down anew", (f"{SEARCH}.search.Search.cool",), set_to("allocation.settings.RoundSettings.starts", {"planned": 8})),
     Part("planner: counts planned, then realised", ("allocation.counting.planner", "allocation.counting.planner_kernels", f"{PHASES}._plan_next", f"{PHASES}._plan", f"{PHASES}._drawn_up", f"{PHASES}._polish"), instead("allocation.counting.planner.CountPlanner.useful", property(lambda _: False, lambda _, given: None))),
     Part("planner in rounds of their own", (f"{PHASES}._plan_next", f"{PHASES}._plan"), spared("plan")),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +77,21 @@ def _kafka(topic: str, replicas: dict[int, list[int]], size: Any) -> None:
         "Querying brokers for log directories information\nReceived log directory information from brokers 1,2,3,4\n"
     )
     Path("log-dirs.txt").write_text(heading + json.dumps({"version": 1, "brokers": brokers}) + "\n")
+
+
+@contextlib.contextmanager
+def redis_cluster() -> Iterator[None]:
+    """Four masters with 4,000 keys, half of them in families of one hash tag, and how often each is asked for."""
+    sys.path.append(str(Path(__file__).parents[1] / "benchmarks" / "redis"))
+    import cluster as servers
+
+    keys = [f"user:{i}" for i in range(2_000)] + [f"{{cart:{i // 50}}}:{i}" for i in range(2_000)]
+    rng = np.random.default_rng(1)
+    often = rng.permutation(np.rint(30_000 / np.arange(1, 4_001))).astype(int)
+    Path("counts.csv").write_text("key,count\n" + "".join(f"{k},{c}\n" for k, c in zip(keys, often, strict=True)))
+    with servers.running(4, first=7_001) as names:
+        servers.fill(names, keys, rng.integers(50, 500, len(keys)))
+        yield
 
 
 def methods() -> str:

@@ -13,6 +13,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,14 +23,16 @@ from pathlib import Path
 import transcript_folders as folders
 
 DOCS = Path(__file__).parent
-PAGES: dict[str, Callable[[], None]] = {
+PAGES: dict[str, Callable[[], contextlib.AbstractContextManager[object] | None]] = {
     "shell.md": lambda: None,
     "methods.md": lambda: None,
     "log-to-plan.md": folders.clicks,
     "engines/kafka.md": folders.cluster,
+    "engines/redis.md": folders.redis_cluster,
 }
-"""The pages, and what lies in the folder before the first line of each."""
+"""The pages, and what lies in the folder - or runs beside it - before the first line of each."""
 WITH_SPARK = ("log-to-plan.md",)
+WITH_REDIS = ("engines/redis.md",)
 BLOCK = re.compile(
     r"^(?P<fence>`{3,})(?P<kind>console|python transcript)\n(?P<text>.*?)^(?P=fence)$", re.MULTILINE | re.DOTALL
 )
@@ -93,7 +96,8 @@ def rerun(page: str) -> str:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         os.chdir(folder)
         stack.callback(os.chdir, here)
-        PAGES[page]()
+        if (beside := PAGES[page]()) is not None:
+            stack.enter_context(beside)
 
         def again(found: re.Match[str]) -> str:
             if found["kind"] == "console":
@@ -112,6 +116,9 @@ def main(arguments: list[str]) -> int:
     os.environ["COLUMNS"] = COLUMNS
     wrong = []
     for page in asked or PAGES:
+        if page in WITH_REDIS and shutil.which("redis-server") is None:
+            print(f"{page} needs redis-server: left as it is")
+            continue
         now, was = rerun(page), (DOCS / page).read_text()
         if masked(now) == masked(was):
             continue

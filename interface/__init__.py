@@ -52,6 +52,7 @@ with lazily() as _LAZY:
     from keyshift.models.files.workload import read_workload, write_workload
     from keyshift.models.intervals import IntervalMigration, MigrationPolicy, MigrationSequence
     from keyshift.models.mclb import MCLB, MovementWithinLimits
+    from keyshift.models.plans.predicting import compare_measured
     from keyshift.models.plans.saved import read_plan
     from keyshift.models.plans.way import Phase
     from keyshift.models.routing import MixedRouting, RoutingTable
@@ -122,6 +123,7 @@ __all__ = [
     "check",
     "choose_splitting",
     "compare",
+    "compare_measured",
     "explain",
     "families",
     "family",

@@ -114,6 +114,7 @@ COMMANDS = MappingProxyType(
         "export": Command(
             "importing", "Write a plan as the files that an engine's own tools read, phase by phase, with the way back."
         ),
+        "run": Command("importing", "Carry a saved plan out on a running cluster.", function="running"),
         "warm-up": Command("methods", "Compile ahead what methods need: for images and CI.", function="warm_up"),
         "methods": Command("methods", "List problems and methods; the first method of each problem is its default."),
         "model": Command("model", _MODEL, "problem"),

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.problem import Problem, Violation
+from keyshift.models.problem import Problem, Violation, read_assignment
 from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 TIE = 1e-6
@@ -83,6 +83,26 @@ class Prioritised(Problem):
     def stages(self) -> tuple[str, ...]:
         """The measures in the order in which they are minimised; the first is the objective."""
         return tuple(self.priorities) or (self.own_measure,)
+
+    @property
+    def objective_name(self) -> str:  # type: ignore[override]
+        """The objective's name."""
+        return self.stages[0].replace("_", " ")
+
+    @property
+    def scale(self) -> float:
+        """The unit of the first measure; 1 where that is nothing."""
+        return self.unit(self.stages[0])
+
+    def tolerance_of(self, objective: float) -> float:
+        """A `tie` of the first measure."""
+        return self.tie(self.stages[0], objective)
+
+    def canonical(self, assignment: Any) -> np.ndarray:
+        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
+
+    def objective(self, assignment: np.ndarray) -> float:
+        return self.measured(self.stages[0], assignment)
 
     def plain(self) -> Self:
         """The same problem with nothing but its own objective."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.random_kernels import uniform as draw
@@ -16,6 +18,10 @@ from keyshift.solvers.random_kernels import uniform as draw
 FEW = 64
 """Of a family of more members one is drawn, of fewer all are looked at."""
 TRIES = 4
+KEPT = 1e-6
+"""Rows are exceeded by no less than this, or by what rounding adds."""
+MEND = 0.1
+"""How often a search looks at one of the rows that are broken, while there are some."""
 BACK = 0.7
 """How often the one that makes room goes where the other comes from, instead of anywhere."""
 
@@ -107,6 +113,90 @@ def sum_rows(held, place, data):
     for row in range(held.size):
         total += excess_of(row, held, rows)
     return total
+
+
+class Placed(NamedTuple):
+    """What the kernels above read of a search that has no more of its own."""
+
+    current: IntArray
+    rows: RuleRows
+
+
+@njit(**LEAF)
+def closing(closed, keys, nodes, held, place, data):
+    """Note which of some key groups would break a row on which of some nodes, the others staying where they are."""
+    for x in range(keys.size):
+        k = keys[x]
+        for y in range(nodes.size):
+            closed[x, y] = shift(held, k, place[k], nodes[y], data) >= KEPT
+            shift(held, k, nodes[y], place[k], data)
+
+
+@njit(**LEAF)
+def put_if_kept(keys, targets, held, place, data):
+    """Carry key groups to their targets if no row is broken more by all together; whether they were."""
+    rise = 0.0
+    for x in range(keys.size):
+        rise += shift(held, keys[x], place[keys[x]], targets[x], data)
+    if rise < KEPT:
+        return True
+    for x in range(keys.size):
+        shift(held, keys[x], targets[x], place[keys[x]], data)
+    return False
+
+
+@njit(**LEAF)
+def list_broken(held, broken, data):
+    """Note the rows that are exceeded or fallen short of; the last entry says how many."""
+    if held is None:
+        return
+    count = 0
+    for row in range(held.size):
+        if excess_of(row, held, data.rows) >= KEPT:
+            broken[count] = row
+            count += 1
+    broken[-1] = count
+
+
+@njit(**LEAF)
+def one_to_mend(rng, held, broken, place, data):
+    """Who leaves a row that is exceeded, or comes to one that falls short, and where to; -1 when the draw fails."""
+    rows, nodes = data.rows, data.rows.domain.shape[1]
+    if broken[-1] == 0:
+        return -1, -1
+    row = broken[int(draw(rng) * broken[-1])]
+    if excess_of(row, held, rows) < KEPT:
+        return -1, -1
+    f = np.searchsorted(rows.offset, row, side="right") - 1
+    to = int(draw(rng) * nodes)
+    if held[row] > rows.most[row]:
+        k = one_to_give_way(rng, -1, f, row, place, data)
+        return k, data.current[k] if rows.moves[f] and k >= 0 else to
+    for _ in range(TRIES * TRIES):
+        k = rows.members[rows.begins[f] + int(draw(rng) * (rows.begins[f + 1] - rows.begins[f]))]
+        if row_at(f, k, to, data) == row:
+            return k if row_at(f, k, place[k], data) != row else -1, to
+        to = int(draw(rng) * nodes)
+    return -1, -1
+
+
+@njit(**LEAF)
+def mend(held, rng, edit, data, state):
+    """While rows are broken, now and then one move that makes one of them less so; how many slots, 0 where nothing is tried."""
+    if held is None:
+        return 0
+    if state.tally[2] < KEPT or draw(rng) >= MEND:
+        return 0
+    k, to = one_to_mend(rng, held, state.broken, state.place, data)
+    m = int(state.tally[0])
+    slot = state.role[max(k, 0)]
+    home = to == data.current[max(k, 0)]
+    if k < 0 or data.max_moves == 0 or (home and slot < 0):
+        return 0
+    if slot < 0:
+        slot = m if m < data.max_moves else int(draw(rng) * m)
+    edit.slots[0], edit.keys[0], edit.targets[0] = slot, -1 if home else k, to
+    return 1
 
 
 @njit(**LEAF)

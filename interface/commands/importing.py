@@ -158,6 +158,22 @@ def kafka_streams(
     written(engine.read_workload(assignment), out, "kafka-streams", "", as_json)
 
 
+@app.command("redis")
+def redis(
+    url: Annotated[str, typer.Argument(help="Any node, such as 127.0.0.1:7001 or redis://user:password@host:7001.")],
+    out: OutOption,
+    counts: Annotated[Path | None, typer.Option(help="CSV of key,count: how often each key is asked for.")] = None,
+    sample: Annotated[int, typer.Option(help="Keys of a slot whose memory is measured; 0: all.")] = 1000,
+    draining: Annotated[str | None, typer.Option(help="Masters to be emptied: host:port,host:port.")] = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Redis Cluster: a key group for each slot that holds something, a node for each master."""
+    from keyshift.engines import redis as engine
+
+    leaving = [] if draining is None else draining.split(",")
+    written(engine.read_workload(url, counts, sample=sample, draining=leaving), out, "redis", "", as_json)
+
+
 def _lines(text: str | None) -> str | None:
     """What a file holds, its lines with commas between them, where the text names one; else the text."""
     from keyshift.models.files.reading import read_text
@@ -255,7 +271,7 @@ def amounts(option: str, text: str | None) -> dict[int, float]:
 
 # keyshift export: a saved plan as the files that an engine's tools read ------------------------------------------------
 
-ENGINES = ("kafka", "kafka-streams", "storm")
+ENGINES = ("kafka", "kafka-streams", "redis", "storm")
 
 
 def export(
@@ -313,6 +329,10 @@ def _kafka(made: Plan, out: Path, assignment: Path | None, racks: str | None) ->
 
 
 def _assignments(made: Plan, out: Path, to: str, topology: str | None) -> list[Path]:
+    if to == "redis":
+        from keyshift.engines import redis as engine
+
+        return engine.write_slots(made, out)
     if to == "kafka-streams":
         from keyshift.engines import kafka_streams
 
@@ -328,3 +348,47 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{count} on broker {broker}, which drains" for broker, count in value.items()) or "none"
     return figure(value)
+
+
+# keyshift run: a saved plan carried out ----------------------------------------------------------------------------------
+
+running = typer.Typer(help="Carry a saved plan out on a running cluster.", no_args_is_help=True)
+
+
+@running.callback()
+def _running() -> None:
+    """A group, even while it has one command."""
+
+
+@running.command("redis")
+def run_redis(
+    plan: Annotated[Path, typer.Argument(help="A plan that `keyshift plan --out` wrote.")],
+    url: Annotated[str, typer.Argument(help="Any node, such as 127.0.0.1:7001 or redis://user:password@host:7001.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run/--execute", help="Look and count only, or move.")] = True,
+    keys_per_second: Annotated[float | None, typer.Option(help="The pace, on average.")] = None,
+    bytes_per_second: Annotated[float | None, typer.Option(help="The pace, in bytes of memory.")] = None,
+    batch: Annotated[int, typer.Option(help="Keys sent at once; source and target serve nobody else meanwhile.")] = 100,
+    phases: Annotated[int | None, typer.Option(min=1, help="Carry out this many phases only.")] = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Redis Cluster: move the plan's slots while clients read and write. After a break, run the same line again."""
+    from keyshift.engines.redis_moving import execute
+    from keyshift.models.plans.saved import read_plan
+
+    made = read_plan(plan)
+    with common.progress(f"{len(made)} slots"):
+        done = execute(
+            made, url, dry_run=dry_run, keys_per_second=keys_per_second, bytes_per_second=bytes_per_second, batch=batch,
+            phases=phases,
+        )  # fmt: skip
+    if as_json:
+        common.print_json(done._asdict())
+        return
+    rows = [
+        ("slots to move" if dry_run else "slots moved", figure(done.slots)), ("there already", figure(done.already)),
+        ("left half-way before", figure(done.healed)), ("keys", figure(done.keys)), ("bytes", figure(done.state)),
+        ("seconds", f"{done.seconds:.2f}"),
+    ]  # fmt: skip
+    showing.lines(common.console(), rows)
+    if dry_run and done.slots:
+        common.console().print("nothing was moved; --execute does it")

@@ -17,7 +17,7 @@ from keyshift.models.allocation.limits import SLACK, Limits, allocation_limits
 from keyshift.models.errors import InputError
 from keyshift.models.figures import figure
 from keyshift.models.priorities import Searched
-from keyshift.models.problem import NEAR, Limit, Violation, read_assignment
+from keyshift.models.problem import NEAR, Limit, Violation
 from keyshift.models.rules.rule import Rule
 from keyshift.models.windows import Over
 from keyshift.models.workload import FloatArray, Workload
@@ -212,16 +212,6 @@ class KeyGroupAllocation(Limits):
 
     # What every problem answers ---------------------------------------------------------------------------------
 
-    @property
-    def objective_name(self) -> str:  # type: ignore[override]
-        """The objective's name."""
-        return self.stages[0].replace("_", " ")
-
-    @property
-    def scale(self) -> float:
-        """The mean of the formulation (1 when nothing is loaded); with priorities, the unit of the first."""
-        return self.unit(self.stages[0])
-
     def unit(self, measure: str) -> float:
         """The mean for loads per unit of capacity, all load or state for sums of these, 1 for counts."""
         if measure in ("load_distance", "deviation_sum"):
@@ -234,17 +224,6 @@ class KeyGroupAllocation(Limits):
             return None
         most = {name: math.floor(value + 1e-6) for name, value in kept.items()}
         return replace(self, priorities=(), max_migrations=most["migrations"]) if kept else self.plain()
-
-    def tolerance_of(self, objective: float) -> float:
-        return self.tie(self.stages[0], objective)
-
-    def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
-
-    def objective(self, assignment: np.ndarray) -> float:
-        if self.stages[0] == self.own_measure:
-            return self.planned.combined(self.distances(assignment))
-        return self.measured(self.stages[0], assignment)
 
     def metrics(self, assignment: np.ndarray) -> dict[str, float]:
         """Its figures; deviations are those of the window that deviates most either way."""
@@ -269,6 +248,8 @@ class KeyGroupAllocation(Limits):
         return {"draining_load": metrics.draining_load(self.workload, assignment)} if asked else {}
 
     def measured(self, measure: str, assignment: np.ndarray) -> float:
+        if measure == "load_distance":
+            return self.planned.combined(self.distances(assignment))
         if measure == "draining_load":
             return metrics.draining_load(self.workload, assignment)
         return super().measured(measure, assignment)

@@ -232,11 +232,6 @@ class CollocatedAllocation(Ruled, OverWindows):
         """The measure that the formulation minimises: `minimise`."""
         return self.minimise
 
-    @property
-    def objective_name(self) -> str:  # type: ignore[override]
-        """The objective's name."""
-        return self.stages[0].replace("_", " ")
-
     @cached_property
     def load_model(self) -> LoadModel:
         """How remote traffic weighs on nodes."""
@@ -294,11 +289,6 @@ class CollocatedAllocation(Ruled, OverWindows):
 
     # What every problem answers ---------------------------------------------------------------------------------
 
-    @property
-    def scale(self) -> float:
-        """All traffic between key groups, or all load (1 when there is none); with priorities, the unit of the first."""
-        return self.unit(self.stages[0])
-
     def unit(self, measure: str) -> float:
         """All traffic, load or state for sums of these, the mean with all traffic remote for a distance, 1 for counts."""
         if measure == "remote_traffic":
@@ -318,15 +308,10 @@ class CollocatedAllocation(Ruled, OverWindows):
                 return None
         return replace(self, priorities=(), **limits) if kept else self.plain()
 
-    def tolerance_of(self, objective: float) -> float:
-        return self.tie(self.stages[0], objective)
-
-    def canonical(self, assignment: Any) -> np.ndarray:
-        return self.allocation.canonical(assignment)
-
-    def objective(self, assignment: np.ndarray) -> float:
-        first = self.stages[0]
-        return self._summed(first, assignment) if first in self.measures[:2] else self.measured(first, assignment)
+    def measured(self, measure: str, assignment: np.ndarray) -> float:
+        return (
+            self._summed(measure, assignment) if measure in self.measures[:2] else super().measured(measure, assignment)
+        )
 
     def _summed(self, measure: str, assignment: np.ndarray) -> float:
         """(14), the remote traffic or the total load, as (15) combines it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,12 @@ class MadeFor:
             unlisted(workload), workload.last_load.copy(), workload.state.copy(), workload.current.copy(),
             workload.capacity.copy(), workload.draining.copy(), workload.keys, workload.node_names,
         )  # fmt: skip
+
+    def once(self, assignment: IntArray, capacity: FloatArray) -> MadeFor:
+        """The workload once key groups are where an assignment puts them, on nodes of these capacities, new ones included."""
+        new = np.zeros(capacity.size - self.capacity.size, dtype=bool)
+        draining = np.concatenate([self.draining, new])
+        return replace(self, current=assignment.copy(), capacity=capacity.copy(), draining=draining)
 
     @property
     def fingerprint(self) -> str:

@@ -31,6 +31,8 @@ SHOWN = 20
 """Moves that a notebook shows."""
 MOVED = ("key_group", "source", "target", "gain", "phase", "start", "end")
 """Of a move, the columns that a plan's file holds; the others follow from the workload."""
+CHANGES = ("same", "other target", "only here", "only there")
+"""How a move of one plan stands to another's."""
 COLUMNS = ("key_group", "key", "source", "target", "load", "state", "gain", "phase", "start", "end")
 
 
@@ -295,6 +297,21 @@ class Plan:
         """
         return undone(self)
 
+    def predict(self) -> pd.DataFrame:
+        """What the plan promises, indexed by figure and node ("all" for figures of the whole plan).
+
+        `keyshift.compare_measured` puts measurements beside it.
+        """
+        import pandas as pd
+
+        n, whole = self.capacity.size, ["all"]
+        nodes = [self.made_for.node(i) for i in range(n)]
+        sent, received = (np.bincount(side, self.state, n) for side in (self.source, self.target))
+        every = {"load": self.loads_after, "peak_load": self.peak_loads, "sent": sent, "received": received}
+        of_all = {"moves": len(self), "state_moved": self.state_moved, "seconds": self.seconds}
+        parts = [pd.Series(values, nodes) for values in every.values()] + [pd.Series(v, whole) for v in of_all.values()]
+        return pd.concat(parts, keys=[*every, *of_all], names=["figure", "node"]).astype(float).to_frame("predicted")
+
     def as_record(self) -> dict[str, Any]:
         """The plan as JSON can hold it; `keyshift.models.files.plan` says what each field means."""
         from keyshift.models.files.plan import LimitRecord, NodesRecord, PhaseRecord, PlanFile, WorkloadRecord
@@ -395,24 +412,13 @@ def undone(plan: Plan) -> Plan:
     worth = distance_gains(way, plan.assignment, plan.current, plan.key_group[order])
     return replace(
         plan,
-        made_for=_made_for_after(plan),
+        made_for=plan.made_for.once(plan.assignment, plan.capacity),
         status="undo", objective=None, bound=None, measure="load distance", assignment=plan.current.copy(),
         key_group=plan.key_group[order], source=plan.target[order], target=plan.source[order],
         load=plan.load[order], state=plan.state[order], gain=worth,
         start=(end - plan.end)[order], end=(end - plan.start)[order], phase=(last - plan.phase)[order],
         phases=phases, notes=(), usage={r: u[order] for r, u in plan.usage.items()}, held=turned,
     )  # fmt: skip
-
-
-def _made_for_after(plan: Plan) -> MadeFor:
-    """The workload once the plan is carried out, new nodes included."""
-    made, new = plan.made_for, plan.capacity.size - plan.made_for.capacity.size
-    return replace(
-        made,
-        current=plan.assignment.copy(),
-        capacity=plan.capacity.copy(),
-        draining=np.concatenate([made.draining, np.zeros(new, dtype=bool)]),
-    )
 
 
 # Two plans side by side: which moves they share, and what each is worth ------------------------------------------------
@@ -436,8 +442,7 @@ class PlanDifference:
 
     def counts(self) -> dict[str, int]:
         """How many moves are of which kind."""
-        kinds = ("same", "other target", "only here", "only there")
-        return {kind: int((self.moves["change"] == kind).sum()) for kind in kinds}
+        return {kind: int((self.moves["change"] == kind).sum()) for kind in CHANGES}
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
@@ -463,6 +468,7 @@ def difference(one: Plan, other: Plan) -> PlanDifference:
             f"the plans start differently: key group {one.made_for.key(int(elsewhere[0]))} is not on the same node"
         )
     made, rows = one.made_for, np.flatnonzero((one.assignment != one.current) | (other.assignment != one.current))
+    here, there, stays = one.assignment[rows], other.assignment[rows], one.current[rows]
 
     def goes(plan: Plan, k: int) -> Any:
         return None if plan.assignment[k] == one.current[k] else plan.made_for.node(int(plan.assignment[k]))
@@ -476,7 +482,9 @@ def difference(one: Plan, other: Plan) -> PlanDifference:
             "other_target": [goes(other, int(k)) for k in rows],
             "load": made.load[rows],
             "state": made.state[rows],
-            "change": [_kind_of_change(one, other, int(k)) for k in rows],
+            "change": np.select(
+                [here == there, (here != stays) & (there != stays), there == stays], CHANGES[:3], CHANGES[3]
+            ),
         }
     )
     said = [
@@ -486,11 +494,3 @@ def difference(one: Plan, other: Plan) -> PlanDifference:
     ]  # fmt: skip
     figures = {name: (said[0][name], said[1][name]) for name in said[0]}
     return PlanDifference(table, figures)
-
-
-def _kind_of_change(one: Plan, other: Plan, k: int) -> str:
-    if one.assignment[k] == other.assignment[k]:
-        return "same"
-    if one.assignment[k] == one.current[k]:
-        return "only there"
-    return "only here" if other.assignment[k] == one.current[k] else "other target"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from keyshift.models import guards, metrics, records
 from keyshift.models.errors import InputError
 from keyshift.models.priorities import TIE, Searched
-from keyshift.models.problem import Limit, Violation, read_assignment
+from keyshift.models.problem import Limit, Violation
 from keyshift.models.rules.rule import Rule
 from keyshift.models.rules.ruled import Ruled
 from keyshift.models.windows import OverWindows
@@ -155,23 +155,9 @@ class MixedRouting(Ruled, OverWindows):
 
     # What every problem answers ---------------------------------------------------------------------------------
 
-    @property
-    def objective_name(self) -> str:  # type: ignore[override]
-        """The objective's name."""
-        return self.stages[0].replace("_", " ")
-
-    @property
-    def scale(self) -> float:
-        """All the state (1 when there is none); 1 where the table's size comes first."""
-        return self.unit(self.stages[0])
-
     def unit(self, measure: str) -> float:
         """All the state for what moves, 1 for entries of the table."""
         return (float(self.workload.state.sum()) if measure == "state_moved" else 0.0) or 1.0
-
-    def tolerance_of(self, objective: float) -> float:
-        """A millionth of the objective: of what moves, not of all there is."""
-        return self.tie(self.stages[0], objective)
 
     def limited(self, kept: Mapping[str, float]) -> Self | None:
         if set(kept) - {"table_size"}:
@@ -182,12 +168,6 @@ class MixedRouting(Ruled, OverWindows):
     def tie(self, measure: str, value: float) -> float:
         """A millionth of the state that moves, not of all there is; a millionth of an entry."""
         return TIE * (value if measure == "state_moved" else 1.0)
-
-    def canonical(self, assignment: Any) -> np.ndarray:
-        return read_assignment(assignment, self.workload.key_groups, self.workload.nodes)
-
-    def objective(self, assignment: np.ndarray) -> float:
-        return self.measured(self.stages[0], assignment)
 
     def measured(self, measure: str, assignment: np.ndarray) -> float:
         if measure == "table_size":

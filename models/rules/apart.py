@@ -45,8 +45,9 @@ class Apart(Rule):
         domain, names = scope.domain(self.name, self.domain)
         sets = scope.sets(self.name, self.key_groups, self.by)
         at = domain[assignment[sets.members]]
-        code, count = np.unique(sets.number * len(names) + at, return_counts=True)
-        for crowded, held in zip(code[count > 1].tolist(), count[count > 1].tolist(), strict=True):
+        codes = np.sort(sets.number * len(names) + at)
+        code, count = np.unique(codes[1:][codes[1:] == codes[:-1]], return_counts=True)
+        for crowded, held in zip(code.tolist(), (count + 1).tolist(), strict=True):
             place, d = divmod(crowded, len(names))
             inside = sets.members[(sets.number == place) & (at == d)]
             said = f"{sets.said(place)}{held} on {self.domain} {names[d]}: {scope.said(inside)}"

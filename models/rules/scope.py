@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keyshift.models.errors import InputError
-from keyshift.models.guards import shortened
+from keyshift.models.guards import frozen, shortened
 from keyshift.models.workload import BoolArray, IntArray, Workload
 
 Label = int | str
@@ -69,22 +69,33 @@ class Scope:
 
     workload: Workload
     places: int
-    _sets: dict[str, KeyGroupSets] = field(default_factory=dict, repr=False)
+    _known: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def _once(self, what: str, chosen: Any, make: Callable[[], Any]) -> Any:
+        """What a selection comes to, read once: searches ask for every candidate."""
+        said = f"{what} {chosen!r}"
+        if said not in self._known:
+            self._known[said] = make()
+        return self._known[said]
 
     def key_groups(self, rule: str, chosen: Selection) -> IntArray:
         """The numbers of the key groups chosen, in increasing order."""
-        w = self.workload
-        return _chosen(f"{rule}: key group", chosen, w.key_groups, w.keys, w.groups)
+        w, what = self.workload, f"{rule}: key group"
+        return frozen(self._once(what, chosen, lambda: _chosen(what, chosen, w.key_groups, w.keys, w.groups)))
 
     def nodes(self, rule: str, chosen: Selection) -> BoolArray:
         """Which nodes are chosen, shape (places,)."""
-        w = self.workload
-        made = np.zeros(self.places, dtype=bool)
-        made[_chosen(f"{rule}: node", chosen, self.places, w.node_names, w.domains)] = True
-        return made
+        w, what = self.workload, f"{rule}: node"
+        made = lambda: np.isin(  # noqa: E731
+            np.arange(self.places), _chosen(what, chosen, self.places, w.node_names, w.domains)
+        )
+        return frozen(self._once(what, chosen, made))
 
     def domain(self, rule: str, name: str) -> tuple[IntArray, list[Label]]:
         """The domain of each node, shape (places,), and the domains' names; "node" is each node by itself."""
+        return self._once(f"{rule}: domain", name, lambda: self._domain(rule, name))
+
+    def _domain(self, rule: str, name: str) -> tuple[IntArray, list[Label]]:
         w = self.workload
         if name == "node":
             return np.arange(self.places), [w.node(i) for i in range(self.places)]
@@ -101,10 +112,7 @@ class Scope:
 
     def sets(self, rule: str, chosen: Selection, by: str | None) -> KeyGroupSets:
         """The key groups chosen as one set, or a set for each label of a column."""
-        known = repr((rule, chosen, by))
-        if known not in self._sets:
-            self._sets[known] = self._made(rule, chosen, by)
-        return self._sets[known]
+        return self._once(f"{rule}: by {by}", chosen, lambda: self._made(rule, chosen, by))
 
     def _made(self, rule: str, chosen: Selection, by: str | None) -> KeyGroupSets:
         members = self.key_groups(rule, chosen)

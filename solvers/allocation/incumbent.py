@@ -116,10 +116,10 @@ class Incumbent:
 
     def offer(self, assignment: IntArray | None, note: str = "", but: Collection[str] | None = None) -> bool:
         """Keep an assignment if it passes the check and is better; `but` is for `kept`."""
-        if assignment is None or not kept(self.problem, assignment, but):
+        if assignment is None or (value := self.problem.objective(assignment)) > self.objective:
             return False
-        rank = (self.problem.objective(assignment), self.problem.metrics(assignment)["deviation_sum"])
-        if rank >= (self.objective, self.deviation_sum):
+        rank = (value, self.problem.metrics(assignment)["deviation_sum"])
+        if rank >= (self.objective, self.deviation_sum) or not kept(self.problem, assignment, but):
             return False
         self.best = np.asarray(assignment).copy()
         self.objective, self.deviation_sum = rank

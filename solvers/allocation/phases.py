@@ -85,7 +85,8 @@ class Rounds:
         self.planned = self.asked = 0
         self.unproven = math.inf
         self.shared_out = 0
-        self.pauses = {kind: Pause(most) for kind, most in self.settings.starts.items()}
+        kinds = self.settings.starts.items()
+        self.pauses = {kind: Pause(most) for kind, most in kinds if kind != "planned" or not found.problem.lowered}
         self.price_pause = Pause(8, 2)
         self.phases = {"anneal": self._anneal_next, "plan": self._plan_next, "exchange": self._exchange_next}
 
@@ -152,7 +153,7 @@ class Rounds:
         turn = 1
         quick = [phase for phase in (settings.cycle if self.one else settings.cycle_of_windows) if phase != "exchange"]
         later: Sequence[str] = quick
-        if self.many_moves and self.instance.nodes > 2 and self.one and not self.found.problem.rules:
+        if self.many_moves and self.instance.nodes > 2 and self.one and not self.found.problem.lowered.merged:
             later = settings.cycle_of_few if self.search.size < 2 else settings.cycle
             later = settings.cycle_of_small if small and self._unbounded else later
         early = len(quick) - quick.count("price") if small and self.one and self.most is None else 0
@@ -241,7 +242,7 @@ class Rounds:
             start = self._annealed(todo, turn)
         if start is None:
             return todo.steps
-        exchanges = Exchanges(self.instance, [self.seed, turn], start)
+        exchanges = Exchanges(self.instance, [self.seed, turn], start, self.search.rows)
         reached = exchanges.improve(self.settings.exchanges_tried, lambda: self.found.done)
         self.found.offer(exchanges.place, "exchange", PLANNED if kind == "planned" else SEARCHED)
         near = reached <= self.settings.near * self._distance()

@@ -10,9 +10,11 @@ from instances.allocation import random_problem
 
 import keyshift as ks
 from keyshift.models.families.allocation import madsen_allocation
-from keyshift.solvers.allocation.annealing import exchange_kernels
+from keyshift.rules import Apart, Count, Never
+from keyshift.solvers.allocation.annealing import exchanges as kernels
 from keyshift.solvers.allocation.annealing.exchanges import NOTICED, Exchanges
 from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.rows import rule_rows
 
 
 def a_start(problem, rng):
@@ -69,21 +71,19 @@ def test_where_moves_abound_it_comes_near_to_even():
 
 def test_the_kernel_says_the_same_compiled_and_not():
     rng = np.random.default_rng(0)
-    some, others = (exchange_kernels.Ways(*np.sort(rng.normal(size=(3, 30)), axis=1)) for _ in range(2))
+    some, others = (kernels.Ways(*np.sort(rng.normal(size=(3, 30)), axis=1)) for _ in range(2))
     for draining in (False, True):
-        three = exchange_kernels.ThreeNodes(rng.normal(size=3), np.ones(3), np.array([draining, False, False]))
-        said = exchange_kernels.nearest(some, others, three, 2.0, 1.0)
-        assert said == exchange_kernels.nearest.py_func(some, others, three, 2.0, 1.0)
+        three = kernels.ThreeNodes(rng.normal(size=3), np.ones(3), np.array([draining, False, False]))
+        said = kernels.nearest(some, others, three, 2.0, 1.0)
+        assert said == kernels.nearest.py_func(some, others, three, 2.0, 1.0)
         assert said[1] >= 0
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_kernel_finds_the_best_pair_of_all(seed):
     rng = np.random.default_rng([seed, 9])
-    some, others = (
-        exchange_kernels.Ways(np.sort(rng.normal(size=m)), rng.normal(size=m), rng.random(m)) for m in (12, 15)
-    )
-    three = exchange_kernels.ThreeNodes(rng.normal(size=3), rng.uniform(0.5, 2.0, 3), rng.random(3) < 0.3)
+    some, others = (kernels.Ways(np.sort(rng.normal(size=m)), rng.normal(size=m), rng.random(m)) for m in (12, 15))
+    three = kernels.ThreeNodes(rng.normal(size=3), rng.uniform(0.5, 2.0, 3), rng.random(3) < 0.3)
     below, spare = rng.choice([0.3, 2.0, 9.0]), rng.choice([0.2, 0.8, 2.0])
     best = below
     for a, b in itertools.product(range(12), range(15)):
@@ -91,7 +91,7 @@ def test_the_kernel_finds_the_best_pair_of_all(seed):
         values = three.dev + np.array([first, second, -first - second]) * three.weight
         if some.cost[a] + others.cost[b] <= spare:
             best = min(best, max(np.where(three.draining, np.maximum(values, 0.0), np.abs(values))))
-    value, one, two = exchange_kernels.nearest(some, others, three, below, spare)
+    value, one, two = kernels.nearest(some, others, three, below, spare)
     assert value == pytest.approx(best)
     assert (one >= 0) == (two >= 0) == (best < below)
 
@@ -112,3 +112,25 @@ def test_an_exchange_that_a_capacity_forbids_is_not_made():
         exchanges = Exchanges(Instance(problem), 0, w.current)
         assert exchanges.exchange(np.arange(3)) == helps
         assert not problem.violations(exchanges.place)
+
+
+def test_no_exchange_breaks_a_rule():
+    """What is asked of the rows is needed: of twenty instances most would end with a rule broken."""
+    assert sum(map(exchanged_under_rules, range(20))) > 10
+
+
+def exchanged_under_rules(seed):
+    """Neither alone nor together: a row of two members, a count that two at once would fill, closed pairs."""
+    rng = np.random.default_rng([seed, 9])
+    load = rng.lognormal(0, 1, 24)
+    current = np.arange(24) % 6
+    w = ks.Workload(load=load, state=load, current=current, nodes=6, groups={"set": np.arange(24) // 4})
+    problem = ks.KeyGroupAllocation(w, rules=[Apart(by="set"), Count(at_most=5), Never([0, 9], [1, 2])])
+    rows = rule_rows(problem.lowered, 6)
+    exchanges = Exchanges(Instance(problem), seed, current, rows)
+    exchanges.improve(20, lambda: False)
+    assert not problem.violations(exchanges.place)
+    assert problem.objective(exchanges.place) < problem.objective(current)
+    free = Exchanges(Instance(problem), seed, current)
+    free.improve(20, lambda: False)
+    return bool(problem.violations(free.place))

@@ -14,9 +14,8 @@ from keyshift.models.families.allocation import synthetic_workload
 from keyshift.solvers.allocation.arrays import Instance
 from keyshift.solvers.allocation.counting.bound import CountBound
 from keyshift.solvers.allocation.pricing import kernels as price_kernels
-from keyshift.solvers.allocation.pricing.bound import PriceBound
+from keyshift.solvers.allocation.pricing.bound import PriceBound, PriceSettings
 from keyshift.solvers.allocation.pricing.master import Column, Master
-from keyshift.solvers.allocation.pricing.settings import PriceSettings
 from keyshift.solvers.allocation.pricing.tree import PriceTree
 
 

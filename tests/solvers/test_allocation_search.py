@@ -13,6 +13,7 @@ from support.interpreted import interpret
 import keyshift as ks
 from keyshift.models import Budget
 from keyshift.models.families.allocation import madsen_allocation, synthetic_workload
+from keyshift.rules import Apart, Count, Never, Spread
 from keyshift.solvers.allocation.annealing import kernels as search_kernels
 from keyshift.solvers.allocation.annealing import move_kernels, state_kernels
 from keyshift.solvers.allocation.annealing import search as search_module
@@ -326,3 +327,26 @@ def test_whole_loads_make_for_few_distances():
         found.offer(np.array(where))
         proven += found.proven
     assert proven > 100
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_last_broken_rows_of_thousands_are_mended(seed):
+    """A dead broker's replicas find places under racks, counts and topics within 200,000 steps; without a look at the broken
+    rows some stay broken."""
+    rng = np.random.default_rng([seed, 11])
+    partitions, nodes = 600, 12
+    load, rack = np.repeat(rng.lognormal(0, 1, partitions), 3), np.arange(nodes) % 3
+    current = [rng.choice(np.flatnonzero(rack == r)) for _ in range(partitions) for r in rng.permutation(3)]
+    topic = np.repeat(rng.integers(0, partitions // 3, partitions), 3)
+    w = ks.Workload(
+        load=load, state=load, current=current, nodes=nodes, domains={"rack": rack.tolist()},
+        groups={"partition": np.repeat(np.arange(partitions), 3), "topic": topic},
+    )  # fmt: skip
+    rules = [Apart(by="partition", domain="rack"), Never(None, [4]), Spread(by="topic", at_most=3), Count(at_most=224)]
+    problem = ks.KeyGroupAllocation(w, max_migrations=300, rules=rules)
+    search = Search(Instance(problem), 0)
+    search.begin(w.current, 0)
+    found = (search.run(20_000, 0.1, 0.01, np.inf, 1) for _ in range(10))
+    answer = next((a for a in found if a is not None), None)
+    assert answer is not None
+    assert not problem.violations(answer)

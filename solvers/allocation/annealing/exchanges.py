@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
-from keyshift.models.workload import FloatArray, IntArray
-from keyshift.solvers.allocation.annealing.exchange_kernels import ThreeNodes, Ways, nearest
+from keyshift.models.compiling import njit
+from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.allocation.annealing.search import AnnealingSettings
 from keyshift.solvers.allocation.arrays import Instance
+from keyshift.solvers.row_kernels import Placed, RuleRows, closing, put_if_kept, sum_rows
 
 NOTICED = 1e-12
 """A lower value counts when it is lower by more than rounding, in units of the mean."""
@@ -31,14 +33,22 @@ class Exchanges:
     instance : Instance
     seed : int or list of int
     place : ndarray, shape (p,)
-        Within all limits.
+        Within all limits and rules.
+    rows : RuleRows, optional
+        The rules: an exchange breaks none.
     """
 
-    def __init__(self, instance: Instance, seed: int | list[int], place: IntArray) -> None:
+    def __init__(
+        self, instance: Instance, seed: int | list[int], place: IntArray, rows: RuleRows | None = None
+    ) -> None:
         it = self.instance = instance
         self.rng = np.random.default_rng(seed)
         self.place = np.array(place)
         self.dev, self.used = it.deviations(self.place), it.used(self.place)
+        self.data = None if rows is None else Placed(it.current, rows)
+        self.held = np.zeros(0 if rows is None else rows.most.size)
+        if self.data is not None:
+            sum_rows(self.held, self.place, self.data)
 
     @property
     def values(self) -> FloatArray:
@@ -106,6 +116,10 @@ class Exchanges:
         first, second = (load * ((np.arange(3) == i) - 1.0 * here[:, i : i + 1]) for i in range(2))
         more = gone - 1.0 * (gone & here).any(axis=1, keepdims=True)
         closed = gone & ~here & ~it.space.enter[it.space.kind[keys][:, None], nodes]
+        if self.data is not None:
+            breaks = np.empty(closed.shape, dtype=bool)
+            closing(breaks, keys, nodes, self.held, self.place, self.data)
+            closed |= breaks
         return np.array([first, second, np.where(closed, np.inf, more), more * it.cost[keys][:, None]])
 
     def _all_ways(self, keys: IntArray, nodes: IntArray) -> tuple[FloatArray, Callable[[int], IntArray]]:
@@ -134,7 +148,7 @@ class Exchanges:
         return both[:, order], lambda way: [(key[at[order[way]]], target[at[order[way]]]) for at in (one, two)]
 
     def _carry_out(self, steps: list[tuple[int, int]]) -> bool:
-        """Put key groups on nodes if every capacity holds."""
+        """Put key groups on nodes if every capacity and every rule holds."""
         it = self.instance
         keys, targets = np.array(steps, dtype=np.int64).T
         place = self.place.copy()
@@ -142,9 +156,56 @@ class Exchanges:
         used = it.used(place)
         if (used > it.room).any():
             return False
+        if self.data is not None and not put_if_kept(keys, targets, self.held, self.place, self.data):
+            return False
         self.place, self.dev, self.used = place, it.deviations(place), used
         return True
 
 
 def _ways(rows: FloatArray) -> Ways:
     return Ways(*(np.ascontiguousarray(row) for row in rows[[0, 1, 3]]))
+
+
+# Joining the two halves of an exchange, compiled ----------------------------------------------------------------------
+
+
+class Ways(NamedTuple):
+    """Ways to share out some key groups: the load that the first node and the second get, and what all cost more."""
+
+    first: FloatArray
+    second: FloatArray
+    cost: FloatArray
+
+
+class ThreeNodes(NamedTuple):
+    """Three nodes: their deviations, weights, and which are draining, shape (3,) each."""
+
+    dev: FloatArray
+    weight: FloatArray
+    draining: BoolArray
+
+
+@njit(cache=True, error_model="numpy")
+def nearest(some, others, three, value, spare):
+    """The way of `some` and that of `others`, ascending by `first`, that together leave the least largest value.
+
+    Nothing with a value of at least `value` or a cost above `spare` counts; returns the value and the two places, -1 for none.
+    """
+    one, two = -1, -1
+    dev, weight = three.dev, three.weight
+    for a in range(some.first.size):
+        base = dev[0] + some.first[a] * weight[0]
+        most = (value - base) / weight[0]
+        least = -np.inf if three.draining[0] else (-value - base) / weight[0]
+        b = int(np.searchsorted(others.first, least))
+        while b < others.first.size and others.first[b] <= most:
+            first, second = some.first[a] + others.first[b], some.second[a] + others.second[b]
+            worst = 0.0
+            for i in range(3):
+                load = first if i == 0 else second if i == 1 else -first - second
+                v = dev[i] + load * weight[i]
+                worst = max(worst, v if three.draining[i] else abs(v))
+            if worst < value and some.cost[a] + others.cost[b] <= spare:
+                value, one, two = worst, a, b
+            b += 1
+    return value, one, two

@@ -32,10 +32,7 @@ from keyshift.solvers.allocation.annealing.state_kernels import (
     write,
 )
 from keyshift.solvers.random_kernels import uniform as draw
-from keyshift.solvers.row_kernels import make_room, row_change
-
-KEPT = 1e-6
-"""Rows are exceeded by no less than this, or by what rounding adds."""
+from keyshift.solvers.row_kernels import KEPT, make_room, mend, row_change
 
 
 class Touched(NamedTuple):
@@ -258,14 +255,20 @@ def anneal(rng, given, best_moves, best_value, edit, touched, data, state):
     temperature, cooling = given.hot, (given.cold / given.hot) ** (1.0 / max(1, given.steps))
     for _ in range(given.steps):
         temperature *= cooling
-        steps = propose(rng, edit, data, state)
+        steps = mend(state.held, rng, edit, data, state)
+        if steps == 0:
+            steps = propose(rng, edit, data, state)
         steps = make_room(state.held, rng, steps, edit, data, state)
         count = touch(steps, edit, touched, data, state)
         if count == 0:
             continue
         rise = rise_of(count, inverse, level, doublings, touched.sums, touched, data, state)
+        ruled = state.held is not None
+        allowed = -temperature * np.log(1.0 - draw(rng)) if ruled or rise > 0.0 else 0.0
+        if rise > allowed and not (ruled and state.tally[2] >= KEPT):  # rows that all hold cannot make it better
+            continue
         rise += broken * row_change(state.held, steps, edit, data, state)
-        if rise > 0.0 and rise > -temperature * np.log(1.0 - draw(rng)):
+        if rise > allowed:
             continue
         for c in range(count):
             i = touched.nodes[c]

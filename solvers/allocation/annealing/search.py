@@ -232,10 +232,17 @@ class Search:
         self.state = SearchState(
             np.full((4, slots), -1, np.int64), np.full(it.key_groups, -1, np.int64), np.full(it.nodes, -1, np.int64),
             dev, dev if dev.ndim == 1 else dev[:, 0], it.used(it.current), self.empty(it.nodes), self.empty(it.nodes),
-            np.zeros(3), *(None, None) if self.rows is None else (np.zeros(self.rows.most.size), it.current.copy()),
+            np.zeros(3), *self._empty_rows(),
         )  # fmt: skip
         self.level = it.level(start) if away.size else 0.0
         put_all(away, np.asarray(start, dtype=np.int64), self.data, self.state)
+
+    def _empty_rows(self) -> tuple[FloatArray, IntArray, IntArray] | tuple[None, None, None]:
+        """What the rules' rows hold, where key groups are, and the list of broken rows; None without rules."""
+        if self.rows is None:
+            return None, None, None
+        count = self.rows.most.size
+        return np.zeros(count), self.instance.current.copy(), np.zeros(count + 1, np.int64)
 
     def cool(self, turn: int, start: IntArray | None = None) -> IntArray | None:
         """Anneal by deviations that are given, not by the best one known: slower, and it ends elsewhere each time.

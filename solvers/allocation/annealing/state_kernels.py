@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from keyshift.models.compiling import LEAF, njit
 from keyshift.models.workload import BoolArray, FloatArray, IntArray
-from keyshift.solvers.row_kernels import RuleRows, shift, sum_rows
+from keyshift.solvers.row_kernels import RuleRows, list_broken, shift, sum_rows
 
 
 class SearchData(NamedTuple):
@@ -74,8 +74,10 @@ class SearchState(NamedTuple):
     tally: FloatArray
     """How many slots are in use, the migration cost, and by how much the rows are exceeded, shape (3,)."""
     held: FloatArray | None
-    """The sum in each of the rules' rows, and where each key group is; None without rules."""
+    """The sum in each of the rules' rows, where each key group is, and which rows were broken at the last refreshing - the last
+    entry says how many; None without rules."""
     place: IntArray | None
+    broken: IntArray | None
 
 
 @njit(**LEAF)
@@ -232,6 +234,7 @@ def refresh(data, state):
     state.used[:] = 0.0
     state.tally[1] = 0.0
     state.tally[2] = sum_rows(state.held, state.place, data)
+    list_broken(state.held, state.broken, data)
     for k in range(data.current.size):
         x = state.role[k]
         if x >= 0:

@@ -1,0 +1,361 @@
+"""Redis Cluster: from running shards to a workload, and from a plan to slots that move while clients read and write.
+
+A key group is a *slot* - one of 16,384, by CRC16 of a key or of its hash tag - and a node is a *master*; replicas follow
+their masters. Any slot may be on any master, so allocation's answers are carried out as they are. Keys that share a
+hash tag share a slot: they move together by nature.
+
+A slot moves in four steps, which `keyshift.engines.redis_moving` and the scripts written here take alike: the target
+imports it, the source migrates it, its keys travel by MIGRATE, and target, source and the other masters learn the new owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+
+from keyshift.engines.formats import write_folder
+from keyshift.models.errors import InputError
+from keyshift.models.files.reading import MOST_JSON, read_text
+from keyshift.models.plans.plan import Plan
+from keyshift.models.workload import FloatArray, IntArray, Workload
+
+SLOTS = 16_384
+PATIENCE = 10.0
+"""Seconds that a server may be silent."""
+AT_ONCE = 1_000
+"""Commands sent to a server before its answers are read."""
+LABEL = "slot-"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A master: its name ``host:port``, its id, its slots by its own word, and the slots it is giving away or taking in."""
+
+    name: str
+    id: str
+    client: Any
+    slots: IntArray
+    open: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The masters of a running cluster, by name; `owner` is the place of each slot's master among them, -1 if it has none."""
+
+    masters: Mapping[str, Shard]
+    owner: IntArray
+
+    def one(self, name: str) -> Shard:
+        """A master by name, or `InputError`."""
+        if name not in self.masters:
+            raise InputError(f"{name} is not a master of the cluster; there are {', '.join(self.masters)}")
+        return self.masters[name]
+
+    def close(self) -> None:
+        """Close all connections."""
+        for master in self.masters.values():
+            master.client.close()
+
+
+def library() -> Any:
+    """redis-py, or `InputError` that says how to get it."""
+    try:
+        import redis
+    except ImportError:
+        raise InputError("Redis needs redis-py: pip install '.[redis]' in a checkout of keyshift") from None
+    return redis
+
+
+def connected(url: str) -> Shards:
+    """Connect to every master of the cluster that one node belongs to.
+
+    Raises
+    ------
+    InputError
+        If redis-py is not installed, the address is none, a server does not answer, or a master with slots is down.
+    """
+    redis = library()
+    given = urlsplit(url if "://" in url else f"redis://{url}")
+    try:
+        if given.scheme not in ("redis", "rediss") or not given.hostname or not given.port:
+            raise ValueError
+    except ValueError:
+        raise InputError(
+            f"{url:.80}: write an address such as 127.0.0.1:7001 or redis://user:password@host:7001"
+        ) from None
+
+    def client(host: str, port: int) -> Any:
+        """A connection with the credentials of the address."""
+        return redis.Redis(
+            host=host, port=port, username=given.username, password=given.password, ssl=given.scheme == "rediss",
+            socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, protocol=2,
+        )  # fmt: skip
+
+    try:
+        with client(given.hostname, given.port) as seed:
+            seen = seed.execute_command("CLUSTER NODES")
+        masters: dict[str, Shard] = {}
+        for name, node in seen.items():
+            flags = node["flags"].split(",")
+            if "master" not in flags or {"noaddr", "handshake"} & set(flags):
+                continue
+            if {"fail", "fail?"} & set(flags):
+                if node["slots"]:
+                    raise InputError(f"{name} is down, and has slots: mend the cluster first")
+                continue
+            host, _, port = name.rpartition(":")
+            reached = client(host or given.hostname, int(port))
+            masters[name] = master(reached, name)
+    except redis.RedisError as error:
+        raise InputError(f"{given.hostname}:{given.port}: {error}") from None
+    except InputError:
+        raise
+    except (AttributeError, LookupError, StopIteration, TypeError, ValueError):
+        raise InputError(f"{given.hostname}:{given.port} does not answer as Redis Cluster does") from None
+    masters = dict(sorted(masters.items()))
+    owner = np.full(SLOTS, -1)
+    for i, one in enumerate(masters.values()):
+        owner[one.slots] = i
+    return Shards(masters, owner)
+
+
+def master(client: Any, name: str) -> Shard:
+    """What a master says of itself."""
+    said = client.execute_command("CLUSTER NODES")
+    mine = next(node for node in said.values() if "myself" in node["flags"].split(","))
+    slots = [
+        s
+        for first, last in (span if len(span) == 2 else span * 2 for span in mine["slots"])
+        for s in range(int(first), int(last) + 1)
+    ]
+    opened = {int(way["slot"]): f"{way['state']} {way['node_id']}" for way in mine["migrations"]}
+    return Shard(name, mine["node_id"], client, np.array(slots, dtype=np.int64), opened)
+
+
+# From a cluster to a workload ---------------------------------------------------------------------------------------
+
+
+def read_workload(
+    url: str,
+    counts: str | Path | Mapping[str, float] | None = None,
+    *,
+    sample: int = 1000,
+    draining: Sequence[str] = (),
+) -> Workload:
+    """A workload of a running cluster: a key group for each slot that holds or is asked for something, a node for each master.
+
+    Parameters
+    ----------
+    url : str
+        Any node: ``127.0.0.1:7001``, or ``redis://user:password@host:7001`` (``rediss`` for TLS).
+    counts : path or mapping, optional
+        Requests by key, as an application counts them: CSV ``key,count``, or the counts themselves. Without it, the
+        processor time of each slot since its master began, where servers tell (``CLUSTER SLOT-STATS``, Redis 8.2), else
+        the number of keys.
+    sample : int
+        Keys of a slot whose memory is measured, for its state in bytes; 0 for all of them.
+    draining : sequence of str
+        Masters to be emptied.
+
+    Returns
+    -------
+    Workload
+        `node_names` are ``host:port``, `keys` are ``slot-0`` to ``slot-16383``. Slots that are empty and not asked for are
+        left out, unless their master drains.
+
+    Raises
+    ------
+    InputError
+        If the cluster cannot be reached, slots are on the way already, a slot has no master, or the counts are none.
+    """
+    asked = None if counts is None else by_slot(counts)
+    cluster = connected(url)
+    try:
+        refuse_unfinished(cluster)
+        leaving = [cluster.one(name).name for name in draining]
+        if (cluster.owner < 0).any():
+            raise InputError(f"slot {int(np.argmin(cluster.owner))} has no master: mend the cluster first")
+        keys, state, busy = np.zeros(SLOTS), np.zeros(SLOTS), np.zeros(SLOTS)
+        told = True
+        for one in cluster.masters.values():
+            keys[one.slots] = piped(one.client, [("CLUSTER COUNTKEYSINSLOT", int(s)) for s in one.slots])
+            state[one.slots] = measured(one, keys[one.slots].astype(np.int64), sample)
+            told = told and asked is None and slot_stats(one, busy)
+    finally:
+        cluster.close()
+    load = asked if asked is not None else busy if told else keys
+    names = list(cluster.masters)
+    wanted = (keys > 0) | (load > 0) | np.isin(cluster.owner, [names.index(name) for name in leaving])
+    slots = np.flatnonzero(wanted)
+    if not slots.size:
+        raise InputError("the cluster holds no key")
+    return Workload(
+        load=load[slots], state=state[slots], current=cluster.owner[slots], nodes=len(names),
+        draining=[name in leaving for name in names], keys=[f"{LABEL}{s}" for s in slots], node_names=names,
+    )  # fmt: skip
+
+
+def refuse_unfinished(cluster: Shards, ours: Mapping[int, object] | None = None) -> None:
+    """Refuse slots that are on the way, other than a plan's own."""
+    for one in cluster.masters.values():
+        for slot in one.open:
+            if ours is None or slot not in ours:
+                raise InputError(
+                    f"slot {slot} is on the way ({one.name}: {one.open[slot].split()[0]}): finish its plan with "
+                    "`keyshift run redis`, or mend it with `redis-cli --cluster fix`"
+                )
+
+
+def by_slot(counts: str | Path | Mapping[str, float]) -> FloatArray:
+    """Requests by slot, shape (16384,), of requests by key."""
+    key_slot, asked = library().crc.key_slot, np.zeros(SLOTS)
+    if isinstance(counts, Mapping):
+        pairs = list(counts.items())
+    else:
+        pairs = []
+        for number, line in enumerate(read_text(counts, MOST_JSON).splitlines(), 1):
+            key, _, often = line.rpartition(",")
+            if number == 1 and (key, often) == ("key", "count"):
+                continue
+            try:
+                pairs.append((key, float(often)))
+            except ValueError:
+                raise InputError(f"{counts}: line {number}: {line!r:.60} is not a key, a comma and a number") from None
+    for key, value in pairs:
+        if not 0 <= value < np.inf:
+            raise InputError(f"the count of {key!r:.60} is {value:g}: counts are finite, and at least 0")
+        asked[key_slot(key.encode())] += value
+    return asked
+
+
+def piped(client: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The answers to commands, many on the way at a time."""
+    answers: list[Any] = []
+    try:
+        for begin in range(0, len(commands), AT_ONCE):
+            line = client.pipeline(transaction=False)
+            for command in commands[begin : begin + AT_ONCE]:
+                line.execute_command(*command)
+            answers += line.execute()
+    except library().RedisError as error:
+        raise InputError(str(error)) from None
+    return answers
+
+
+def measured(one: Shard, keys: IntArray, sample: int) -> FloatArray:
+    """Bytes in each slot of a master: its number of keys times the mean memory of those looked at."""
+    held = np.flatnonzero(keys)
+    looked = keys[held] if sample <= 0 else np.minimum(keys[held], sample)
+    found = piped(
+        one.client, [("CLUSTER GETKEYSINSLOT", int(one.slots[j]), int(n)) for j, n in zip(held, looked, strict=True)]
+    )
+    sizes = iter(piped(one.client, [("MEMORY USAGE", key, "SAMPLES", 0) for names in found for key in names]))
+    state = np.zeros(keys.size)
+    for j, names in zip(held, found, strict=True):
+        seen = [size for size in (next(sizes) for _ in names) if size is not None]  # a key may have gone meanwhile
+        state[j] = keys[j] * float(np.mean(seen)) if seen else 0.0
+    return state
+
+
+def slot_stats(one: Shard, busy: FloatArray) -> bool:
+    """Fill in microseconds of processor time by slot; False where the server does not tell."""
+    try:
+        said = one.client.execute_command("CLUSTER SLOT-STATS", "SLOTSRANGE", 0, SLOTS - 1)
+    except library().ResponseError:
+        return False
+    for slot, fields in said:
+        table = {bytes(name): int(value) for name, value in zip(fields[::2], fields[1::2], strict=True)}
+        if b"cpu-usec" not in table:
+            return False  # cluster-slot-stats-enabled is off
+        busy[int(slot)] = table[b"cpu-usec"]
+    return True
+
+
+# From a plan to scripts ---------------------------------------------------------------------------------------------
+
+
+def slots_of(plan: Plan) -> list[tuple[int, str, str]]:
+    """Slot, source and target of each move, in the plan's order; `InputError` where it is not a plan for Redis."""
+    names = [str(plan.made_for.node(i)) for i in range(plan.capacity.size)]
+    moves = []
+    for k, source, target in zip(plan.key_group.tolist(), plan.source.tolist(), plan.target.tolist(), strict=True):
+        label = str(plan.made_for.key(k))
+        number = label.removeprefix(LABEL)
+        if not label.startswith(LABEL) or not number.isdecimal() or int(number) >= SLOTS:
+            raise InputError(f"{label:.60} is not a slot of Redis Cluster, such as slot-0")
+        moves.append((int(number), names[source], names[target]))
+    return moves
+
+
+SCRIPT = r"""#!/usr/bin/env bash
+# {title}
+# Each line may be run again. A password goes into REDISCLI_AUTH. Keys with a line break in their names: `keyshift run redis`.
+set -euo pipefail
+at() {{ redis-cli -e --raw -h "${{1%:*}}" -p "${{1##*:}}" "${{@:2}}"; }}
+auth=(); [ -z "${{REDISCLI_AUTH:-}}" ] || auth=(AUTH "$REDISCLI_AUTH")
+owns() {{ # node, slot
+  at "$1" CLUSTER NODES | awk -v s="$2" '/myself/ {{ for (i = 9; i <= NF; i++) if ($i !~ /\[/) {{
+    n = split($i, r, "-"); if (s + 0 >= r[1] + 0 && s + 0 <= r[n] + 0) found = 1 }} }} END {{ exit !found }}'
+}}
+epoch() {{ at "$1" CLUSTER INFO | tr -d '\r' | awk -F: -v f="cluster_$2_epoch" '$1 == f {{ print $2 }}'; }}
+hear() {{ # node: wait until it has heard of the newest epoch, or its claim loses against what the source said a moment ago
+  local newest; newest=$(for node in {masters}; do epoch "$node" my; done | sort -n | tail -1)
+  until [ "$(epoch "$1" current)" -ge "$newest" ]; do sleep 0.05; done
+}}
+move() {{ # slot, source, target
+  local to keys; to=$(at "$3" CLUSTER MYID)
+  if ! owns "$3" "$1"; then
+    at "$3" CLUSTER SETSLOT "$1" IMPORTING "$(at "$2" CLUSTER MYID)"
+    at "$2" CLUSTER SETSLOT "$1" MIGRATING "$to"
+    while [ "$(at "$2" CLUSTER COUNTKEYSINSLOT "$1")" -gt 0 ]; do
+      mapfile -t keys < <(at "$2" CLUSTER GETKEYSINSLOT "$1" 100)
+      at "$2" MIGRATE "${{3%:*}}" "${{3##*:}}" "" 0 60000 REPLACE "${{auth[@]}}" KEYS "${{keys[@]}}"
+    done
+    hear "$3"
+    at "$3" CLUSTER SETSLOT "$1" NODE "$to"
+  fi
+  at "$2" CLUSTER SETSLOT "$1" NODE "$to"
+  for node in {masters}; do at "$node" CLUSTER SETSLOT "$1" NODE "$to" || true; done
+}}
+"""
+
+
+def write_slots(plan: Plan, path: str | Path) -> list[Path]:
+    """Write a plan as shell scripts of ``redis-cli`` (7.0 or later), a pair for each phase: there, and back.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of a workload that `read_workload` read.
+    path : str or Path
+        A folder that does not exist, or is empty: ``STEPS.md``, ``NN-move.sh`` and ``NN-back.sh``.
+
+    Raises
+    ------
+    InputError
+        If the plan is not one for Redis, or the folder cannot be written.
+    """
+    moves, files = slots_of(plan), {}
+    masters = " ".join(sorted({str(plan.made_for.node(i)) for i in range(plan.capacity.size)}))
+    steps = [
+        "# Slots",
+        "",
+        f"{len(plan)} slots move, {plan.state_moved:,.0f} bytes. For each phase, in this order:",
+        "",
+    ]
+    for phase in plan.phases:
+        n, there = f"{phase.number + 1:02}", [moves[row] for row in phase.moves]
+        for way, title, hops in (
+            ("move", f"Phase {n}: {len(there)} slots", there),
+            ("back", f"Phase {n}, the way back", [(slot, target, source) for slot, source, target in reversed(there)]),
+        ):
+            lines = "".join(f"move {slot} {source} {target}\n" for slot, source, target in hops)
+            files[f"{n}-{way}.sh"] = SCRIPT.format(title=title, masters=masters) + lines
+        steps += [f"    bash {n}-move.sh", ""]
+    steps += ["Back again, later phases first: `bash NN-back.sh`. After a break, run the same script once more."]
+    return write_folder(path, {"STEPS.md": "\n".join(steps) + "\n", **files})
