@@ -109,7 +109,7 @@ def warm_up(
         Path | None, typer.Option(help="Keep it here; later runs find it where NUMBA_CACHE_DIR names this folder.")
     ] = None,
 ) -> None:
-    """Compile ahead what methods need, and note what Java loads for statistics: for images and CI."""
+    """Compile ahead what methods need: for images and CI."""
     if cache is not None:
         os.environ["NUMBA_CACHE_DIR"] = str(cache.absolute())
     from keyshift.solving import warm_up as run
