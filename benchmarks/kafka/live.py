@@ -168,7 +168,7 @@ def leaders(page: Page) -> None:
     """Leaders, planned and measured.
 
     The messages are sent, the cluster is read, the plan's phases are run by Kafka's tools, and the same messages are sent
-    again. Predicted and measured must be alike to the message. Bytes are those of the logs that the copies wrote.
+    again. Predicted and measured must be alike to the message.
     """
     with running() as brokers:
         topic = Topic(brokers, 3_000 if page.quick else 30_000)

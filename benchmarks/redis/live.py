@@ -79,7 +79,7 @@ def predictions(page: Page) -> None:
     One sequence of GETs is counted by key; the plan is made from the counts and carried out, and the same sequence is asked
     again: every master must answer exactly what was predicted. A *new* sequence of the same law may differ as chance does:
     z is the difference in standard deviations, the largest of all masters. Bytes predicted are those of the import, which
-    looks at 1,000 keys of a slot at most; bytes measured are those of the keys that were sent.
+    looks at 10,000 keys of a slot at most; bytes measured are those of the keys that were sent.
     """
     keys_in_all, requests, rows, exact = (4_000, 20_000, [], True) if page.quick else (20_000, 100_000, [], True)
     for seed in range(2 if page.quick else 10):

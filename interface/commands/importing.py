@@ -170,7 +170,7 @@ def redis(
     url: Annotated[str, typer.Argument(help="Any node, such as 127.0.0.1:7001 or redis://user:password@host:7001.")],
     out: OutOption,
     counts: Annotated[Path | None, typer.Option(help="CSV of key,count: how often each key is asked for.")] = None,
-    sample: Annotated[int, typer.Option(help="Keys of a slot whose memory is measured; 0: all.")] = 1000,
+    sample: Annotated[int, typer.Option(help="Keys of a slot whose memory is measured; 0: all.")] = 10_000,
     draining: Annotated[str | None, typer.Option(help="Masters to be emptied: host:port,host:port.")] = None,
     as_json: common.JsonOption = False,
 ) -> None:

@@ -144,7 +144,7 @@ def read_workload(
     url: str,
     counts: str | Path | Mapping[str, float] | None = None,
     *,
-    sample: int = 1000,
+    sample: int = 10_000,
     draining: Sequence[str] = (),
 ) -> Workload:
     """A workload of a running cluster: a key group for each slot that holds or is asked for something, a node for each master.
