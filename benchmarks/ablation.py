@@ -328,7 +328,6 @@ MCLB = [
     Part("window by window bound", ("mclb.bounds",), instead("mclb.branch_and_bound.window_bound", lambda *given: 0.0)),
     Part("annealing", ("mclb.local_search._Annealing", "mclb.local_search_kernels.anneal"), set_to("mclb.local_search.PlacementSearchSettings.annealed", 0)),
     Part("softened runs", ("mclb.local_search._Annealing._softened", "mclb.local_search._Annealing._capped", "mclb.local_search._next_kind"), set_to("mclb.local_search.PlacementSearchSettings.softness", ())),
-    Part("large key groups first", ("mclb.local_search._large",), instead("mclb.local_search._large", lambda load: np.arange(load.shape[0]))),
     Part("runs that go on from the best", (), set_to("mclb.local_search.PlacementSearchSettings.reheated", (0.0, 0.0))),
     Part("swaps of neighbours in size", ("mclb.local_search_kernels.swap_alike",), instead("mclb.local_search_kernels.swap_alike", lambda load, chosen, sums, state, current, spent, *rest: (0.0, spent))),
 ]  # fmt: skip

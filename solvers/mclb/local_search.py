@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -100,11 +100,7 @@ def local_search(
 
 
 class PlacementSearch:
-    """A search that can be interrupted, and goes on as if it had not been.
-
-    Where key groups are of two scales, what the small ones add is lost beside the large ones, but what they would move is
-    not: they stay where they are until the large ones have been searched among themselves, and are swept then.
-    """
+    """A search that can be interrupted, and goes on as if it had not been."""
 
     def __init__(
         self, core: Core, start: IntArray | None, seed: int, settings: PlacementSearchSettings | None = None
@@ -113,14 +109,8 @@ class PlacementSearch:
         self.core, self.rng, self.settings = core, np.random.default_rng(seed), settings
         self.load = compressed(core.load)
         self.best = _starting_point(core, self.load, start)
-        self.large = _large(core.load)
-        self.among: PlacementSearch | None = None
         self.annealing: _Annealing | None = None
-        if self.large.size < self.load.shape[0]:
-            at = self.large
-            part = replace(core, load=core.load[at], state=core.state[at], current=core.current[at])
-            self.among = PlacementSearch(part, self.best[at], seed, settings)
-        elif self.load.shape[0] <= settings.annealed:
+        if self.load.shape[0] <= settings.annealed:
             self.annealing = _Annealing(core, self.load, self.best, self.rng, settings)
 
     def go_on(self, budget: Budget, effort: float = 1.0, enough: float = 0.0) -> IntArray:
@@ -130,23 +120,9 @@ class PlacementSearch:
             return self.best
         if self.annealing is not None:
             self.best = self.annealing.go_on(budget, effort, enough)
-        elif self.among is None:
-            self.best = _by_sweeps(core, self.load, self.best, budget, self.rng, effort, enough)
         else:
-            chosen = np.where(core.current < 0, self.best, core.current)
-            chosen[self.large] = self.among.go_on(budget.part(0.9), effort, enough)
-            chosen = _by_sweeps(core, self.load, chosen, budget, self.rng)
-            self.best = min((self.best, chosen), key=core.squares)
+            self.best = _by_sweeps(core, self.load, self.best, budget, self.rng, effort, enough)
         return self.best
-
-
-def _large(load: FloatArray) -> IntArray:
-    """Those key groups beside which all that are smaller come to less than a thousandth; all where there are none."""
-    size = np.sqrt(np.square(load).sum(axis=1))
-    order = np.argsort(-size, kind="stable")
-    below = np.append(np.cumsum(size[order][::-1])[::-1][1:], 0.0)
-    ends = np.flatnonzero((below < 1e-3 * size[order]) & (below > 0))
-    return np.sort(order[: ends[-1] + 1]) if ends.size else np.arange(size.size)
 
 
 def compressed(load: FloatArray) -> FloatArray:

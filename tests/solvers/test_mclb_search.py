@@ -136,12 +136,12 @@ def test_large_key_groups_are_placed_as_if_there_were_no_small_ones():
     rng = np.random.default_rng(6)
     load = np.hstack([1e6 * rng.integers(1, 50, (4, 15)), rng.integers(1, 9, (4, 5))])
     core = problem(load, rng.integers(0, 4, 20), 4, limit=15, state=np.r_[np.ones(15), np.full(5, 9.0)]).core
-    search = PlacementSearch(core, None, 0)
-    assert search.large.tolist() == list(range(15))
-    found = search.go_on(Budget())
+    found = PlacementSearch(core, None, 0).go_on(Budget())
     assert core.moved(found) <= core.budget
-    alone = PlacementSearch(problem(load[:, :15], core.current[:15], 4).core, None, 0).go_on(Budget())
-    assert core.squares(found) == pytest.approx(search.among.core.squares(alone), rel=1e-6)
+    large = problem(load[:, :15], core.current[:15], 4).core
+    assert core.squares(found) == pytest.approx(
+        large.squares(PlacementSearch(large, None, 0).go_on(Budget())), rel=1e-6
+    )
 
 
 def test_sweeps_keep_loads_budget_and_value_in_step(small):
