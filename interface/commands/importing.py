@@ -38,6 +38,11 @@ def kafka(
     ] = None,
     draining: DrainingOption = None,
     capacities: Annotated[str | None, typer.Option(help="Of brokers that differ from 1, such as 1:2,4:0.5.")] = None,
+    offsets: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(help="In place of --loads: what kafka-get-offsets printed before and after --seconds."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Seconds between the two of --offsets.")] = 0.0,
     replicas: ReplicasOption = False,
     racks: Annotated[
         str | None, typer.Option(help="With --replicas: of all brokers, such as 1:a,2:b; or a file of such lines.")
@@ -55,6 +60,8 @@ def kafka(
         capacities=amounts("--capacities", capacities),
         replicas=replicas,
         racks=pairs("--racks", _lines(racks), "1:a,2:b") or None,
+        offsets=offsets,
+        seconds=seconds,
     )
     _written_for_kafka(read, out, "kafka", replicas, as_json)
 

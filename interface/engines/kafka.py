@@ -29,6 +29,7 @@ from keyshift.engines.kafka_files import (
     read_assignment,
     read_loads,
     read_log_dirs,
+    read_offsets,
     reassignment,
 )
 from keyshift.engines.kafka_replicas import (
@@ -42,7 +43,7 @@ from keyshift.engines.kafka_replicas import (
 )
 from keyshift.models.errors import InputError
 from keyshift.models.plans.plan import Plan
-from keyshift.models.workload import Workload
+from keyshift.models.workload import FloatArray, Workload
 
 __all__ = [
     "ALL_REPLICAS", "LEADERS_ONLY", "Reassignment", "made_of", "moved_leader", "read_workload", "replica_rules",
@@ -92,6 +93,8 @@ def read_workload(
     capacities: Mapping[int, float] | None = None,
     replicas: bool = False,
     racks: Mapping[int, str] | None = None,
+    offsets: tuple[str | Path, str | Path] | None = None,
+    seconds: float = 0.0,
 ) -> Workload:
     """A workload of what Kafka's tools printed: a key group for each partition, a node for each broker.
 
@@ -113,6 +116,9 @@ def read_workload(
         that, what goes out, and what it feeds its followers. A single ``value`` is the leader's.
     racks : mapping of int to str, optional
         Rack of each broker, with `replicas`.
+    offsets : pair of paths, optional
+        In place of `loads`: what ``kafka-get-offsets`` printed, before and after so many `seconds`; messages a second are
+        the load.
     draining : sequence of int, optional
         Brokers to be removed.
     capacities : mapping of int to float, optional
@@ -121,6 +127,7 @@ def read_workload(
     Returns
     -------
     Workload
+        A partition that every broker holds already has no state: its leader moves by an election, which copies nothing.
         `node_names` are broker ids; `keys` are partitions with their replicas, the leader first: ``orders-3 [2,1,4]``, or
         replicas, ``orders-3/0`` the leader. A plan for it has everything that Kafka's files need.
 
@@ -132,7 +139,10 @@ def read_workload(
     if racks and not replicas:
         raise InputError("racks are for replicas=True; where only leaders are planned, the export takes them")
     found = read_log_dirs(log_dirs)
+    if offsets is not None and loads is not None:
+        raise InputError("loads and offsets both say the load: give one of them")
     values = None if loads is None else read_loads(loads, both=replicas)
+    values = values if offsets is None else read_offsets(*offsets, seconds)
     current = _sole_replicas(found) if assignment is None else read_assignment(assignment)
     topics = {p.topic for p in (current if values is None else values)}
     partitions = sorted(p for p in current if p.topic in topics)
@@ -144,8 +154,9 @@ def read_workload(
     use: dict[str, list[float]] = {}
     domains: dict[str, Mapping[int, str]] | None = None
     if not replicas:
-        state = [float(found.sizes[p][r[0]]) for p, r in chosen.items()]
-        load = state if values is None else [values[p][0] for p in partitions]
+        size = [float(found.sizes[p][r[0]]) for p, r in chosen.items()]
+        state = [0.0 if set(r) >= set(found.brokers) else s for s, r in zip(size, chosen.values(), strict=True)]
+        load = size if values is None else [values[p][0] for p in partitions]
     else:
         domains = {"rack": racks} if racks else {}
         load = state = [float(found.sizes[p][b]) for p, r in chosen.items() for b in r]
@@ -309,7 +320,7 @@ def write_reassignment(
     left = {b: sum(b in r[0 if members else 1 :] for r in now.values()) for b in sorted(leaving)}
     made = made._replace(followers_left={b: n for b, n in left.items() if n})
     changed = sum(now[p] != before[p] for p in now)
-    return made._replace(files=write_folder(path, {"STEPS.md": _steps(made, changed, steps), **files}))
+    return made._replace(files=write_folder(path, {"STEPS.md": _steps(made, changed, steps, plan.bandwidth), **files}))
 
 
 def _lists_of_leaders(
@@ -393,7 +404,9 @@ def _replicas(
     return given[p]
 
 
-def _steps(made: Reassignment, changed: int, steps: Sequence[tuple[str, int, bool]]) -> str:
+def _steps(
+    made: Reassignment, changed: int, steps: Sequence[tuple[str, int, bool]], bandwidth: FloatArray | None
+) -> str:
     """The commands to run, in order."""
     each = made.note == ALL_REPLICAS
     lines = ["# Reassignment", "", f"**{made.note}**", ""]
@@ -412,10 +425,11 @@ def _steps(made: Reassignment, changed: int, steps: Sequence[tuple[str, int, boo
     if steps:
         lines += ["", "For each phase, in this order; go on when `--verify` says that all is complete:", ""]
     tool, elect = "kafka-reassign-partitions.sh --bootstrap-server HOST:9092", "kafka-leader-election.sh"
+    pace = "" if bandwidth is None else f" \\\n  --throttle {max(1, int(bandwidth.min()))}"
     for n, partitions, elected in steps:
         lines += [
             f"## Phase {n}: {partitions} partitions", "", "```",
-            f"{tool} \\\n  --reassignment-json-file {n}-reassign.json --execute",
+            f"{tool} \\\n  --reassignment-json-file {n}-reassign.json --execute{pace}",
             f"{tool} \\\n  --reassignment-json-file {n}-reassign.json --verify",
             *([f"{elect} --bootstrap-server HOST:9092 \\\n  --election-type PREFERRED --path-to-json-file {n}-elect.json"]
               if elected else []),
@@ -423,4 +437,11 @@ def _steps(made: Reassignment, changed: int, steps: Sequence[tuple[str, int, boo
             f"Back again (later phases first): the same {'three' if elected else 'two'} with `{n}-rollback.json` for "
             f"`{n}-reassign.json`.", "",
         ]  # fmt: skip
+    if steps:
+        lines.append("`--cancel` in the place of `--execute` stops a phase half-way and brings its partitions back.")
+        lines += [
+            "If a broker was down meanwhile: the same `--execute` again where `--verify` says *failed*, and an",
+            "election of all preferred leaders (`--all-topic-partitions`), since it has lost what it led.",
+        ]
+        lines += ["`--verify` takes the throttle away, once all is complete."] if pace else []
     return "\n".join(lines).rstrip() + "\n"

@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from keyshift.engines.formats import EngineModel, Id, Number, One
+from keyshift.engines.formats import EngineModel, Id, Number, One, OpenModel
 from keyshift.models.errors import InputError
 from keyshift.models.files.reading import MOST_JSON, parse_json, read_text, shown
 from keyshift.models.files.schema import validated
@@ -49,7 +49,7 @@ Replicas = Mapping[Partition, tuple[int, ...]]
 # kafka-log-dirs ---------------------------------------------------------------------------------------------------
 
 
-class LogDirPartition(EngineModel):
+class LogDirPartition(OpenModel):
     """One replica: its name, bytes, how far it lags, and whether it is one that moves between directories."""
 
     partition: str
@@ -58,7 +58,7 @@ class LogDirPartition(EngineModel):
     isFuture: bool
 
 
-class LogDir(EngineModel):
+class LogDir(OpenModel):
     """One directory of a broker."""
 
     logDir: str
@@ -66,14 +66,14 @@ class LogDir(EngineModel):
     partitions: list[LogDirPartition]
 
 
-class LogDirBroker(EngineModel):
+class LogDirBroker(OpenModel):
     """One broker."""
 
     broker: Id
     logDirs: list[LogDir]
 
 
-class LogDirsFile(EngineModel):
+class LogDirsFile(OpenModel):
     """The third line that ``kafka-log-dirs --describe`` prints."""
 
     version: One
@@ -227,6 +227,39 @@ def read_loads(file: str | Path, both: bool = False) -> dict[Partition, tuple[fl
     if not made:
         raise InputError(f"{path} lists no partition")
     return made
+
+
+def read_offsets(before: str | Path, after: str | Path, seconds: float) -> dict[Partition, tuple[float, ...]]:
+    """Messages a second by partition, from what ``kafka-get-offsets`` printed twice: lines ``topic:partition:offset``.
+
+    Raises
+    ------
+    InputError
+        For anything else, for partitions that only one of them lists, and for offsets that fall.
+    """
+    if not 0 < seconds < math.inf:
+        raise InputError(f"seconds = {seconds:g}: how long was it from one to the other?")
+    first, last = _offsets(before), _offsets(after)
+    for name in sorted(first.keys() ^ last.keys()):
+        raise InputError(f"{name} is listed in {before if name in first else after} alone")
+    for name, offset in first.items():
+        if last[name] < offset:
+            raise InputError(f"{name}: the offset falls from {offset} to {last[name]}: are the files in order?")
+    if not first:
+        raise InputError(f"{before} lists no partition")
+    return {name: ((last[name] - offset) / seconds,) for name, offset in first.items()}
+
+
+def _offsets(file: str | Path) -> dict[Partition, int]:
+    found: dict[Partition, int] = {}
+    for number, line in enumerate(read_text(file, MOST_JSON).splitlines(), 1):
+        if not line.strip():
+            continue
+        line_of = re.fullmatch(rf"({TOPIC.pattern}):([0-9]{{1,9}}):([0-9]{{1,18}})", line.strip())
+        if line_of is None:
+            raise InputError(f"{file}, line {number}: {shown(line)} is not topic:partition:offset")
+        found[Partition(line_of[1], int(line_of[2]))] = int(line_of[3])
+    return found
 
 
 def _load(text: str, column: str, place: str) -> float:

@@ -14,7 +14,7 @@ from kafka_cluster import Cluster, drawn
 
 import keyshift as ks
 from keyshift.cli import main
-from keyshift.engines import cruise_control, kafka
+from keyshift.engines import cruise_control, kafka, kafka_files
 from keyshift.engines.kafka_files import Partition, read_assignment, read_log_dirs
 
 DATA = Path(__file__).parents[1] / "data" / "engines"
@@ -198,3 +198,36 @@ def test_what_the_plan_does_not_know_is_asked_for(tmp_path):
     with pytest.raises(ks.InputError, match="t-0 is led by broker 8, the plan expects 7"):
         kafka.write_reassignment(made, tmp_path / "other", assignment=now)
     assert not (tmp_path / "other").exists()
+
+
+def test_offsets_that_grow_are_the_load(tmp_path):
+    (tmp_path / "one").write_text("orders:0:100\norders:1:7\n\n")
+    (tmp_path / "two").write_text("orders:1:7\norders:0:400\n")
+    found = kafka_files.read_offsets(tmp_path / "one", tmp_path / "two", 60)
+    assert {str(p): value for p, value in found.items()} == {"orders-0": (5.0,), "orders-1": (0.0,)}
+    for text, said in (
+        ("orders:0:99\norders:1:7", "falls"),
+        ("orders:0:400", "alone"),
+        ("orders:0", "is not topic"),
+        ("x", "is not"),
+    ):
+        (tmp_path / "two").write_text(text)
+        with pytest.raises(ks.InputError, match=said):
+            kafka_files.read_offsets(tmp_path / "one", tmp_path / "two", 60)
+    with pytest.raises(ks.InputError, match="seconds"):
+        kafka_files.read_offsets(tmp_path / "one", tmp_path / "one", 0)
+    (tmp_path / "empty").write_text("")
+    with pytest.raises(ks.InputError, match="lists no partition"):
+        kafka_files.read_offsets(tmp_path / "empty", tmp_path / "empty", 1)
+
+
+def test_a_partition_that_every_broker_holds_moves_for_nothing(tmp_path):
+    held = [
+        {"partition": f"orders-{p}", "size": 50, "offsetLag": 0, "isFuture": False, "of a later release": 1}
+        for p in range(2)
+    ]
+    brokers = [{"broker": b, "logDirs": [{"logDir": "/d", "error": None, "partitions": held[: 3 - b]}]} for b in (1, 2)]
+    (tmp_path / "dirs").write_text(json.dumps({"version": 1, "brokers": brokers}))
+    lists = [{"topic": "orders", "partition": p, "replicas": r} for p, r in ((0, [1, 2]), (1, [1]))]
+    (tmp_path / "now").write_text(json.dumps({"version": 1, "partitions": lists}))
+    assert kafka.read_workload(tmp_path / "dirs", assignment=tmp_path / "now").state.tolist() == [0, 50]
