@@ -407,7 +407,7 @@ def _layered() -> Any:
             except OSError as error:  # such as a full disk
                 _LOG.warning("what is compiled is not kept: %s", error)
             else:
-                _list_installed(Path(self.cache_path), self._impl.filename_base)
+                list_installed(Path(self.cache_path), f"{self._impl.filename_base}*.nb[ic]")
 
         def _index_key(self, sig: Any, codegen: Any) -> Any:
             return (*super()._index_key(sig, codegen), self._codes)
@@ -419,8 +419,8 @@ MOST_RECORD = 2**24
 """Bytes of an installer's list that are read."""
 
 
-def _list_installed(folder: Path, base: str) -> None:
-    """Note the files of a kernel where the installer notes what it installed, so that uninstalling takes them along."""
+def list_installed(folder: Path, files: str) -> None:
+    """Note files that were made later where the installer notes what it installed, so that uninstalling takes them along."""
     package = Path(__file__).parents[1]
     if package not in folder.parents:
         return
@@ -430,7 +430,7 @@ def _list_installed(folder: Path, base: str) -> None:
     with contextlib.suppress(OSError, InputError):
         for record in package.parent.glob("keyshift-*.dist-info/RECORD"):
             noted = read_text(record, MOST_RECORD)
-            names = sorted(file.relative_to(package.parent).as_posix() for file in folder.glob(f"{base}*.nb[ic]"))
+            names = sorted(file.relative_to(package.parent).as_posix() for file in folder.glob(files))
             if new := [f"{name},,\n" for name in names if f"{name},," not in noted]:
                 with record.open("a", encoding="utf-8") as file:
                     file.write(("" if noted.endswith("\n") else "\n") + "".join(new))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -45,6 +46,9 @@ TRUSTED = "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-
 """Spark's own classes, some ten thousand, are not verified one by one."""
 RARELY = "-XX:CompileThresholdScaling=4 -XX:-UsePerfData -Xmn256m"
 """Most of what a start runs, it runs a few hundred times: less than compiling it takes. Garbage is collected once, if at all."""
+
+ARCHIVED = "-XX:+IgnoreUnrecognizedVMOptions -Xshare:auto -XX:SharedArchiveFile="
+"""Classes as another Java has read them, as `class_archive` says where. One that does not fit is passed over by Java."""
 
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -91,7 +95,8 @@ def local_session(
         return
     master = master or ("local[1]" if brief else "local[*]")
     check_master(master)
-    check_java()
+    archive = class_archive(check_java())
+    classes = f"{ARCHIVED}{archive}" if archive.exists() and not re.search(r"[\s\"'\\]", str(archive)) else ""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers run whichever python3 comes first
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", BRIEF)  # of the first Java, which only says how to start the second
     if master.startswith("local"):
@@ -100,7 +105,9 @@ def local_session(
 
     with _log_file() as file:
         java = f"-Dkeyshift.log={file} -Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
-        said = {"spark.driver.extraJavaOptions": f"{java} {f'{BRIEF} {TRUSTED} {RARELY}' if brief else ''}".strip()}
+        said = {
+            "spark.driver.extraJavaOptions": f"{java} {f'{BRIEF} {TRUSTED} {RARELY} {classes}' if brief else ''}".strip()
+        }
         own = {**_QUIET, **said, **(SMALL_LOG if brief else {}), **(_LOCAL if master.startswith("local") else {})}
         settings = {**own, **(conf or {})}
         builder = SparkSession.builder.master(master).appName(name)
@@ -255,8 +262,20 @@ def check_master(master: str) -> None:
     raise InputError(f"master = {master!r}: no Spark master answers there")
 
 
-def check_java() -> None:
-    """Refuse in one sentence what Spark would answer with a long traceback."""
+def class_archive(java: str) -> Path:
+    """Where the classes are kept that a Java, as it calls itself, loads for Spark: beside this file, or in NUMBA_CACHE_DIR.
+
+    `keyshift warm-up` puts them there.
+    """
+    import pyspark
+
+    known = hashlib.sha256(f"{java} {pyspark.__version__} {pyspark.__file__}".encode()).hexdigest()[:16]
+    folder = os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).with_name("__pycache__")
+    return Path(folder).absolute() / f"spark-{known}.jsa"
+
+
+def check_java() -> str:
+    """Refuse in one sentence what Spark would answer with a long traceback; how Java calls itself."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
@@ -269,3 +288,4 @@ def check_java() -> None:
     number = int(version[2] or 0) if version[1] == "1" else int(version[1])  # "1.8.0" was Java 8
     if number < LEAST_JAVA:
         raise MissingDependencyError(f"Spark needs Java {LEAST_JAVA} or newer, and {java} is Java {number}: {INSTALL}")
+    return told.stderr + told.stdout

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -84,9 +88,23 @@ def _table_row(row: dict[str, Any]) -> str:
 
 # keyshift warm-up: compile ahead ---------------------------------------------------------------------------------------
 
+STATISTICS = "stats"
+"""What `keyshift stats` needs is Java's, and no problem's."""
+SHORT_JOB = """
+import sys
+from keyshift.cli import main
+code = main(sys.argv[1:])
+from pyspark import SparkContext
+java = SparkContext._gateway.proc
+java.stdin.close()  # Java ends, and writes down on its way what it had loaded
+sys.exit(java.wait() or code)
+"""
+
 
 def warm_up(
-    problem: Annotated[str | None, typer.Argument(help="Only what this problem's methods call.")] = None,
+    problem: Annotated[
+        str | None, typer.Argument(help="Only what this problem's methods call; stats: what `keyshift stats` loads.")
+    ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Keep it here; later runs find it where NUMBA_CACHE_DIR names this folder.")
     ] = None,
@@ -97,8 +115,64 @@ def warm_up(
     from keyshift.solving import warm_up as run
 
     with common.progress("warming up"):
-        seconds = run(problem)
+        seconds = 0.0 if problem == STATISTICS else run(problem)
+        archive = _note_classes() if problem in (None, STATISTICS) else ""
     where = "" if cache is None else f" and kept in {cache}: set NUMBA_CACHE_DIR={cache.absolute()}"
-    common.console().print(
-        f"compiled in {seconds:.0f} s{where}" if seconds else "all was compiled before", soft_wrap=True
-    )
+    said = f"compiled in {seconds:.0f} s{where}" if seconds else "all was compiled before"
+    for sentence in ([] if problem == STATISTICS else [said]) + [archive] * bool(archive):
+        common.console().print(sentence, soft_wrap=True)
+
+
+def _note_classes() -> str:
+    """Run `keyshift stats` on a short log, and keep the classes that Java loaded for it; what there is to say."""
+    from keyshift.models.compiling import list_installed
+    from keyshift.models.errors import MissingDependencyError
+    from keyshift.spark_stats.session import BRIEF, RARELY, check_java, class_archive
+
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        archive = class_archive(check_java())
+    except (ImportError, MissingDependencyError):
+        return "Spark or its Java is not installed: nothing to keep for `keyshift stats`"
+    if archive.exists():
+        return f"Java's classes for `keyshift stats` were kept before: {archive}"
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "t.yaml").write_text(
+            "operators: [{name: a, key: k}, {name: b, key: k, filter: d > 0}]\nedges: [[a, b]]\n"
+        )
+        rows = {"t": pa.array(range(0, 10**12, 10**10), pa.timestamp("us")), "k": list("ab" * 50), "d": [0.5] * 100}
+        parquet.write_table(pa.table(rows), Path(folder, "log.parquet"))
+        made = Path(folder, "classes.jsa")
+        line = [
+            "stats",
+            "log.parquet",
+            "--topology",
+            "t.yaml",
+            "--time",
+            "t",
+            "--nodes",
+            "2",
+            "--key-groups",
+            "4",
+            "--out",
+            "out",
+            "--window",
+        ]
+        java = f"spark.driver.extraJavaOptions={BRIEF} {RARELY} -XX:ArchiveClassesAtExit={made}"
+        asked = [*line, "1 week", "--conf", java]
+        done = subprocess.run(
+            [sys.executable, "-c", SHORT_JOB, *asked], cwd=folder, capture_output=True, text=True, check=False
+        )
+        try:
+            if done.returncode or not made.exists():
+                return "Java's classes for `keyshift stats` cannot be kept: it did not write them down"
+            archive.parent.mkdir(parents=True, exist_ok=True)
+            part = archive.with_suffix(f".{os.getpid()}")
+            shutil.copyfile(made, part)
+            part.replace(archive)
+        except OSError as error:
+            return f"Java's classes for `keyshift stats` cannot be kept: {error.strerror}"
+    list_installed(archive.parent, archive.name)
+    return f"Java's classes for `keyshift stats`: {archive}, {archive.stat().st_size / 1e6:.0f} MB"

@@ -237,15 +237,15 @@ def test_kernels_that_are_kept_beside_an_installed_package_go_when_it_is_uninsta
     for name in ("sums.add-1.py311.nbi", "sums.add-1.py311.1.nbc", "sums.other-1.py311.nbi"):
         (folder / name).touch()
     monkeypatch.setattr(compiling, "__file__", str(tmp_path / "keyshift" / "models" / "compiling.py"))
-    compiling._list_installed(folder, "sums.add-1.py311")  # no RECORD: a checkout
+    compiling.list_installed(folder, "sums.add-1.py311*.nb[ic]")  # no RECORD: a checkout
     (record := tmp_path / "keyshift-1.0.dist-info" / "RECORD").parent.mkdir()
     record.write_text("keyshift/__init__.py,sha256=x,1")
     for _ in range(2):
-        compiling._list_installed(folder, "sums.add-1.py311")
+        compiling.list_installed(folder, "sums.add-1.py311*.nb[ic]")
     assert record.read_text().splitlines() == [
         "keyshift/__init__.py,sha256=x,1",
         "keyshift/solvers/__pycache__/sums.add-1.py311.1.nbc,,",
         "keyshift/solvers/__pycache__/sums.add-1.py311.nbi,,",
     ]
-    compiling._list_installed(tmp_path / "elsewhere", "sums.add-1.py311")
+    compiling.list_installed(tmp_path / "elsewhere", "sums.add-1.py311*.nb[ic]")
     assert len(record.read_text().splitlines()) == 3

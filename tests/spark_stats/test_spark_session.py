@@ -73,3 +73,36 @@ def test_what_a_log_needs_not_is_not_loaded():
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout == "[]\n"
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_classes_that_a_warm_up_kept_are_loaded_and_a_broken_file_is_passed_over(tmp_path):
+    """Both runs write the same; `keyshift warm-up` does not write twice."""
+    (tmp_path / "t.yaml").write_text("operators: [{name: a, key: k}]\n")
+    (tmp_path / "log.json").write_text(json.dumps({"k": "u"}) + "\n")
+    cache = tmp_path / "cache"
+    ours = os.environ | {"NUMBA_CACHE_DIR": str(cache), "JAVA_TOOL_OPTIONS": "-Xlog:class+load:file=classes.txt"}
+
+    def ran(*line: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "keyshift", *line],
+            cwd=tmp_path,
+            env=ours,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    assert "MB" in ran("warm-up", "stats")
+    assert "before" in ran("warm-up", "stats")
+    (archive,) = cache.glob("spark-*.jsa")
+    ran("stats", "log.json", "--topology", "t.yaml", "-o", "kept")
+    told = (tmp_path / "classes.txt").read_text()
+    assert told.count("shared objects file (top)") > 3_000
+    archive.chmod(0o600)
+    archive.write_bytes(b"no archive")
+    ran("stats", "log.json", "--topology", "t.yaml", "-o", "broken")
+    assert "shared objects file (top)" not in (tmp_path / "classes.txt").read_text()
+    assert len({len([*(tmp_path / out).rglob("*")]) for out in ("kept", "broken")}) == 1
