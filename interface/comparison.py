@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keyshift.catalogue import find_method
+from keyshift.catalogue import find_method, formulation_of
 from keyshift.catalogue import methods as methods_of
 from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import COMPARED, GAP, Progress
@@ -237,6 +237,9 @@ def notes(problem: Problem, solutions: Sequence[Solution]) -> list[str]:
             said.append(f"* {s.method} answers another problem. {s.message}".rstrip())
         elif s.message:
             said.append(f"{s.method}: {s.message}")
+    able = {method.name for method in methods_of(problem)}
+    if left := [method.name for method in formulation_of(problem).methods if method.name not in able]:
+        said.append(f"left out, since they keep no rules: {', '.join(left)}")
     return said
 
 

@@ -10,6 +10,7 @@ from keyshift.models.rules import (
     Apart,
     Count,
     Moves,
+    Near,
     Never,
     Only,
     Pinned,
@@ -20,4 +21,17 @@ from keyshift.models.rules import (
     read_rule,
 )
 
-__all__ = ["Apart", "Count", "Moves", "Never", "Only", "Pinned", "Rule", "Spread", "Together", "Use", "read_rule"]
+__all__ = [
+    "Apart",
+    "Count",
+    "Moves",
+    "Near",
+    "Never",
+    "Only",
+    "Pinned",
+    "Rule",
+    "Spread",
+    "Together",
+    "Use",
+    "read_rule",
+]

@@ -16,8 +16,9 @@ def drain_first(
 ) -> Answer:
     """Spend the migration limit on emptying the draining nodes, and only what is left on balance.
 
-    The key groups of the draining nodes go, the most loaded first, each to the kept node that carries least. When all
-    of them are gone, "milp" balances with what the limits still allow. No guarantee on the objective.
+    The key groups of the draining nodes go, the most loaded first, each to the kept node that carries least, of those
+    that limits and rules leave open to it. When all of them are gone, "milp" balances with what the limits still allow; where
+    rules count moves nothing does, since it would begin to count anew. No guarantee on the objective.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ def drain_first(
     Source: [Madsen2016], section 5.1, "a non-integrated approach, which first performs scale-in as an independent process
     and then tries to move the key groups from the to-be-removed nodes to the other nodes evenly".
     """
-    w, state = problem.workload, Migrations(problem.averaged())
+    w, state = problem.workload, Migrations(problem)
     kept = np.flatnonzero(w.kept)
     leaving = np.flatnonzero(w.draining[w.current])
     drained = 0
@@ -44,7 +45,7 @@ def drain_first(
                 drained += 1
                 break
     details = {"drained": drained, "left": int(leaving.size) - drained}
-    if details["left"] or budget.expired:
+    if details["left"] or budget.expired or problem.lowered.budgets:
         return Answer(state.assignment, termination=_ended(budget), details=details)
     balanced = _balanced(problem, state, budget, seed)
     return Answer(balanced, termination=_ended(budget), details=details)

@@ -8,6 +8,7 @@ from keyshift.models import Answer, Budget, metrics
 from keyshift.models.allocation import KeyGroupAllocation
 from keyshift.models.allocation.problem import SLACK
 from keyshift.models.ranges import Whole
+from keyshift.models.rules.lowered import RowTally
 
 
 def flux(
@@ -39,10 +40,10 @@ def flux(
     Notes
     -----
     Source: [Madsen2016], section 2.2, after [Shah2003]. Departures: a draining node may only give; a
-    move that would break the migration limit or a capacity is passed over for the next smaller key group. Over k
+    move that would break the migration limit, a capacity or a rule is passed over for the next smaller key group. Over k
     windows it balances their mean load.
     """
-    state = Migrations(problem.averaged())
+    state = Migrations(problem)
     done = 0
     while (rounds is None or done < rounds) and not budget.expired and _one_round(state):
         done += 1
@@ -53,6 +54,8 @@ class Migrations:
     """The assignment in the making, and what is left of the limits."""
 
     def __init__(self, problem: KeyGroupAllocation) -> None:
+        self.rules = RowTally(problem.lowered, problem.workload.current)
+        problem = problem.averaged()
         self.problem, self.workload = problem, problem.workload
         self.assignment = self.workload.current.copy()
         self.relative = metrics.last_node_loads(self.workload, self.assignment) / self.workload.capacity
@@ -72,7 +75,7 @@ class Migrations:
         return self.biggest[i][self.assignment[self.biggest[i]] == i]
 
     def allowed(self, k: int, target: int) -> bool:
-        """Whether key group k, which has not moved, may go to a node within the limits (2) and capacities (7)."""
+        """Whether key group k, which has not moved, may go to a node within the limits (2), capacities (7) and rules."""
         p = self.problem
         if not p.space.enter[p.space.kind[k], target]:
             return False
@@ -80,6 +83,8 @@ class Migrations:
             return False
         cost = self.cost + p.alpha * float(self.workload.state[k])
         if p.max_migration_cost is not None and cost > p.max_migration_cost * (1 + SLACK):
+            return False
+        if not self.rules.open_to(k, self.workload.nodes)[target]:
             return False
         return all(
             self.used[name][target] + p.usage(name)[k] <= np.asarray(limit)[target] * (1 + SLACK)
@@ -100,6 +105,7 @@ class Migrations:
         self.relative[source] -= w.last_load[k] / w.capacity[source]
         self.relative[target] += w.last_load[k] / w.capacity[target]
         self.assignment[k] = target
+        self.rules.move(k, target)
         self.moves += 1
         self.cost += self.problem.alpha * float(w.state[k])
 

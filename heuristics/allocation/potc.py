@@ -33,10 +33,10 @@ def potc(
     -----
     Source: [Azar1999]; compared with in [Madsen2016], section 5.2.1. Departures from the
     paper: there every key is split over both its nodes and merged again, whatever that costs; here a key group
-    stays whole, one of the two nodes is where it is now, and the migration limits hold. Over k windows a load is
+    stays whole, one of the two nodes is where it is now, and the migration limits and rules hold. Over k windows a load is
     their mean.
     """
-    state = Migrations(problem.averaged())
+    state = Migrations(problem)
     rng = np.random.default_rng(seed)
     open_nodes = np.flatnonzero(problem.workload.kept)
     hashed = open_nodes[rng.integers(0, open_nodes.size, (problem.workload.key_groups, max(0, choices - 1)))]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import math
 from typing import Literal
 
 import numpy as np
@@ -12,7 +10,8 @@ from keyshift.models import Answer, Budget, InputError
 from keyshift.models.mclb.problem import MCLB
 from keyshift.models.movement.problem import MovementWithinLimits
 from keyshift.models.ranges import NonNegative
-from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.models.rules.lowered import Lowered, RowTally
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 Threshold = Literal["mean", "upper"]
 HAIR = 1e-12
@@ -49,15 +48,17 @@ def elb(
     Source: [Guo2018], Algorithm 1. It sees one window, the last, and knows no budget: an answer over the budget is
     dropped. Departures: the number of nodes is the problem's, whatever v and u ask for (see
     `MovementWithinLimits` for ELB with nodes added and removed); draining nodes are the set R; a key group that no
-    underloaded node can hold goes to the least loaded one.
+    underloaded node can hold goes to the least loaded one; rules are asked before each is placed.
     """
     core, w = problem.core, problem.workload
     load = w.last_load
     mean = float(load.sum()) / core.nodes
     width = max(0.1 * mean, float(load.max())) * (1 + HAIR)
-    limits = read_limits(mean - width if lower is None else lower, mean + width if upper is None else upper)
-    placed = rebalance(load, w.current, w.kept, limits, overloaded_above)
-    return Answer(placed, message=broken_assumption(load, limits))
+    limits = (mean - width if lower is None else lower, mean + width if upper is None else upper)
+    if limits[0] > limits[1]:
+        raise InputError(f"lower = {limits[0]:g} must not be above upper = {limits[1]:g}")
+    placed = rebalance(load, w.current, w.kept, limits, overloaded_above, RowTally(problem.lowered, w.current))
+    return Answer(placed, message=broken_assumption(w, limits))
 
 
 def elb_within_limits(
@@ -89,24 +90,17 @@ def elb_within_limits(
         open_nodes = np.flatnonzero(kept)
         kept[open_nodes[np.argsort(loads[open_nodes], kind="stable")[:surplus]]] = False
     limits = (problem.lower, problem.upper)
-    placed = rebalance(load, w.current, kept, limits, overloaded_above)
-    return Answer(placed, message=broken_assumption(load, limits))
+    placed = rebalance(load, w.current, kept, limits, overloaded_above, RowTally(problem.lowered, w.current))
+    return Answer(placed, message=broken_assumption(w, limits))
 
 
-def read_limits(lower: float, upper: float) -> tuple[float, float]:
-    """Refuse limits that leave no room."""
-    if not (math.isfinite(lower) and math.isfinite(upper) and lower <= upper):
-        raise InputError(f"lower = {lower:g} must not be above upper = {upper:g}")
-    return float(lower), float(upper)
-
-
-def broken_assumption(load: FloatArray, limits: tuple[float, float]) -> str:
+def broken_assumption(workload: Workload, limits: tuple[float, float]) -> str:
     """A sentence when some key group is larger than ELB assumes, y <= (u - v) / 2."""
-    half = (limits[1] - limits[0]) / 2
+    half, load = (limits[1] - limits[0]) / 2, workload.last_load
     k = int(np.argmax(load))
     if load[k] <= half:
         return ""
-    return f"ELB assumes no key group above (u - v) / 2 = {half:g}; key group {k} has load {load[k]:g}"
+    return f"ELB assumes no key group above (u - v) / 2 = {half:g}; key group {workload.key(k)} has load {load[k]:g}"
 
 
 def rebalance(
@@ -115,6 +109,7 @@ def rebalance(
     kept: BoolArray,
     limits: tuple[float, float],
     overloaded_above: Threshold = "mean",
+    rules: RowTally | None = None,
 ) -> IntArray:
     """Run phases two and three of Algorithm 1: take key groups off overloaded and closing nodes, place them.
 
@@ -126,6 +121,8 @@ def rebalance(
         False for the nodes of R. New nodes are empty ones.
     limits : (v, u)
     overloaded_above : {"mean", "upper"}
+    rules : RowTally, optional
+        Asked before each key group is placed.
 
     Returns
     -------
@@ -136,7 +133,8 @@ def rebalance(
     line = mean if overloaded_above == "mean" else limits[1]
     waiting = np.flatnonzero(~kept[current]).tolist()
     waiting += _taken_off(load, current, kept, loads, mean, line, (limits[1] - limits[0]) / 2)
-    return _placed(load, current, kept, loads, waiting, line, limits[1])
+    known = RowTally(Lowered(current), current) if rules is None else rules
+    return _placed(load, current, kept, loads, waiting, line, limits[1], known)
 
 
 def _taken_off(
@@ -164,22 +162,20 @@ def _placed(
     waiting: list[int],
     line: float,
     upper: float,
+    rules: RowTally,
 ) -> IntArray:
-    """Phase three: the largest waiting key group goes to the least loaded underloaded node that can hold it."""
-    placed = current.copy()
+    """Phase three: the largest waiting key group goes to the least loaded underloaded node that can hold it.
+
+    Of nodes that rules leave open to it; where they leave none it goes back.
+    """
     loads = np.where(kept, loads, np.inf)
-    queue = [(loads[i], int(i)) for i in np.flatnonzero(kept & (loads <= line))]
-    heapq.heapify(queue)
     for k in sorted(waiting, key=lambda k: (-load[k], k)):
-        # The least loaded underloaded node holds it, or none does.
-        if queue and queue[0][0] + load[k] <= upper:
-            _, i = heapq.heappop(queue)
-        else:
-            i = int(np.argmin(loads))  # departure: the print leaves it homeless
-            queue = [entry for entry in queue if entry[1] != i]
-            heapq.heapify(queue)
-        placed[k] = i
+        here = int(current[k])
+        may = rules.open_to(k, kept.size)
+        fits = may & (loads <= line) & (loads + load[k] <= upper)
+        # Departure: where no underloaded node holds it the print leaves it homeless.
+        i = int(np.argmin(np.where(fits if fits.any() else may & kept, loads, np.inf)))
+        i = i if may[i] else here
+        rules.move(k, i)
         loads[i] += load[k]
-        if loads[i] <= line:
-            heapq.heappush(queue, (loads[i], i))
-    return placed
+    return rules.place

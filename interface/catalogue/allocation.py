@@ -65,11 +65,11 @@ FORMULATION = Formulation(
             "prices", "relaxation", "keyshift: counts of moves, and column generation over their prices", price_bound,
             "a lower bound, rarely far off", rules=True, warm_up=allocation_bound, lesson="lessons/proving-it",
         ),
-        Method("flux", "heuristic", "[Shah2003], as [Madsen2016] describes it", flux, "none"),
-        Method("potc", "heuristic", "[Azar1999], within the limits", potc, "none"),
+        Method("flux", "heuristic", "[Shah2003], as [Madsen2016] describes it", flux, "none", rules=True),
+        Method("potc", "heuristic", "[Azar1999], within the limits", potc, "none", rules=True),
         Method(
             "drain-first", "heuristic", "[Madsen2016], sec. 5.1: drain first, balance afterwards", drain_first, "none",
-            useful=drains, warm_up=allocation, lesson="lessons/rebalancing-over-time",
+            rules=True, useful=drains, warm_up=allocation, lesson="lessons/rebalancing-over-time",
         ),
     ),
 )  # fmt: skip

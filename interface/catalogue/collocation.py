@@ -68,10 +68,10 @@ FORMULATION = Formulation(
         ),
         Method("albic", "heuristic", "[Madsen2016], Algorithm 2", albic, "none", warm_up=collocation_balanced),
         Method("cola", "heuristic", "[Khandekar2009], as [Madsen2016] describes it", cola, "none"),
-        Method("flux", "heuristic", "[Shah2003]: balances only", flux, "none", warm_up=collocation),
+        Method("flux", "heuristic", "[Shah2003]: balances only", flux, "none", rules=True, warm_up=collocation),
         Method("potc", "heuristic", "[Nasir2015], static: balances only", potc, "none", warm_up=collocation),
         Method(
-            "allocation-milp", "heuristic", "[Madsen2016], sec. 4.3.1: balances only", allocation_milp, "none",
+            "allocation-milp", "heuristic", "[Madsen2016], sec. 4.3.1: balances only", allocation_milp, "none", rules=True,
             warm_up=collocation_balanced,
         ),
     ),

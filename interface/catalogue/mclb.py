@@ -81,7 +81,7 @@ FORMULATION = Formulation(
             warm_up=mclb_search,
         ),
         Method("qp", "relaxation", "shares in place of whole key groups, [Frank1956]", qp_bound, "a lower bound"),
-        Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb, "none"),
+        Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb, "none", rules=True),
         Method("clb", "heuristic", "[Guo2018], Algorithm 2, covariance as printed", clb, "none", useful=is_quick),
         Method(
             "clb-moment", "heuristic", "[Guo2018], Algorithm 2, second moment instead", clb_moment, "none",

@@ -46,6 +46,6 @@ FORMULATION = Formulation(
             "local-search", "heuristic", "keyshift: moves, swaps and returns, annealed", local_search, "none",
             warm_up=rehearsal,
         ),
-        Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb_within_limits, "none"),
+        Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb_within_limits, "none", rules=True),
     ),
 )  # fmt: skip

@@ -104,10 +104,14 @@ class MoveBudget:
     into: BoolArray
     most: float
 
+    def spent(self, assignment: IntArray, current: IntArray) -> float:
+        """What the moves weigh."""
+        to = assignment[self.key_groups]
+        return float(self.weights[(to != current[self.key_groups]) & self.into[to]].sum())
+
     def excess(self, assignment: IntArray, current: IntArray) -> float:
         """By how much the moves exceed it."""
-        to = assignment[self.key_groups]
-        spent = float(self.weights[(to != current[self.key_groups]) & self.into[to]].sum())
+        spent = self.spent(assignment, current)
         return spent - self.most if spent > self.most * (1 + ROUNDING) else 0.0
 
 
@@ -183,6 +187,58 @@ class Lowered:
         shut = 0 if self.closed is None else int(self.closed[np.arange(assignment.size), assignment].sum())
         rooms = sum(room.excess(assignment) for room in self.rooms)
         return float(apart + shut + rooms + sum(budget.excess(assignment, self.current) for budget in self.budgets))
+
+
+class RowTally:
+    """What the rows of the forms hold while single key groups move, for heuristics that ask before each move.
+
+    Parameters
+    ----------
+    lowered : Lowered
+    place : ndarray of int, shape (p,)
+        Where key groups are at first.
+    """
+
+    def __init__(self, lowered: Lowered, place: IntArray) -> None:
+        self.lowered, self.place = lowered, place.copy()
+        self.tied = {k for members in lowered.merged for k in members.tolist()}
+        self.rows: dict[int, list[tuple[Rooms, FloatArray, float]]] = {}
+        for room in lowered.rooms:
+            held = room.held(place)
+            for k, weight in zip(room.key_groups.tolist(), room.weights.tolist(), strict=True):
+                self.rows.setdefault(k, []).append((room, held, weight))
+        self.budgets: dict[int, list[tuple[MoveBudget, FloatArray, float]]] = {}
+        for budget in lowered.budgets:
+            spent = np.array([budget.spent(place, lowered.current)])
+            for k, weight in zip(budget.key_groups.tolist(), budget.weights.tolist(), strict=True):
+                self.budgets.setdefault(k, []).append((budget, spent, weight))
+
+    def open_to(self, k: int, nodes: int) -> BoolArray:
+        """Where a key group may go by itself so that no row is broken, or broken more, shape (nodes,); it may always stay."""
+        here, low = int(self.place[k]), self.lowered
+        may = np.ones(nodes, dtype=bool) if low.closed is None else ~low.closed[k]
+        may &= k not in self.tied
+        for room, held, weight in self.rows.get(k, ()):
+            at = room.domain
+            full = (at >= 0) & (held + weight > room.most * (1 + ROUNDING))[at]
+            short = at[here] >= 0 and held[at[here]] - weight < room.least[at[here]]
+            may &= (at == at[here]) | ~(full | short)
+        for budget, spent, weight in self.budgets.get(k, ()):
+            counts = budget.into & (np.arange(nodes) != low.current[k])
+            may &= ~counts | bool(counts[here]) | bool(spent[0] + weight <= budget.most * (1 + ROUNDING))
+        may[here] = True
+        return may
+
+    def move(self, k: int, target: int) -> None:
+        """Move a key group."""
+        here, now = int(self.place[k]), int(self.lowered.current[k])
+        for room, held, weight in self.rows.get(k, ()):
+            for node, sign in ((here, -1), (target, +1)):
+                if room.domain[node] >= 0:
+                    held[room.domain[node]] += sign * weight
+        for budget, spent, weight in self.budgets.get(k, ()):
+            spent += weight * (int(target != now and budget.into[target]) - int(here != now and budget.into[here]))
+        self.place[k] = target
 
 
 def _joined(sets: list[IntArray], key_groups: int) -> tuple[IntArray, ...]:

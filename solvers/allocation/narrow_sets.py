@@ -80,7 +80,7 @@ SHRINK = 0.5
 """Where too many sets are near the mean, the distance is multiplied by this, and further where they are many times too many."""
 
 
-class Near(NamedTuple):
+class NearMean(NamedTuple):
     """Sets of key groups, those next to the mean first."""
 
     bits: Bits
@@ -89,16 +89,16 @@ class Near(NamedTuple):
     moved: FloatArray
     """Shares of the limits (2) that they take, shape (sets, rows)."""
 
-    def take(self, kept: np.ndarray | slice) -> Near:
+    def take(self, kept: np.ndarray | slice) -> NearMean:
         """Some of them."""
-        return Near(*(one[kept] for one in self))
+        return NearMean(*(one[kept] for one in self))
 
 
-def joined(parts: Sequence[Near]) -> Near:
+def joined(parts: Sequence[NearMean]) -> NearMean:
     """All of them, those next to the mean first."""
     if not parts:
-        return Near(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 0)))
-    whole = Near(*(np.concatenate(one) for one in zip(*parts, strict=True)))
+        return NearMean(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 0)))
+    whole = NearMean(*(np.concatenate(one) for one in zip(*parts, strict=True)))
     return whole.take(np.argsort(whole.distance, kind="stable"))
 
 
@@ -166,9 +166,9 @@ class Portion:
         bit = np.uint64(1 << heaviest if heaviest >= 0 else 0)
         return [Subsets(made[0].bits | bit, made[0].inside + held, made[0].outside + left), made[1]]
 
-    def heaviest(self, count: int, distance: float, settings: NarrowSettings) -> tuple[Near, int]:
+    def heaviest(self, count: int, distance: float, settings: NarrowSettings) -> tuple[NearMean, int]:
         """Sets within a distance of the mean with one of the heaviest key groups; of how many of these they are all there."""
-        it, found, total = self.instance, list[Near](), 0
+        it, found, total = self.instance, list[NearMean](), 0
         for key in range(count):
             own = []
             for c, kind in enumerate(self.kinds):
@@ -187,7 +187,7 @@ class Portion:
             found += own
         return joined(found), count
 
-    def near(self, distance: float, target: float, settings: NarrowSettings) -> tuple[Near, float] | None:
+    def near(self, distance: float, target: float, settings: NarrowSettings) -> tuple[NearMean, float] | None:
         """The sets within a distance of the target, a deviation, and the distance: less than asked for where they are too many.
 
         None where the halves have too many subsets, or too many sets are as near as rounding can tell: loads that are alike.
@@ -220,7 +220,9 @@ class Portion:
         high = np.searchsorted(second.inside[:, 0], target + reach - self.fixed[i] - first.inside[:, 0], side="right")
         return low, np.maximum(low, high)
 
-    def _met(self, kind: int, first: Subsets, second: Subsets, low: IntArray, high: IntArray, target: float) -> Near:
+    def _met(
+        self, kind: int, first: Subsets, second: Subsets, low: IntArray, high: IntArray, target: float
+    ) -> NearMean:
         """The sets of those pairs that keep the limits."""
         it, i, r = self.instance, int(self.kinds[kind][0]), len(self.moved)
         a = np.repeat(np.arange(low.size), high - low)
@@ -232,9 +234,9 @@ class Portion:
         off = sums[fits, 0] + self.fixed[i] - target
         bits = (first.bits[a] | second.bits[b])[fits]
         away = np.maximum(off, 0.0) if it.draining[i] else np.abs(off)
-        return Near(bits, np.full(bits.size, kind), away, sums[fits, 1 : 1 + r])
+        return NearMean(bits, np.full(bits.size, kind), away, sums[fits, 1 : 1 + r])
 
-    def placed(self, place: IntArray, cover: Near) -> IntArray:
+    def placed(self, place: IntArray, cover: NearMean) -> IntArray:
         """The assignment with these sets."""
         made, free = place.copy(), [list(kind) for kind in self.kinds]
         for members, kind in zip(members_of(cover.bits, self.keys.size), cover.kind, strict=True):
@@ -250,7 +252,7 @@ class MovesCover(Cover):
     def __init__(self, part: Portion) -> None:
         super().__init__(part.keys.size, part.sizes.astype(np.float64), 0, 1.0, 4.0)
 
-    def beyond(self, near: Near, row: int, room: float, budget: Budget) -> FloatArray | None:
+    def beyond(self, near: NearMean, row: int, room: float, budget: Budget) -> FloatArray | None:
         """Use of a limit by each set beyond the least, as a share of what is left then; None where nothing is."""
         members = sp.csr_array(members_of(near.bits, self.key_groups))
         cost = np.minimum(near.moved[:, row] / max(room, 1e-300), 20.0)
@@ -270,7 +272,7 @@ class Covers:
         self.full = np.uint64((1 << (part.keys.size if heaviest is None else heaviest)) - 1)
         self.pairs, self.ended = 0, True
 
-    def search(self, near: Near, moved: FloatArray, room: FloatArray) -> Near | None:
+    def search(self, near: NearMean, moved: FloatArray, room: FloatArray) -> NearMean | None:
         """The sets of a cover; None where there is none, or (`ended` is False) where it took too long."""
         p, sizes = self.part.keys.size, self.part.sizes
         lowest = np.where(near.bits == 0, p, lowest_bit(near.bits))
@@ -338,7 +340,7 @@ class NarrowSets:
             return
         part = Portion(it, best, self.heaviest, np.arange(it.nodes))
 
-        def offered(cover: Near) -> float:
+        def offered(cover: NearMean) -> float:
             found.offer(part.placed(best, cover), "narrow sets", PLANNED)
             return self._better
 
@@ -361,7 +363,7 @@ class NarrowSets:
         if count == 0:
             return
 
-        def offered(cover: Near) -> float:
+        def offered(cover: NearMean) -> float:
             place = part.placed(best, cover)
             held = keys[members_of(cover.bits, keys.size).any(axis=0)]
             others = np.setdiff1d(np.arange(it.nodes), place[held])
@@ -398,8 +400,8 @@ class NarrowSets:
         self.found.raise_bound((distance - self.instance.doubt) * self.found.problem.scale, "narrow sets")
 
     def _covers(
-        self, search: Covers, near: Near, distance: float,
-        offered: Callable[[Near], float], excluded: Callable[[float], None],
+        self, search: Covers, near: NearMean, distance: float,
+        offered: Callable[[NearMean], float], excluded: Callable[[float], None],
     ) -> bool:  # fmt: skip
         """Covers of the nearest sets, then of more; whether all within the distance were looked at, which `offered` lowers."""
         size = self.settings.first
@@ -421,7 +423,7 @@ class NarrowSets:
                 size *= 2
         return False
 
-    def _cover(self, search: Covers, some: Near) -> Near | None:
+    def _cover(self, search: Covers, some: NearMean) -> NearMean | None:
         part, moved, room = search.part, some.moved, search.part.room
         if some.bits.size > self.settings.priced and not search.partly:
             for row in range(room.size):
@@ -453,7 +455,7 @@ class NarrowSets:
             farthest = float(np.abs(dev[nodes] - target).max())
             near = part.near(0.9 * farthest, target, self.few) if farthest > PROVEN / 10 else None
 
-            def first(cover: Near) -> float:
+            def first(cover: NearMean) -> float:
                 made.append(part.placed(now, cover))  # noqa: B023 - called at once
                 return -1.0
 

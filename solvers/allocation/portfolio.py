@@ -29,7 +29,8 @@ def solve_milp(
     """Minimise the load distance, then the two one-sided deviations, and prove it where possible; anytime.
 
     0. Instances of at most 300 (key group, node) pairs: CP-SAT on the declarative statement, for a moment.
-    1. A short search, and a lower bound by counting departures and arrivals (`keyshift.solvers.allocation.counting.bound`).
+    1. Where rules have rows, the linear relaxation. A short search, and a lower bound by counting departures and arrivals
+       (`keyshift.solvers.allocation.counting.bound`).
     2. Rounds of annealing over lists of moves (`keyshift.solvers.allocation.annealing.search`), in turns with plans for a target
        distance between bound and best (`keyshift.solvers.allocation.counting.planner`) and with branch and price, which rules a
        target out or plans how to reach it (`keyshift.solvers.allocation.pricing.tree`).
@@ -84,6 +85,8 @@ class Portfolio(Incumbent):
         large = self.problem.space.pairs * self.problem.planned.count > self.settings.small
         if not large:
             self.ask_cpsat(threads, self.settings.first_effort)
+        if not self.done and rounds is None:
+            self.linear_bound()
         if not self.done:
             self.search(rounds)
         limited = large and (rounds is not None or (not one and self.too_large()))
@@ -94,6 +97,16 @@ class Portfolio(Incumbent):
         if one:
             self.settle()
         return self.answer()
+
+    def linear_bound(self) -> None:
+        """The linear relaxation's bound where rules have rows: counts and prices know of none."""
+        if not self.problem.lowered.linear or self.too_large():
+            return
+        with off_clock():
+            from keyshift.solvers.allocation.statement import lp_bound
+
+        share = self.budget.part(self.settings.linear_share, scale=self.problem.scale)
+        self.hear(lp_bound(self.problem, budget=share, seed=self.seed), "linear relaxation")
 
     def too_large(self) -> bool:
         """Whether a statement over windows would take longer to write down than it is worth."""

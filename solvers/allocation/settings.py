@@ -126,7 +126,9 @@ class PortfolioSettings(Settings):
     second_stage_effort : float
         Deterministic seconds for it.
     stated : int
-        Over k windows, statements are written for this many (key group, node, window) triples at most.
+        Over k windows, and for a bound under rules, statements are written for this many (key group, node, window) triples.
+    linear_share : float
+        The share of the time that the linear relaxation may take where rules have rows.
     rounds : RoundSettings
     """
 
@@ -136,4 +138,5 @@ class PortfolioSettings(Settings):
     second_stage_pairs: int = 3_000
     second_stage_effort: float = 5.0
     stated: int = 20_000
+    linear_share: float = 0.1
     rounds: RoundSettings = field(default_factory=RoundSettings.now)

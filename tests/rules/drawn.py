@@ -56,6 +56,11 @@ def draw_rule(rng, w):
     ][int(rng.integers(12))]()  # fmt: skip
 
 
+def draw_near(rng, w):
+    near = some(rng, w.nodes) if rng.random() < 0.5 else {"rack": str(rng.choice(sorted(set(w.domains["rack"]))))}
+    return rules.Near(near, [None, "topic", "partition"][int(rng.integers(3))], int(rng.integers(0, 3)))
+
+
 def members(w, chosen):
     """The key groups that a selection means; as `keyshift.rules` documents it."""
     if chosen is None:
@@ -99,6 +104,8 @@ def keeps(rule, w, place):
         return all(c[d] <= most for c in held for d in c) and all(
             c[d] >= (rule.at_least or 0) for c in held for d in live
         )
+    if rule.name == "near":
+        return all(sum(place[k] in hosts(w, rule.nodes) for k in one) >= rule.at_least for one in sets)
     if rule.name == "count":
         held = Counter(place)
         most = len(place) if rule.at_most is None else rule.at_most

@@ -161,6 +161,7 @@ def test_a_rule_comes_back_from_its_record_and_from_json():
         ("spread topic=a rack at_most=2", rules.Spread({"topic": "a"}, "rack", at_most=2)),
         ("moves 3 topic=a out_of=b1", rules.Moves(3, {"topic": "a"}, out_of="b1")),
         ("count 4000", rules.Count(4000)),
+        ("near rack=r1 partition", rules.Near({"rack": "r1"}, "partition")),
     ],
 )
 def test_words_say_a_rule(words, rule):

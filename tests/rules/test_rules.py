@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rules.drawn import best_of, best_rank, draw_rule, keeps, workload
+from rules.drawn import best_of, best_rank, draw_near, draw_rule, keeps, workload
 
 import keyshift as ks
 from keyshift.solvers import checked
@@ -58,8 +58,11 @@ def drawn(kind, seed):
     return plain, replace(plain, rules=[draw_rule(rng, w) for _ in range(int(rng.integers(1, 5)))])
 
 
-def against_oracle(kind, seed, methods=None):
+def against_oracle(kind, seed, methods=None, near=False):
     plain, problem = drawn(kind, seed)
+    if near:
+        rng = np.random.default_rng([7, seed])
+        problem = replace(plain, rules=[draw_near(rng, plain.workload), *problem.rules[:1]])
     best = best_of(problem, plain)
     for method in ks.methods(problem):
         if methods is not None and method.name not in methods:
@@ -102,6 +105,12 @@ def test_the_allocation_search_itself_keeps_rules_and_finds_the_best(seed, monke
         assert answer.objective == pytest.approx(best, abs=problem.tolerance_of(best))
 
 
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_some_run_near_with_every_method(kind):
+    for seed in range(3):
+        against_oracle(kind, 6000 + seed, near=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PROBLEMS)
 @pytest.mark.parametrize("block", range(20))
@@ -139,5 +148,8 @@ def test_the_check_and_the_forms_say_the_same(kind):
         rng = np.random.default_rng(seed)
         for _ in range(20):
             place = rng.integers(0, problem.places, problem.workload.key_groups)
+            assert keeps(near := draw_near(rng, problem.workload), problem.workload, place.tolist()) == (
+                not replace(problem, rules=[near]).broken_rules(place)
+            )
             by_name = all(keeps(rule, problem.workload, place.tolist()) for rule in problem.rules)
             assert by_name == (not problem.broken_rules(place)) == (problem.lowered.excess(place) == 0)

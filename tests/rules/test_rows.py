@@ -1,0 +1,93 @@
+"""The rows that annealed searches keep in step, against the forms themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from rules.drawn import draw_near
+from rules.test_rules import PROBLEMS, drawn
+
+from keyshift.models.rules.contraction import MergedItems
+from keyshift.solvers.row_kernels import giving_way, row_at, shift, sum_rows
+from keyshift.solvers.rows import rule_rows
+
+
+class Data(NamedTuple):
+    rows: object
+    current: np.ndarray
+
+
+def ruled(kind, seed):
+    plain, problem = drawn(kind, 9000 + seed)
+    near = draw_near(np.random.default_rng(seed), plain.workload)
+    return replace(problem, rules=[*problem.rules, near])
+
+
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_rows_stay_those_of_the_assignment_and_are_full_where_the_forms_are(kind):
+    for seed in range(25):
+        problem = ruled(kind, seed)
+        low, rng = replace(problem.lowered, merged=()), np.random.default_rng(seed)
+        rows = rule_rows(low, problem.places)
+        data = Data(rows, np.array(low.current))
+        place = rng.integers(0, problem.places, low.current.size)
+        place = np.where(rng.random(place.size) < 0.5, low.current, place)
+        held, fresh = np.zeros(rows.most.size), np.zeros(rows.most.size)
+        total = sum_rows(held, place, data)
+        for _ in range(15):
+            k, target = int(rng.integers(place.size)), int(rng.integers(problem.places))
+            total += shift(held, k, int(place[k]), target, data)
+            place[k] = target
+            assert total == pytest.approx(sum_rows(fresh, place, data), abs=1e-9)
+            np.testing.assert_allclose(held, fresh, atol=1e-9)
+            elsewhere = (
+                low.closed is not None and (low.closed[np.arange(place.size), place] & (place != low.current)).any()
+            )
+            if not elsewhere:  # to which no search goes
+                assert (total > 1e-9) == (low.excess(place) > 0)
+
+
+def test_who_makes_room_is_in_the_row_and_goes_where_the_other_comes_from():
+    rng = np.array([12345], dtype=np.uint64)
+    back, asked = 0, 0
+    for seed in range(60):
+        problem = ruled("allocation", 500 + seed)
+        low = replace(problem.lowered, merged=())
+        rows, draws = rule_rows(low, problem.places), np.random.default_rng(seed)
+        data = Data(rows, np.array(low.current))
+        place = draws.integers(0, problem.places, low.current.size)
+        held = np.zeros(rows.most.size)
+        sum_rows(held, place, data)
+        for _ in range(20):
+            k, target = int(draws.integers(place.size)), int(draws.integers(problem.places))
+            other, to = giving_way(rng, k, target, held, place, data)
+            if other < 0:
+                continue
+            full = {
+                (f, row_at(f, k, target, data))
+                for f in range(len(rows.kind))
+                if k in rows.members[rows.begins[f] : rows.begins[f + 1]]
+            }
+            those = [f for f, row in full if row >= 0 and row_at(f, other, int(place[other]), data) == row]
+            assert other != k
+            assert those
+            if all(rows.moves[f] for f in those):
+                assert to == low.current[other]
+            elif not any(rows.moves[f] for f in those):
+                asked += 1
+                back += to == place[k]
+    assert asked > 50
+    assert back > 0.6 * asked
+
+
+def test_items_expand_to_where_their_members_go():
+    for seed in range(40):
+        problem = drawn("collocation", seed)[1]
+        items, rng = MergedItems.of(problem.lowered), np.random.default_rng(seed)
+        nodes = rng.integers(0, problem.places, items.current.size)
+        made = items.expanded(nodes)
+        assert all(np.unique(made[one]).size == 1 for one in problem.lowered.merged)
+        assert (items.contracted(made) == nodes).all()
