@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from cruise_control_goals import BALANCE, MARGIN, goals, most_of_topic
 from page import Page, run
+from rebalancer import FORMULAS, ask
 
 import keyshift as ks
 from keyshift.engines.kafka import made_of, replica_rules
@@ -63,7 +64,7 @@ def sizes(page: Page) -> None:
     """
     rows = []
     for nodes, key_groups in SIZES[: 2 if page.quick else None]:
-        for seed in range(page.given.seed, page.given.seed + (1 if page.quick else 5)):
+        for seed in range(page.given.seed, page.given.seed + (1 if page.quick else page.given.seeds)):
             rng = np.random.default_rng([seed, nodes])
             w = replicated(rng, nodes, key_groups)
             room = float(
@@ -88,6 +89,72 @@ def sizes(page: Page) -> None:
     frame = pd.DataFrame(rows)
     page.keep(frame, "sizes")
     page.table(frame.groupby(["size", "rules"], sort=False).mean().round(4).reset_index())
+
+
+def beside(page: Page) -> None:
+    """Beside Meta's Rebalancer, CP-SAT and HiGHS, with rules.
+
+    Replicas of a partition in different racks (and so on different nodes), counts, disks 30 % larger than the mean, at most 5 % of the
+    key groups moved; the same seconds for all. Rebalancer 1.0.4 runs its local search with single moves and swaps, once for each of
+    its four formulas of balance, of which the best counts; all answers are valued by our check. Statements are given to CP-SAT
+    and HiGHS up to 1,000 key groups. Distance and bound in percent of the mean load, means over the seeds.
+    """
+    rows = []
+    for nodes, key_groups in SIZES[: 1 if page.quick else None]:
+        for seed in range(page.given.seed, page.given.seed + (1 if page.quick else page.given.seeds)):
+            w = replicated(np.random.default_rng([seed, nodes, 1]), nodes, key_groups)
+            problem = under_rules(w)
+            label = {"size": f"{nodes}/{w.key_groups}", "seed": seed}
+            answer = ks.solve(problem, time_limit=page.given.seconds, gap=0)
+            bound = answer.bound or 0
+            rows.append({**label, "method": "keyshift", **valued(problem, answer.assignment, bound)})
+            for method in ("cp-sat", "highs") if key_groups <= 1_000 else ():
+                other = ks.solve(problem, method, time_limit=page.given.seconds, gap=0)
+                rows.append({**label, "method": method, **valued(problem, other.assignment, bound)})
+            if page.given.rebalancer:
+                theirs = [
+                    rebalanced(problem, page.given.rebalancer, formula, page.given.seconds) for formula in FORMULAS
+                ]
+                kept = [at for at in theirs if problem.check(at).feasible]
+                best = min(kept, key=problem.objective, default=theirs[0])
+                rows.append({**label, "method": "rebalancer", **valued(problem, best, bound)})
+            page.keep(rows, "beside")
+    frame = pd.DataFrame(rows)
+    page.table(frame.groupby(["size", "method"], sort=False).mean().drop(columns="seed").round(4).reset_index())
+
+
+def under_rules(w: ks.Workload) -> ks.KeyGroupAllocation:
+    """Racks, counts, disks and few moves."""
+    disk, here = w.resources["disk"], np.bincount(w.current, minlength=w.nodes)
+    room = float(max(1.3 * disk.sum() / w.nodes, np.bincount(w.current, disk).max()))
+    rules = [Apart(by="partition", domain="rack"), Count(at_most=int(here.max()))]
+    return ks.KeyGroupAllocation(w, max_migrations=w.key_groups // 20, resource_capacity={"disk": room}, rules=rules)
+
+
+def valued(problem: ks.KeyGroupAllocation, at: np.ndarray | None, bound: float) -> dict[str, float]:
+    """How far an answer is from the mean, from our bound, and whether it keeps the rules."""
+    if at is None:
+        return {"answers": 0.0}
+    share = 100 / problem.scale
+    return {
+        "answers": 1.0,
+        "kept": float(problem.check(at).feasible),
+        "distance %": share * problem.objective(at),
+        "gap to our bound %": share * (problem.objective(at) - bound),
+        "moves": int((at != problem.workload.current).sum()),
+    }
+
+
+def rebalanced(problem: ks.KeyGroupAllocation, python: str, formula: str, seconds: float) -> np.ndarray:
+    """Rebalancer's answer by one formula."""
+    w = problem.workload
+    job = {
+        "load": w.last_load.tolist(), "current": w.current.tolist(), "nodes": w.nodes, "seconds": seconds,
+        "max_migrations": problem.max_migrations, "formula": FORMULAS[formula], "rack": list(w.domains["rack"]),
+        "partition": list(w.groups["partition"]), "disk": w.resources["disk"].tolist(),
+        "count": problem.rules[1].at_most, "room": float(problem.resource_capacity["disk"][0]),
+    }  # fmt: skip
+    return np.array(ask(python, job)["assignment"])
 
 
 def met(rng: np.random.Generator, brokers: int, topics: int, replicas: int, dead: list[int]) -> ks.Workload:
@@ -209,7 +276,9 @@ if __name__ == "__main__":
         "rules",
         "What rules cost",
         __doc__,
-        [sizes, cluster],
+        [sizes, beside, cluster],
         seed={"type": int, "default": 0},
         seconds={"type": float, "default": 10.0},
+        seeds={"type": int, "default": 5},
+        rebalancer={"metavar": "PYTHON", "help": "a Python of 3.12 or later with rebalancer 1.0.4"},
     )

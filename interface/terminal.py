@@ -22,7 +22,10 @@ def visible(text: str) -> str:
 
 
 class Terminal(Console):
-    """Rich's console for texts from files, whose names may hold escape sequences."""
+    """Rich's console for texts from files, whose names may hold escape sequences; ``:a:`` in them is no picture."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
         """Replacements in a text, before there are rows and columns."""

@@ -267,11 +267,14 @@ def make_room(held, rng, steps, edit, data, state):
     if other < 0:
         return steps
     m = int(state.tally[0])
-    slot = state.role[other]
+    slot, home = state.role[other], to == data.current[other]
+    if slot < 0 and home:
+        return steps
     if slot < 0:
         slot = m if edit.slots[0] != m else m + 1
-    if slot == edit.slots[0] or slot >= data.max_moves or (to == data.current[other] and slot >= m):
+        slot = slot if slot < data.max_moves else int(draw(rng) * m)  # where all moves are taken, somebody else stays
+    if slot == edit.slots[0] or slot >= data.max_moves:
         return steps
     edit.slots[1], edit.targets[1] = slot, to
-    edit.keys[1] = -1 if to == data.current[other] else other
+    edit.keys[1] = -1 if home else other
     return 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import numpy as np
@@ -12,7 +11,7 @@ from keyshift.models.mclb.problem import MCLB
 from keyshift.models.movement.problem import MovementWithinLimits
 from keyshift.models.ranges import NonNegative
 from keyshift.models.rules.lowered import Lowered, RowTally
-from keyshift.models.workload import BoolArray, FloatArray, IntArray
+from keyshift.models.workload import BoolArray, FloatArray, IntArray, Workload
 
 Threshold = Literal["mean", "upper"]
 HAIR = 1e-12
@@ -55,9 +54,11 @@ def elb(
     load = w.last_load
     mean = float(load.sum()) / core.nodes
     width = max(0.1 * mean, float(load.max())) * (1 + HAIR)
-    limits = read_limits(mean - width if lower is None else lower, mean + width if upper is None else upper)
+    limits = (mean - width if lower is None else lower, mean + width if upper is None else upper)
+    if limits[0] > limits[1]:
+        raise InputError(f"lower = {limits[0]:g} must not be above upper = {limits[1]:g}")
     placed = rebalance(load, w.current, w.kept, limits, overloaded_above, RowTally(problem.lowered, w.current))
-    return Answer(placed, message=broken_assumption(load, limits))
+    return Answer(placed, message=broken_assumption(w, limits))
 
 
 def elb_within_limits(
@@ -90,23 +91,16 @@ def elb_within_limits(
         kept[open_nodes[np.argsort(loads[open_nodes], kind="stable")[:surplus]]] = False
     limits = (problem.lower, problem.upper)
     placed = rebalance(load, w.current, kept, limits, overloaded_above, RowTally(problem.lowered, w.current))
-    return Answer(placed, message=broken_assumption(load, limits))
+    return Answer(placed, message=broken_assumption(w, limits))
 
 
-def read_limits(lower: float, upper: float) -> tuple[float, float]:
-    """Refuse limits that leave no room."""
-    if not (math.isfinite(lower) and math.isfinite(upper) and lower <= upper):
-        raise InputError(f"lower = {lower:g} must not be above upper = {upper:g}")
-    return float(lower), float(upper)
-
-
-def broken_assumption(load: FloatArray, limits: tuple[float, float]) -> str:
+def broken_assumption(workload: Workload, limits: tuple[float, float]) -> str:
     """A sentence when some key group is larger than ELB assumes, y <= (u - v) / 2."""
-    half = (limits[1] - limits[0]) / 2
+    half, load = (limits[1] - limits[0]) / 2, workload.last_load
     k = int(np.argmax(load))
     if load[k] <= half:
         return ""
-    return f"ELB assumes no key group above (u - v) / 2 = {half:g}; key group {k} has load {load[k]:g}"
+    return f"ELB assumes no key group above (u - v) / 2 = {half:g}; key group {workload.key(k)} has load {load[k]:g}"
 
 
 def rebalance(

@@ -138,7 +138,7 @@ class Rounds:
         if self.narrow is not None and not self.found.done:
             if self.many_moves:
                 self.narrow.even_out(tries)
-            self.narrow.heaviest_first(tries)
+            self.narrow.heaviest_first(tries if self.many_moves else 0)
             self.narrow.prove()
 
     def _take_turns(self, counts: list[CountBound], done: int) -> int:

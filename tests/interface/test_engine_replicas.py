@@ -191,5 +191,7 @@ def test_from_the_shell(tmp_path, monkeypatch, capsys):
         {1: "a", 2: "b", 3: "a", 4: "b"}[r[0]] != {1: "a", 2: "b", 3: "a", 4: "b"}[r[1]]
         for r in cluster.replicas.values()
     )
+    assert main(shlex.split("import kafka --log-dirs log-dirs.txt --replicas --racks :a --out x")) == 2
+    assert "--racks :a: write broker and value" in capsys.readouterr().err  # not the picture that Rich has for :a:
     assert main(shlex.split("import kafka --log-dirs log-dirs.txt --racks 1:a --out x")) == 2
     assert "racks are for replicas=True" in capsys.readouterr().err

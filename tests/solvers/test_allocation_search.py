@@ -154,7 +154,7 @@ def test_search_keeps_every_limit_and_its_sums_in_step(over):
     for stream in range(4):
         search.begin(start, stream)
         found = search.run(100_000, 3.0, 0.1, value)
-        moves, role, first, dev, _, used, values, _, tally, _, _ = search.state
+        moves, role, first, dev, _, used, values, _, tally, *_ = search.state
         place = instance.current.copy()
         count = int(tally[0])
         place[moves[0, :count]] = moves[1, :count]

@@ -263,13 +263,16 @@ def anneal(rng, given, best_moves, best_value, edit, touched, data, state):
         if count == 0:
             continue
         rise = rise_of(count, inverse, level, doublings, touched.sums, touched, data, state)
-        ruled = state.held is not None
-        allowed = -temperature * np.log(1.0 - draw(rng)) if ruled or rise > 0.0 else 0.0
-        if rise > allowed and not (ruled and state.tally[2] >= KEPT):  # rows that all hold cannot make it better
-            continue
-        rise += broken * row_change(state.held, steps, edit, data, state)
-        if rise > allowed:
-            continue
+        if state.held is None:
+            if rise > 0.0 and rise > -temperature * np.log(1.0 - draw(rng)):
+                continue
+        else:
+            allowed = -temperature * np.log(1.0 - draw(rng))
+            if rise > allowed and state.tally[2] < KEPT:  # rows that all hold cannot make it better
+                continue
+            rise += broken * row_change(state.held, steps, edit, data, state)
+            if rise > max(allowed, 0.0):
+                continue
         for c in range(count):
             i = touched.nodes[c]
             for s in range(count_of(data.windows)):
@@ -281,7 +284,9 @@ def anneal(rng, given, best_moves, best_value, edit, touched, data, state):
         take_over(touched.sums, touched)
         energy += rise
         promising = above == 0 if data.worst else energy <= least  # below the t of CVaR all is one plateau
-        if promising and state.tally[1] <= data.max_cost and state.tally[2] < KEPT:  # a plan may begin beyond it
+        if (
+            promising and state.tally[1] <= data.max_cost and (state.held is None or state.tally[2] < KEPT)
+        ):  # a plan may begin beyond it
             least = energy
             met = combined(touched.sums, touched, data, state)
             if met < best_value:

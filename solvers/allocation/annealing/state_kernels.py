@@ -194,7 +194,8 @@ def put(x, k, target, data, state):
     state.first[target] = x
     state.role[k] = x
     state.tally[1] += data.cost[k]
-    state.tally[2] += shift(state.held, k, data.current[k], target, data)
+    if state.held is not None:
+        state.tally[2] += shift(state.held, k, data.current[k], target, data)
     come(k, target, state.place)
 
 
@@ -220,7 +221,8 @@ def take(x, data, state):
         state.first[target] = following
     state.role[k] = -1
     state.tally[1] -= data.cost[k]
-    state.tally[2] += shift(state.held, k, target, data.current[k], data)
+    if state.held is not None:
+        state.tally[2] += shift(state.held, k, target, data.current[k], data)
     come(k, data.current[k], state.place)
     moves[0, x] = -1
 
