@@ -23,6 +23,7 @@ from hostile import (
     placement,
     policies,
     routing,
+    ruled,
     sequences,
     splitting,
 )
@@ -52,6 +53,8 @@ def plan_of(spec: dict[str, Any], seed: int, index: int) -> list[dict[str, Any]]
     module = MODULES[spec["problem"]]
     runs = []
     for method in FORMULATIONS[spec["problem"]].methods:
+        if spec["options"].get("rules") and not method.rules:
+            continue
         rng = random.Random(f"{seed}/{spec['problem']}/{index}/{method.name}")
         pool = {k: v for k, v in module.OPTIONS.get(method.name, {}).items() if k in method.options}
         options = {k: rng.choice(v) for k, v in pool.items() if rng.random() < 0.3} if rng.random() < 0.4 else {}
@@ -104,14 +107,14 @@ class Instance:
         _rehearse(spec["problem"])
         self.spec, self.runs = spec, runs
         self.module = MODULES[spec["problem"]]
-        self.truth = self.module.Truth(spec)
+        self.truth = ruled.known(self.module.Truth(spec), spec)
         self.truth.find()
         self.kinds = {m.name: m.kind for m in FORMULATIONS[spec["problem"]].methods}
 
     @classmethod
     def numbered(cls, problem: str, seed: int, index: int) -> Instance:
         """The instance of that number."""
-        spec = spec_of(problem, seed, index)
+        spec = ruled.added(spec_of(problem, seed, index), seed, index)
         return cls(spec, plan_of(spec, seed, index))
 
     def run(self, run: dict[str, Any]) -> Verdict:

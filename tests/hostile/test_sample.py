@@ -9,9 +9,9 @@ from fractions import Fraction
 import pytest
 
 import keyshift as ks
-from hostile import exact, runner, summary
+from hostile import exact, ruled, runner, summary
 from hostile.judge import HARD, judge
-from hostile.solving import MODULES, Instance, spec_of
+from hostile.solving import MODULES, Instance, plan_of, spec_of
 from keyshift.catalogue import FORMULATIONS
 
 SAMPLE = {  # by what a solve costs: the sample has to earn its seconds
@@ -140,3 +140,16 @@ def test_what_the_check_admits_is_not_called_infeasible(method):
     solution = ks.solve(problem, method)
     assert solution.status != "infeasible"
     assert method == "elb" or solution.objective == 2.0
+
+
+@pytest.mark.parametrize("name", ruled.TAKE_RULES)
+def test_no_wrong_word_under_rules(name):
+    found = []
+    for index in range(3):
+        spec = ruled.added(spec_of(name, 23, index), 23, index, share=1.0)
+        instance = Instance(spec, plan_of(spec, 23, index))
+        for run in instance.runs:
+            found += [
+                (index, run["method"], *f) for f in instance.run(run)["found"] if f[0] in HARD and f[0] != "overrun"
+            ]
+    assert found == []

@@ -204,3 +204,23 @@ def test_a_replay_that_scales_keeps_racks_in_step_with_nodes():
     now = cluster.workload(w)
     assert now.domains == {"rack": ("r1", "r3", "new 3")}
     assert ks.KeyGroupAllocation(now, rules=["apart domain=rack key_groups=0,1"]).check([0, 2, 1]).feasible
+
+
+def test_broken_rules_come_first_on_the_shell(path, capsys):
+    line = [
+        "--rule",
+        "apart partition",
+        "--max-migrations",
+        "0",
+        "--priorities",
+        "broken_rules,load_distance",
+        "--json",
+    ]
+    assert main(["solve", path, *line]) == 0
+    first = json.loads(capsys.readouterr().out)["priorities"][0]
+    problem = ks.KeyGroupAllocation.from_path(path, rules=["apart partition"])
+    assert first["measure"] == "broken_rules"
+    assert first["value"] == problem.lowered.excess(problem.workload.current)
+    assert first["proven"]
+    assert main(["solve", path, "--priorities", "load_distance,broken_rules"]) == 2
+    assert "has to come first" in capsys.readouterr().err
