@@ -263,7 +263,7 @@ def test_the_checker_is_one_short_file_of_the_standard_library():
     assert imported <= sys.stdlib_module_names
     called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
     assert not called & {"eval", "exec", "__import__", "compile"}
-    assert len(PROGRAM.read_text().splitlines()) <= 980
+    assert len(PROGRAM.read_text().splitlines()) <= 1025  # the four forms of rules among them
 
 
 @pytest.mark.parametrize("python", ["python3.11", "python3.12", "python3.13"])
