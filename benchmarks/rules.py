@@ -19,31 +19,10 @@ import keyshift as ks
 from keyshift.engines.kafka import made_of, replica_rules
 from keyshift.engines.kafka_files import Partition
 from keyshift.engines.kafka_replicas import Shares, lists_of, members_of, traffic
+from keyshift.models.families.replicas import replicated
 from keyshift.rules import Apart, Count, Pinned, Rule, Spread, Use
 
 SIZES = ((20, 400), (40, 800), (60, 1_200), (200, 10_000))
-RACKS, REPLICAS = 4, 3
-
-
-def replicated(rng: np.random.Generator, nodes: int, key_groups: int, racks: int = RACKS) -> ks.Workload:
-    """Replicas of partitions, each on a rack of its own; loads log-normal, alike within a partition; disk goes with load."""
-    partitions = key_groups // REPLICAS
-    load = np.repeat(rng.lognormal(0, 0.7, partitions), REPLICAS) * rng.uniform(0.8, 1.2, partitions * REPLICAS)
-    rack = np.arange(nodes) % racks
-    current = np.empty(load.size, dtype=np.int64)
-    for g in range(partitions):
-        for j, r in enumerate(rng.choice(racks, REPLICAS, replace=False)):
-            current[g * REPLICAS + j] = rng.choice(np.flatnonzero(rack == r))
-    disk = load * rng.uniform(0.5, 1.5, load.size)
-    return ks.Workload(
-        load=load,
-        state=disk,
-        current=current,
-        nodes=nodes,
-        resources={"disk": disk},
-        groups={"partition": np.repeat(np.arange(partitions), REPLICAS)},
-        domains={"rack": [f"r{r}" for r in rack]},
-    )
 
 
 def ladder(w: ks.Workload, rng: np.random.Generator) -> Iterator[tuple[str, list[Rule]]]:
@@ -102,8 +81,8 @@ def beside(page: Page) -> None:
     rows = []
     for nodes, key_groups in SIZES[: 1 if page.quick else None]:
         for seed in range(page.given.seed, page.given.seed + (1 if page.quick else page.given.seeds)):
-            w = replicated(np.random.default_rng([seed, nodes, 1]), nodes, key_groups)
-            problem = under_rules(w)
+            _, problem = next(ks.family("replicas-allocation", nodes=nodes, key_groups=key_groups, seed=seed))
+            w = problem.workload
             label = {"size": f"{nodes}/{w.key_groups}", "seed": seed}
             answer = ks.solve(problem, time_limit=page.given.seconds, gap=0)
             bound = answer.bound or 0
@@ -121,14 +100,6 @@ def beside(page: Page) -> None:
             page.keep(rows, "beside")
     frame = pd.DataFrame(rows)
     page.table(frame.groupby(["size", "method"], sort=False).mean().drop(columns="seed").round(4).reset_index())
-
-
-def under_rules(w: ks.Workload) -> ks.KeyGroupAllocation:
-    """Racks, counts, disks and few moves."""
-    disk, here = w.resources["disk"], np.bincount(w.current, minlength=w.nodes)
-    room = float(max(1.3 * disk.sum() / w.nodes, np.bincount(w.current, disk).max()))
-    rules = [Apart(by="partition", domain="rack"), Count(at_most=int(here.max()))]
-    return ks.KeyGroupAllocation(w, max_migrations=w.key_groups // 20, resource_capacity={"disk": room}, rules=rules)
 
 
 def valued(problem: ks.KeyGroupAllocation, at: np.ndarray | None, bound: float) -> dict[str, float]:

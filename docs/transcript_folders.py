@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 
 def clicks() -> None:
@@ -92,6 +93,32 @@ def redis_cluster() -> Iterator[None]:
     with servers.running(4, first=7_001) as names:
         servers.fill(names, keys, rng.integers(50, 500, len(keys)))
         yield
+
+
+def measured(file: str, rename: dict[str, str] | None = None) -> str:
+    """What a benchmark on a real engine predicted and measured, as its table."""
+    frame = pd.read_csv(Path(__file__).parent / "benchmarks" / file)
+    if rename is not None:
+        frame = frame[list(rename)].rename(columns=rename)
+        frame["difference"] = frame["measured"] - frame["predicted"]
+    rows = [[f"{v:,.6g}" if isinstance(v, float) else str(v) for v in row] for row in frame.itertuples(index=False)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [list(frame.columns), ["---"] * frame.shape[1], *rows])
+
+
+def redis_measured() -> str:
+    """Redis Cluster: the last seed of `make redis`."""
+    return measured("0.3.0/redis_last.csv")
+
+
+def kafka_measured() -> str:
+    """Kafka: leaders, of `make kafka`."""
+    return measured("0.3.0/kafka_leaders.csv")
+
+
+def flink_measured() -> str:
+    """Flink: the state that a rescale moves, of `make flink`."""
+    names = {"from - to": "subtasks", "predicted MB moved": "predicted", "measured MB moved": "measured"}
+    return measured("0.2.0/flink-rescale.csv", names)
 
 
 def methods() -> str:

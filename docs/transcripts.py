@@ -29,6 +29,7 @@ PAGES: dict[str, Callable[[], contextlib.AbstractContextManager[object] | None]]
     "log-to-plan.md": folders.clicks,
     "engines/kafka.md": folders.cluster,
     "engines/redis.md": folders.redis_cluster,
+    "engines/flink.md": lambda: None,
 }
 """The pages, and what lies in the folder - or runs beside it - before the first line of each."""
 WITH_SPARK = ("log-to-plan.md",)

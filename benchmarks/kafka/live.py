@@ -185,7 +185,7 @@ def leaders(page: Page) -> None:
         table = ks.compare_measured(plan, {"load": measured, "moves": int((sizes.current != w.current).sum())})
         copied = made.state_copied
         total = sum(counted(topic.offsets()).values())
-    page.table(table.reset_index())
+    page.table(table.reset_index(), "leaders")
     page.say(
         "",
         f"{made.elections} by election alone, {made.copies} by a copy of {copied:,.0f} bytes in all; the tools took {took:.1f} s. {total:,} messages of {2 * topic.messages:,} are there.",
@@ -215,7 +215,7 @@ def replicas(page: Page) -> None:
         held = np.array([sum(size.get(b, 0) for size in now.values()) for b in PORTS], dtype=float)
         table = ks.compare_measured(plan, {"load": held})
         apart = all(len(set(r)) == len(r) for r in kafka.read_assignment(topic.assignment()).values())
-    page.table(table.reset_index())
+    page.table(table.reset_index(), "replicas")
     page.say(
         "",
         f"{made.copies} replicas copied; load distance {plan.load_distance[0]:,.0f} -> {plan.load_distance[1]:,.0f} bytes.",

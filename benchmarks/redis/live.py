@@ -112,7 +112,7 @@ def predictions(page: Page) -> None:
         )  # fmt: skip
     page.table(rows, "predicted")
     page.say("", "The last seed's plan, predicted and measured:", "")
-    page.table(table.reset_index())
+    page.table(table.reset_index(), "last")
     demand(exact, "a prediction does not hold")
 
 

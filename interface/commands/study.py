@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,24 +95,22 @@ def _drawn(names: list[str], count: int, seed: int, extra: list[str]) -> Iterato
                 parts = [value] if "[" in value else value.split(",")
                 given[name][flag] = [read_option(drawn.function, flag, part) for part in parts]
     draws = [
-        family(name) if is_instance(name) else family(name, count=count, seed=seed, **given[name]) for name in names
+        family(name, rules=rules)
+        if is_instance(name)
+        else family(name, count=count, seed=seed, rules=rules, **given[name])
+        for name in names
     ]
-    return draws[0] if len(draws) == 1 and not rules else _Chained(draws, rules)
+    return draws[0] if len(draws) == 1 else _Chained(draws)
 
 
 class _Chained(Iterator[tuple[str, Problem]]):
-    """Some draws one after another, with further rules; they still know how many are to come."""
+    """Some draws one after another, which still know how many are to come."""
 
-    def __init__(self, draws: list[Any], rules: list[Any]) -> None:
-        self._draws, self._all, self._rules = draws, itertools.chain.from_iterable(draws), rules
+    def __init__(self, draws: list[Any]) -> None:
+        self._draws, self._all = draws, itertools.chain.from_iterable(draws)
 
     def __next__(self) -> tuple[str, Problem]:
-        name, problem = next(self._all)
-        if not self._rules:
-            return name, problem
-        if not hasattr(problem, "rules"):
-            raise InputError(f"{problem.name} takes no rules")
-        return name, replace(problem, rules=[*problem.rules, *self._rules])  # type: ignore[type-var]
+        return next(self._all)
 
     def __length_hint__(self) -> int:
         return sum(draw.__length_hint__() for draw in self._draws)

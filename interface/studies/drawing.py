@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from keyshift.catalogue.families import FAMILIES, Family
 from keyshift.catalogue.options import check_option, read_option
 from keyshift.models import InputError, Problem
 from keyshift.models.guards import whole
+from keyshift.models.rules.rule import Rule
 
 MOST_INSTANCES = 1_000_000
 _NAME = re.compile(r"([\w-]+)(?:\((.*)\))?/(\d+)")
@@ -33,7 +35,7 @@ def families(problem: str | None = None) -> list[Family]:
     return [f for f in FAMILIES.values() if problem is None or f.problem == problem]
 
 
-def family(name: str, *, count: int = 1, seed: int = 0, **parameters: Any) -> Draw:
+def family(name: str, *, count: int = 1, seed: int = 0, rules: Sequence[Rule] = (), **parameters: Any) -> Draw:
     """Draw instances of a family.
 
     Parameters
@@ -44,6 +46,8 @@ def family(name: str, *, count: int = 1, seed: int = 0, **parameters: Any) -> Dr
         Instances for each choice of parameters: of the seeds ``seed``, ``seed + 1``, ...
     seed : int, default 0
         The first seed. The same name, parameters and seed give the same instance on any machine.
+    rules : sequence of rules
+        Added to those of every instance (`keyshift.rules`).
     **parameters
         The generator's own. A list stands for every value in it, so that ``nodes=[20, 40], varies=[0.2, 0.4]`` draws
         four choices.
@@ -57,7 +61,7 @@ def family(name: str, *, count: int = 1, seed: int = 0, **parameters: Any) -> Dr
     Raises
     ------
     InputError
-        For an unknown family or parameter, before anything is drawn.
+        For an unknown family or parameter, before anything is drawn; for rules that a problem does not take.
     """
     if _NAME.fullmatch(name):
         if parameters or count != 1 or seed != 0:
@@ -66,7 +70,7 @@ def family(name: str, *, count: int = 1, seed: int = 0, **parameters: Any) -> Dr
     drawn = find_family(name)
     count = whole("count", count, least=1, most=MOST_INSTANCES, optional=False)
     first = whole("seed", seed, least=0, optional=False)
-    return Draw(drawn, _choices(drawn, parameters), range(first, first + count))
+    return Draw(drawn, _choices(drawn, parameters), range(first, first + count), rules)
 
 
 def find_family(name: str) -> Family:
@@ -121,9 +125,9 @@ def _choices(drawn: Family, given: Mapping[str, Any]) -> list[dict[str, Any]]:
 class Draw(Iterator[tuple[str, Problem]]):
     """Instances, drawn one by one; `operator.length_hint` tells how many are to come."""
 
-    def __init__(self, drawn: Family, choices: list[dict[str, Any]], seeds: range) -> None:
+    def __init__(self, drawn: Family, choices: list[dict[str, Any]], seeds: range, rules: Sequence[Rule] = ()) -> None:
         self._to_come = len(choices) * len(seeds)
-        self._made = (_instance(drawn, choice, seed) for choice in choices for seed in seeds)
+        self._made = (_instance(drawn, choice, seed, rules) for choice in choices for seed in seeds)
 
     def __next__(self) -> tuple[str, Problem]:
         made = next(self._made)
@@ -134,7 +138,12 @@ class Draw(Iterator[tuple[str, Problem]]):
         return self._to_come
 
 
-def _instance(drawn: Family, choice: dict[str, Any], seed: int) -> tuple[str, Problem]:
+def _instance(drawn: Family, choice: dict[str, Any], seed: int, rules: Sequence[Rule]) -> tuple[str, Problem]:
     said = ",".join(f"{name}={value}" for name, value in choice.items())
     name = f"{drawn.name}({said})/{seed}" if said else f"{drawn.name}/{seed}"
-    return name, drawn.function(seed=seed, **choice)
+    made: Any = drawn.function(seed=seed, **choice)
+    if not rules:
+        return name, made
+    if not hasattr(made, "rules"):
+        raise InputError(f"{made.name} takes no rules")
+    return name, replace(made, rules=[*made.rules, *rules])

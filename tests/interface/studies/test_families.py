@@ -14,6 +14,7 @@ from keyshift.studies.drawing import family_of
 
 SMALL = {
     "madsen-allocation": {"nodes": 4, "key_groups": 16},
+    "replicas-allocation": {"nodes": 4, "key_groups": 12},
     "madsen-scale-in": {"nodes": 10, "key_groups": 40, "drain": 3},
     "madsen-collocation": {"nodes": 4, "key_groups": 16},
     "madsen-windows": {"nodes": 4, "key_groups": 16, "windows": 2},
@@ -129,3 +130,11 @@ def test_the_name_of_an_instance_draws_it_again(name):
 def test_a_wrong_name_of_an_instance_is_refused(name, more, said):
     with pytest.raises(InputError, match=said):
         ks.family(name, **more)
+
+
+def test_rules_are_added_to_every_instance():
+    rule = ks.rules.Pinned([0, 1])
+    for _, problem in ks.family("replicas-allocation", nodes=4, key_groups=12, count=2, rules=[rule]):
+        assert [type(r).__name__ for r in problem.rules] == ["Apart", "Count", "Pinned"]
+    with pytest.raises(InputError, match="takes no rules"):
+        next(ks.family("hard-step", rules=[rule]))
