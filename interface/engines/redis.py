@@ -319,7 +319,7 @@ move() {{ # slot, source, target
     hear "$3"
     at "$3" CLUSTER SETSLOT "$1" NODE "$to"
   fi
-  at "$2" CLUSTER SETSLOT "$1" NODE "$to"
+  at "$2" CLUSTER SETSLOT "$1" NODE "$to" || true # a master without slots has become a replica
   for node in {masters}; do at "$node" CLUSTER SETSLOT "$1" NODE "$to" || true; done
 }}
 """

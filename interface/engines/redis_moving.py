@@ -131,9 +131,9 @@ def planned_places(cluster: Shards, moves: list[tuple[int, str, str]]) -> dict[i
     names, there = list(cluster.masters), {}
     refuse_unfinished(cluster, {slot: True for slot, _, _ in moves})
     for slot, source, target in moves:
-        here, owner = cluster.one(source), names[cluster.owner[slot]] if cluster.owner[slot] >= 0 else "no master"
+        owner = names[cluster.owner[slot]] if cluster.owner[slot] >= 0 else "no master"
         there[slot] = bool(np.isin(slot, cluster.one(target).slots))
-        if not there[slot] and not np.isin(slot, here.slots):
+        if not there[slot] and not (source in cluster.masters and np.isin(slot, cluster.masters[source].slots)):
             raise InputError(f"slot {slot} is on {owner} now, the plan expects {source}: import again, and plan anew")
     return there
 

@@ -21,8 +21,8 @@ class CutOff(BaseException):
 class Servers:
     """Masters on ports 7000 and on: who owns which slot by whose word, keys and their bytes, how many commands are left."""
 
-    def __init__(self, masters: int, keys: dict[str, int]) -> None:
-        bounds = np.linspace(0, 16384, masters + 1).astype(int)
+    def __init__(self, masters: int, keys: dict[str, int], last: int = 4096) -> None:
+        bounds = np.append(np.linspace(0, 16384 - last, masters).astype(int), 16384)
         self.view = [np.repeat(np.arange(masters), np.diff(bounds)) for _ in range(masters)]
         self.open: list[dict[int, tuple[str, int]]] = [{} for _ in range(masters)]
         self.keys: list[dict[bytes, int]] = [{} for _ in range(masters)]
@@ -129,6 +129,8 @@ class Client:
             raise redis.ResponseError("Can't assign hashslot to a different node while I still hold keys")
         self.all.view[self.me][slot] = other
         self.all.open[self.me].pop(slot, None)
+        if mine and not (self.all.view[self.me] == self.me).any():
+            self.all.flags[self.me] = "slave"
 
     def migrate(self, host, port, key, database, wait, replace, *rest):
         self.all.secret, names = rest[: rest.index("KEYS")], rest[rest.index("KEYS") + 1 :]
@@ -250,6 +252,17 @@ def test_a_target_claims_a_slot_once_it_has_heard_of_the_newest_epoch(servers):
     said = [(name, *given[1:2]) for name, *given in servers.said]
     assert servers.heard >= 0
     assert said.index(("CLUSTER SETSLOT", "NODE")) > max(j for j, c in enumerate(said) if c[0] == "CLUSTER INFO")
+
+
+def test_a_master_that_is_emptied_becomes_a_replica_and_the_plan_still_counts_as_done(monkeypatch):
+    servers = Servers(4, KEYS, last=5)
+    monkeypatch.setattr(redis, "Redis", servers.client)
+    w = engine.read_workload(URL, draining=["10.0.0.3:7003"])
+    assert (w.current == 3).sum() == 5
+    plan = ks.plan(ks.KeyGroupAllocation(w), np.where(w.current == 3, 0, w.current))
+    assert execute(plan, URL, dry_run=False).slots == 5
+    assert servers.flags[3] == "slave"
+    assert execute(plan, URL, dry_run=False).already == 5
 
 
 def test_slots_on_the_way_are_refused(servers):
