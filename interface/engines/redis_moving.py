@@ -154,7 +154,11 @@ def move_slot(cluster: Shards, hop: tuple[int, str, str], there: bool, batch: in
             pace.sent_off(len(names), size)
         wait_for_epochs(cluster, target)
         target.client.execute_command("CLUSTER SETSLOT", slot, "NODE", target.id)
-    source.client.execute_command("CLUSTER SETSLOT", slot, "NODE", target.id)
+    try:
+        source.client.execute_command("CLUSTER SETSLOT", slot, "NODE", target.id)
+    except library().ResponseError:
+        if source.client.execute_command("ROLE")[0] == b"master":  # one without slots has become a replica by itself
+            raise
     for one in cluster.masters.values():  # the others hear of it from each other as well, only later
         with contextlib.suppress(library().RedisError):
             one.client.execute_command("CLUSTER SETSLOT", slot, "NODE", target.id)

@@ -33,7 +33,7 @@ class Servers:
         for key, slot in sorted(self.slot.items()):
             self.names.setdefault(slot, []).append(key)
         self.left, self.flags, self.stats, self.said = np.inf, ["master"] * masters, None, []
-        self.deaf, self.heard = -1, 0
+        self.deaf, self.heard, self.talks = -1, 0, False
 
     def client(self, host, port, **settings):
         return Client(self, port - 7000, settings)
@@ -118,7 +118,12 @@ class Client:
             for s in np.flatnonzero(self.all.view[self.me] == self.me)
         ]
 
+    def role(self):
+        return [b"master" if "master" in self.all.flags[self.me] else b"slave"]
+
     def cluster_setslot(self, slot, what, node):
+        if "master" not in self.all.flags[self.me]:
+            raise redis.ResponseError("Please use SETSLOT only with masters.")
         mine, other = self.all.view[self.me][slot] == self.me, int(node)
         if (what == "IMPORTING" and mine) or (what == "MIGRATING" and not mine):
             raise redis.ResponseError("I'm (not) the owner of hash slot")
@@ -129,6 +134,11 @@ class Client:
             raise redis.ResponseError("Can't assign hashslot to a different node while I still hold keys")
         self.all.view[self.me][slot] = other
         self.all.open[self.me].pop(slot, None)
+        if what == "NODE" and other == self.me:  # the others hear of it at once, if told to
+            for i, view in enumerate(self.all.view if self.all.talks else []):
+                view[slot] = other
+                if not (view == i).any():
+                    self.all.flags[i] = "slave"
         if mine and not (self.all.view[self.me] == self.me).any():
             self.all.flags[self.me] = "slave"
 
@@ -254,8 +264,10 @@ def test_a_target_claims_a_slot_once_it_has_heard_of_the_newest_epoch(servers):
     assert said.index(("CLUSTER SETSLOT", "NODE")) > max(j for j, c in enumerate(said) if c[0] == "CLUSTER INFO")
 
 
-def test_a_master_that_is_emptied_becomes_a_replica_and_the_plan_still_counts_as_done(monkeypatch):
+@pytest.mark.parametrize("talks", [False, True])
+def test_a_master_that_is_emptied_becomes_a_replica_and_the_plan_still_counts_as_done(monkeypatch, talks):
     servers = Servers(4, KEYS, last=5)
+    servers.talks = talks
     monkeypatch.setattr(redis, "Redis", servers.client)
     w = engine.read_workload(URL, draining=["10.0.0.3:7003"])
     assert (w.current == 3).sum() == 5
