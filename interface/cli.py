@@ -118,6 +118,7 @@ COMMANDS = MappingProxyType(
         "warm-up": Command("methods", "Compile ahead what methods need: for images and CI.", function="warm_up"),
         "methods": Command("methods", "List problems and methods; the first method of each problem is its default."),
         "model": Command("model", _MODEL, "problem"),
+        "grade": Command("grade", "Mark a file of solutions of an exercise sheet. Exit code 0: all marks; 1: not all."),
     }
 )
 

@@ -121,7 +121,7 @@ class Exercise:
         except FailedCallError as failed:
             return str(failed)
         except (Exception, SystemExit) as error:
-            return f"your function raised {type(error).__name__}: {error}"
+            return "your function raised " + f"{type(error).__name__}: {error}".removesuffix(": ")
         if given != instance:
             return "your function changed its arguments: copy them first"
         answer = plain(returned)
