@@ -160,7 +160,7 @@ def plain(returned: Any) -> Any:
 
 
 def _number(x: Any) -> bool:
-    return isinstance(x, Real) and not isinstance(x, bool) and bool(abs(x) < 1e300)
+    return isinstance(x, Real) and not isinstance(x, bool) and bool(x < 1e300) and bool(x > -1e300)
 
 
 def _numbers(x: Any) -> bool:
