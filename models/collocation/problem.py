@@ -107,7 +107,8 @@ class CollocatedAllocation(Ruled, OverWindows):
         p key groups on n nodes, with `traffic`. The last window of `load` is the processing load; where
         serialisation and deserialisation are 0 it may as well be the measured load.
     max_load_distance : float or None, default 10
-        The most that a node may deviate from the mean node load; None is no limit.
+        The most that a node may deviate from the mean node load, either way; None is no limit. Graph partitioners bound
+        the heavy side alone: that is None, and ``resource_capacity={"load": most}``.
     max_migrations, max_migration_cost, alpha, into_draining, resource_capacity
         As in `KeyGroupAllocation`.
     minimise : {"remote_traffic", "total_load"}, default "remote_traffic"
