@@ -142,7 +142,7 @@ def solve_milp(
     answer = _staged(problem, search, budget, asked)
     ended = answer.termination in ("optimal", "infeasible")  # "completed" where a stage used its share up
     if not ended and finish and not search.over and np.isfinite(budget.remaining):
-        return _searched_on(problem, search, partitions, answer, budget)
+        return _searched_on(problem, search, answer, budget, partitions)
     return answer
 
 
@@ -166,7 +166,11 @@ def _partitioned(
 
 
 def _searched_on(
-    problem: CollocatedAllocation, search: Annealing, partitions: Multilevel | None, answer: Answer, budget: Budget
+    problem: CollocatedAllocation,
+    search: Annealing,
+    answer: Answer,
+    budget: Budget,
+    partitions: Multilevel | None = None,
 ) -> Answer:
     """The answer, improved by local search and graph partitioning for as long as there is time."""
     bound, found, tuned = answer.bound or 0.0, answer, CollocationSettings.now()
