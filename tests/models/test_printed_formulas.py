@@ -52,7 +52,7 @@ def printed_rows(text):
     """For each number and words behind it: how many relations."""
     found = {}
     for number, row in ROW.findall(text):
-        body, where = [*re.split(r"&&|\\qquad", row, maxsplit=1), ""][:2]
+        body, where = [*re.split(r"&&|\\qquad(?= *\\text\{for)", row, maxsplit=1), ""][:2]
         body = re.sub(r"_\{[^{}]*\}|\\text\{[^}]*\}", "", body)
         found[number, words(where)] = len(RELATION.findall(body))
     return found

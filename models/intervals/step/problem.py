@@ -51,10 +51,11 @@ class IntervalMigration(InIntervals):
         (5) \quad & x_{ik} = 0                                     && \text{for every draining } i \\
         (6) \quad & v_k = 1 - x_{q_k k}                             && \text{for every } k
 
-    (3) says that no node carries more than :math:`(1 + \tau) W / n'`, :math:`W = \sum_k w_k`. A node's tasks are consecutive, so no node
-    may hold both k and the last task l(k) before it from which the tasks up to k are too heavy; where there is none,
-    there is no row. Solvers need (2a) and (6) from below alone. `objective` is the state moved, in units of state. An
-    interval may be empty.
+    (3) says that no node carries more than :math:`(1 + \tau) W / n'`, :math:`W = \sum_k w_k`. A node's tasks are
+    consecutive, so no node may hold both k and the last task l(k) before it from which the tasks up to k are too heavy;
+    where there is none, there is no row. Solvers need (2a) and (6) from below alone.
+
+    `objective` is the state moved, in units of state. An interval may be empty.
 
     Parameters
     ----------
