@@ -332,7 +332,9 @@ class Problem(ABC):
 
     def played(self) -> dict[str, Any] | str:
         """The constants from which a page values an assignment as `check` does; else a sentence on what is shown instead."""
-        return "Key groups are not moved by hand here: the page shows the loads, the moves and the figures of each answer instead."
+        return (
+            "Nothing is moved by hand here: the page shows the loads, the moves and the figures of each answer instead."
+        )
 
     # Certificates ----------------------------------------------------------------------------------------------
 

@@ -192,7 +192,9 @@ def explore(
         return
     proven = sum(s.status == "optimal" for s in points)
     answers = "one answer" if len(points) == 1 else f"{len(points)} answers"
-    common.console().print(f"{out}: {answers}, {proven} proven, {out.stat().st_size / 1e6:.2g} MB; open it in a browser")
+    common.console().print(
+        f"{out}: {answers}, {proven} proven, {out.stat().st_size / 1e6:.2g} MB; open it in a browser"
+    )
 
 
 # keyshift check: is this assignment allowed, and what is it worth? -----------------------------------------------------

@@ -1,9 +1,10 @@
-"""What the page of `keyshift.explore` carries: names, constants, rules as forms, answers; in large workloads blocks of key groups."""
+"""What the page of `keyshift.explore` carries: names, constants, rules as forms, answers; of many key groups, blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,8 @@ MOST_MEMBERS = 300_000
 
 
 @dataclass
-class Arrays:
-    """Arrays that many rules share, written once."""
+class SharedArrays:
+    """SharedArrays that many rules share, written once."""
 
     rows: list[list[Any]] = field(default_factory=list)
     _known: dict[bytes, int] = field(default_factory=dict)
@@ -49,7 +50,8 @@ def as_json(value: Any) -> Any:
         return {"row": pairs.row.tolist(), "col": pairs.col.tolist(), "data": as_json(pairs.data)}
     if isinstance(value, np.ndarray | np.generic):
         return as_json(value.tolist())
-    if isinstance(value, float):
+    if isinstance(value, float | Fraction):
+        value = float(value)
         return int(value) if value.is_integer() and abs(value) < 2**53 else value if np.isfinite(value) else None
     return visible(value) if isinstance(value, str) else value
 
@@ -77,9 +79,10 @@ def contracted(problem: Problem, block: IntArray) -> Problem:
     size = int(block.max()) + 1
     join = sp.csr_array((np.ones(block.size), (block, np.arange(block.size))), shape=(size, block.size))
     first = np.unique(block, return_index=True)[1]
+    traffic = [join @ t @ join.T for t in (*w.earlier_traffic, w.traffic) if t is not None]
     small = Workload(
         load=(join @ w.load.T).T, state=join @ w.state, current=w.current[first], nodes=w.capacity, draining=w.draining,
-        traffic=None if w.traffic is None else [join @ t @ join.T for t in (*w.earlier_traffic, w.traffic)],
+        traffic=traffic[0] if len(traffic) == 1 else traffic or None,
         home=None if w.home is None else w.home[first], node_names=w.node_names, domains=w.domains,
         resources={name: join @ use for name, use in w.resources.items()},
     )  # fmt: skip
@@ -94,7 +97,7 @@ def contracted(problem: Problem, block: IntArray) -> Problem:
     return replace(problem, **changes)  # type: ignore[type-var]
 
 
-def rules_of(problem: Problem, at: IntArray, arrays: Arrays) -> dict[str, Any]:
+def rules_of(problem: Problem, at: IntArray, arrays: SharedArrays) -> dict[str, Any]:
     """The rules as the four forms, in numbers of entries; those that give way as one, and what they wish."""
     if not isinstance(problem, Ruled) or not problem.rules:
         return {"rules": [], "wished": None, "rules_left": 0}
@@ -111,7 +114,7 @@ def rules_of(problem: Problem, at: IntArray, arrays: Arrays) -> dict[str, Any]:
     return {"rules": made, "wished": wished, "rules_left": 0}
 
 
-def _forms(words: str, name: str, low: Lowered, at: IntArray, arrays: Arrays) -> dict[str, Any]:
+def _forms(words: str, name: str, low: Lowered, at: IntArray, arrays: SharedArrays) -> dict[str, Any]:
     shut: dict[bytes, int] = {}
     nodes: list[list[int]] = []
     closed = []
@@ -130,9 +133,7 @@ def _forms(words: str, name: str, low: Lowered, at: IntArray, arrays: Arrays) ->
         {**weighed(r), "domain": arrays.at(r.domain), "least": arrays.at(r.least), "most": arrays.at(r.most)}
         for r in low.rooms
     ]
-    budgets = [
-        {**weighed(b), "into": arrays.at(b.into.astype(np.int64)), "most": as_json(b.most)} for b in low.budgets
-    ]
+    budgets = [{**weighed(b), "into": arrays.at(b.into.astype(np.int64)), "most": as_json(b.most)} for b in low.budgets]
     merged = [at[one].tolist() for one in low.merged]
     return {
         "words": visible(words), "name": name, "merged": merged, "closed": closed, "shut": nodes, "rooms": rooms,
@@ -145,7 +146,7 @@ def model_record(problem: Problem, answers: Sequence[IntArray]) -> dict[str, Any
     played = problem.played()
     w: Workload = problem.workload  # type: ignore[attr-defined]  # the caller has looked
     block = blocks_of(w, answers)
-    arrays = Arrays()
+    arrays = SharedArrays()
     at = np.arange(w.key_groups) if block is None else block
     small = w
     if block is not None:
@@ -199,11 +200,15 @@ def _labels(w: Workload) -> dict[str, list[str]]:
 
 
 def answer_record(
-    solution: Solution, name: str, trade: Trade | None, model: Mapping[str, Any] | None, schedule: Mapping[str, Any] | None
+    solution: Solution,
+    name: str,
+    trade: Trade | None,
+    model: Mapping[str, Any] | None,
+    schedule: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """An answer: its figures, its moves and, where there is one, their schedule."""
     s = solution
-    record = {
+    record: dict[str, Any] = {
         "name": name, "method": s.method, "status": s.status, "objective": s.objective, "bound": s.bound,
         "seconds": s.seconds, "metrics": {k: v for k, v in s.metrics.items() if np.isfinite(v)}, "moves": [],
         "second": None if trade is None else s.metrics.get(trade.metric), "schedule": schedule,

@@ -100,9 +100,13 @@ def explore(
         best = solve(problem, time_limit=share, gap=gap, seed=seed)
         points = () if best.assignment is None else (best,)
     if not points:
-        raise InputError("no answer was found, so there is nothing to explore: `keyshift remedies` says what would have to give")
+        raise InputError(
+            "no answer was found, so there is nothing to explore: `keyshift remedies` says what would have to give"
+        )
     rivals = tuple(_rivals(problem, limit, seed, watch))
-    content = _content(problem, trade, points, rivals, budget, {"bandwidth": bandwidth, "parallel": parallel, "seed": seed})
+    content = _content(
+        problem, trade, points, rivals, budget, {"bandwidth": bandwidth, "parallel": parallel, "seed": seed}
+    )
     heading = title or f"Explore: {problem.name.replace('-', ' ')}"
     data = Data(content)
     write_page(path, heading, _head(content), [_plain(data)], data, SCRIPTS)
@@ -132,7 +136,9 @@ def _content(
                                       "offset": trade.offset, "whole": trade.whole}  # fmt: skip
     records = []
     for place, s in enumerate(points):
-        records.append(answer_record(s, _said(s, trade), trade, model, _schedule(s, model, budget, options, len(points) - place)))
+        records.append(
+            answer_record(s, _said(s, trade), trade, model, _schedule(s, model, budget, options, len(points) - place))
+        )
     others = [answer_record(s, s.method, trade, model, None) for s in rivals]
     played = problem.played()
     content = {
@@ -185,9 +191,16 @@ def _head(content: dict[str, Any]) -> str:
 def _plain(data: Data) -> str:
     """The answers as a table, which is there without scripts, too."""
     places = range(len(data.content["points"]))
-    names = [name for name in data.content["points"][0]["metrics"] if name.replace("_", " ") != data.content["objective"]]
+    names = [
+        name for name in data.content["points"][0]["metrics"] if name.replace("_", " ") != data.content["objective"]
+    ]
     rows = [
-        [f"points.{i}.name", f"points.{i}.objective", f"points.{i}.bound", *(f"points.{i}.metrics.{name}" for name in names)]
+        [
+            f"points.{i}.name",
+            f"points.{i}.objective",
+            f"points.{i}.bound",
+            *(f"points.{i}.metrics.{name}" for name in names),
+        ]
         for i in places
     ]
     heads = ["answer", data.content["objective"], "bound", *(name.replace("_", " ") for name in names)]

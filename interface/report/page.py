@@ -15,7 +15,7 @@ from keyshift.models.figures import figure
 from keyshift.models.files.writing import write_text
 from keyshift.terminal import visible
 
-SCRIPTS = Path(__file__).parent / "scripts"
+SCRIPTS = Path(__file__).parent
 """The pages' style and their JavaScript, as they stand: a page carries what it needs of them inside itself."""
 
 
