@@ -90,7 +90,7 @@ def collocation(method: Method) -> None:
     traffic = np.where(rng.random((12, 12)) < 0.4, rng.integers(0, 9, (12, 12)), 0)
     current = np.arange(12) % 3
     w = Workload(load=rng.integers(5, 20, 12), state=np.ones(12), current=current, nodes=3, traffic=traffic)
-    given = ({"max_migrations": 6}, {"max_migrations": 6, "serialisation": 0.01}, {})
+    given: tuple[dict[str, Any], ...] = ({"max_migrations": 6}, {"max_migrations": 6, "serialisation": 0.01}, {})
     rehearse(method, [CollocatedAllocation(w, max_load_distance=40.0, **one) for one in given])
 
 

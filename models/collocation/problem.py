@@ -412,6 +412,18 @@ class CollocatedAllocation(Ruled, OverWindows):
             load=self.remote_loads, mean=None, pairs=pairs, per_tuple=self.load_model.per_tuple, bands=bands
         )
 
+    def played(self) -> dict[str, Any]:
+        typical, it, model, own = self.typical(), self.planned, self.load_model, self.planned_traffic
+        return {
+            **self.allocation.played_limits(), "kind": self.name, "objective": self.stages[0], "over": it.over,
+            "share": it.share, "most": it.most, "serialisation": model.serialisation,
+            "deserialisation": model.deserialisation, "max_load_distance": self.max_load_distance,
+            "distance_unit": self.distance_unit, "kept_capacity": self.kept_capacity, "typical": typical.last_load,
+            "traffic": [*own, typical.traffic],
+            "windows": [{"load": load, "traffic": at if own else 0} for at, load in enumerate(it.load)],
+            "mean": metrics.mean_load(self.workload),
+        }  # fmt: skip
+
     @property
     def limits(self) -> list[Limit]:
         found, most = allocation_limits(self), self.max_load_distance

@@ -198,7 +198,7 @@ class Multilevel:
         cut, broken = fill(graph, blocks) / 2, _broken(blocks)
         whole = blocks.tie.sum(axis=1)
         while True:
-            on = _boundary(blocks, whole) | (blocks.held > most + SLIGHT).any(axis=0)[blocks.of]
+            on = _boundary(blocks, whole) | np.asarray((blocks.held > most + SLIGHT).any(axis=0))[blocks.of]
             at_once = turn % 2 == int(grow)
             gained, steps = refine(
                 self.rng, self.draw.permutation(np.flatnonzero(on)), vertices if at_once else 1,
