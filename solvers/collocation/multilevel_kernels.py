@@ -132,7 +132,7 @@ def best_move(v, graph, blocks):
     before, without = excess(a, v, 0, graph, blocks), excess(a, v, -1, graph, blocks)
     least = -1
     if before > SLIGHT:
-        least = np.argmin(blocks.held[0])
+        least = int(np.argmin(blocks.held[0]))
     for b in range(blocks.tie.shape[1]):
         won = blocks.tie[v, b] - blocks.tie[v, a]
         if b == a or won <= gain or (blocks.tie[v, b] <= 0 and b != least):
