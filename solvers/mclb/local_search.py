@@ -71,7 +71,7 @@ PROHIBITIVE = 1e100
 
 
 def local_search(
-    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, effort: NonNegative = 1.0
+    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, times: NonNegative = 1.0
 ) -> Answer:
     """Moves and swaps from a greedy placement.
 
@@ -86,7 +86,7 @@ def local_search(
     seed : int
     start : ndarray, optional
         A placement that the answer will not be worse than.
-    effort : float, default 1
+    times : float, default 1
         Multiplies the number of annealing steps or swaps.
 
     Notes
@@ -95,7 +95,7 @@ def local_search(
     """
     core = problem.core
     search = PlacementSearch(core, None if start is None else core.lower(start), seed)
-    chosen = core.relabelled(search.go_on(budget, effort))
+    chosen = core.relabelled(search.go_on(budget, times))
     return Answer(core.lift(chosen), termination=budget.why if budget.expired else "completed")
 
 
@@ -268,6 +268,7 @@ class _Annealing:
                 self._capped(stage.cap), at, core.nodes, core.state, core.current, core.budget, self.price, stage.hot,
                 stage.cold, steps, self.rng,
             )  # fmt: skip
+            budget.spend(steps)
             spent = core.moved(found)
             promised(math.isinf(gained) or spent <= core.budget * (1 + SLACK), f"{spent} of {core.budget} moves")
             if (now := core.squares(found)) < value and spent <= core.budget:
@@ -314,6 +315,7 @@ def _by_sweeps(
                 load, chosen, sums, core.state, core.current, spent, core.budget, ranked, reach, tries,
                 rng,
             )  # fmt: skip
+            budget.spend(tries * core.nodes)
             fall += gained
         idle = idle + 1 if fall <= 1e-3 * value else 0
         value -= fall

@@ -25,7 +25,7 @@ class MovementSearchSettings(Settings):
     Attributes
     ----------
     rounds : int
-        Coolings in a row that gain nothing before the search ends, where `effort` is 1.
+        Coolings in a row that gain nothing before the search ends, where `times` is 1.
     first, most, longest : int
         Steps of the first cooling for each key group, which double; at most so many; loads that one cooling touches at most.
     each_second : int
@@ -55,7 +55,7 @@ def local_search(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    effort: NonNegative = 1.0,
+    times: NonNegative = 1.0,
 ) -> Answer:
     """Simulated annealing on the state moved, at a price for loads outside the limits that follows from whether there are any.
 
@@ -69,7 +69,7 @@ def local_search(
     seed : int
     start : ndarray, optional
         A placement within the limits that the answer will not be worse than.
-    effort : float, default 1
+    times : float, default 1
         Multiplies how often in a row the search may cool without a gain.
     """
     settings = MovementSearchSettings.now()
@@ -79,7 +79,7 @@ def local_search(
     used = _nodes_kept(problem, start)
     place = problem.workload.current if start is None else start
     steps, idle, turn = settings.first * max(place.size, 1), 0, 0
-    while idle < max(1.0, settings.rounds * effort) and least > 0.0 and not budget.expired:
+    while idle < max(1.0, settings.rounds * times) and least > 0.0 and not budget.expired:
         tried = _other(problem, used, rng) if turn % 2 else used
         data = _data(problem, tried)
         prices = _prices(data, _drawn(rng, settings.first_price), settings.last_price)
@@ -87,6 +87,7 @@ def local_search(
         longest = min(settings.longest, settings.each_second * budget.remaining)
         most = max(1, int(min(settings.most * place.size, longest // data.load.shape[1])))
         begun = _settled(problem, place, tried)
+        budget.spend(min(steps, most) * data.load.shape[1])
         found, excess, _ = anneal(data, begun, prices, heats, min(steps, most), SLACK / 2, state)
         steps, turn, idle = 2 * steps, turn + 1, idle + 1
         within = excess <= SLACK and kept(problem, found)
