@@ -22,9 +22,9 @@ class RowFamily(NamedTuple):
     most: FloatArray
     moves: bool = False
 
-    def in_units(self) -> RowFamily:
-        """The same in units of the heaviest weight: then excesses can be told from what rounding adds."""
-        unit = float(self.weights.max(initial=0.0)) or 1.0
+    def in_units(self, unit: float | None = None) -> RowFamily:
+        """The same in units of the heaviest weight, or others: then excesses can be told from what rounding adds."""
+        unit = unit or float(self.weights.max(initial=0.0)) or 1.0
         return self._replace(weights=self.weights / unit, least=self.least / unit, most=self.most / unit)
 
 
@@ -47,8 +47,11 @@ def families(lowered: Lowered, nodes: int) -> Iterator[RowFamily]:
 def rule_rows(lowered: Lowered, nodes: int) -> RuleRows | None:
     """`families` as arrays; None where there are none."""
     made = [family.in_units() for family in families(lowered, nodes)]
-    if not made:
-        return None
+    return rows_of(made, lowered.current.size, nodes) if made else None
+
+
+def rows_of(made: list[RowFamily], key_groups: int, nodes: int) -> RuleRows:
+    """Families as arrays; one without a `most` of its own adds to the first row of the next."""
     kinds: dict[bytes, int] = {}
     domains: list[IntArray] = []
     kind: list[int] = []
@@ -63,7 +66,7 @@ def rule_rows(lowered: Lowered, nodes: int) -> RuleRows | None:
     order = np.argsort(members, kind="stable")
     widths = np.array([family.most.size for family in made], dtype=np.int64)
     return RuleRows(
-        starts=np.concatenate([[0], np.cumsum(np.bincount(members, minlength=lowered.current.size))]).astype(np.int64),
+        starts=np.concatenate([[0], np.cumsum(np.bincount(members, minlength=key_groups))]).astype(np.int64),
         family=np.repeat(np.arange(len(made)), sizes)[order],
         weight=weights[order],
         kind=np.array(kind, dtype=np.int64),

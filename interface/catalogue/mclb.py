@@ -77,7 +77,7 @@ FORMULATION = Formulation(
             combinatorial_bound, "a lower bound",
         ),
         Method(
-            "local-search", "heuristic", "keyshift: moves and swaps, annealed", local_search, "none",
+            "local-search", "heuristic", "keyshift: moves and swaps, annealed", local_search, "none", rules=True,
             warm_up=mclb_search,
         ),
         Method("qp", "relaxation", "shares in place of whole key groups, [Frank1956]", qp_bound, "a lower bound"),

@@ -17,7 +17,9 @@ from keyshift.models.workload import FloatArray, IntArray
 from keyshift.solvers.checked import promised
 from keyshift.solvers.mclb import local_search_kernels as kernels
 from keyshift.solvers.mclb.bounds import window_bound
+from keyshift.solvers.rows import RowFamily
 from keyshift.solvers.threads import one_blas_thread
+from keyshift.solvers.within_rows import Task, search_within
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,25 @@ def local_search(
     Notes
     -----
     Without a budget the labels of the nodes are free: those that move least state are chosen (an assignment problem).
+    Under rules `search_within` serves instead.
     """
+    if problem.rules:
+        task = _task(problem)
+        return search_within(problem, lambda turn: task, budget=budget, seed=seed, start=start, effort=effort)
     core = problem.core
     search = PlacementSearch(core, None if start is None else core.lower(start), seed)
     chosen = core.relabelled(search.go_on(budget, effort))
     return Answer(core.lift(chosen), termination=budget.why if budget.expired else "completed")
+
+
+def _task(problem: MCLB) -> Task:
+    """The problem as the search under rules sees it: the budget is one row more."""
+    w, most = problem.workload, problem.max_state_moved
+    room = np.array([float(w.state.sum()) if most is None else most * (1 + SLACK / 2)])
+    moves = RowFamily(
+        np.arange(w.key_groups), w.state, np.zeros(w.nodes, dtype=np.int64), np.zeros(1), room, moves=True
+    )
+    return Task(problem.lowered, w.kept, [moves], w.state, compressed(problem.core.load))
 
 
 class PlacementSearch:
