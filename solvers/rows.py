@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -22,20 +22,26 @@ class RowFamily(NamedTuple):
     most: FloatArray
     moves: bool = False
 
-    def in_units(self, unit: float | None = None) -> RowFamily:
+    def in_units(self, unit: float) -> RowFamily:
         """The same in units of the heaviest weight, or others: then excesses can be told from what rounding adds."""
-        unit = unit or float(self.weights.max(initial=0.0)) or 1.0
         return self._replace(weights=self.weights / unit, least=self.least / unit, most=self.most / unit)
 
 
 def families(lowered: Lowered, nodes: int) -> Iterator[RowFamily]:
-    """All rows of the forms but *merged*: rooms, budgets, and the nodes that some have to leave."""
+    """All rows of the forms but *merged*: rooms, budgets, and the nodes that some have to leave.
+
+    A family without a `most` adds to the first row of the next one.
+    """
     none = np.zeros(1)
     for room in lowered.rooms:
         yield RowFamily(room.key_groups, room.weights, room.domain, room.least, room.most * (1 + ROUNDING))
     for budget in lowered.budgets:
+        for i in [] if budget.less is None else np.unique(budget.less[1]).tolist():
+            some, _, less = (part[budget.less[1] == i] for part in budget.less or ())
+            yield RowFamily(some, -less, np.where(np.arange(nodes) == i, 0, -1), none[:0], none[:0])
         most = np.array([budget.most * (1 + ROUNDING)])
-        yield RowFamily(budget.key_groups, budget.weights, np.where(budget.into, 0, -1), none, most, moves=True)
+        least = none if budget.less is None else np.array([-np.inf])
+        yield RowFamily(budget.key_groups, budget.weights, np.where(budget.into, 0, -1), least, most, moves=True)
     if lowered.closed is not None:
         here = lowered.current
         leaving = np.flatnonzero(lowered.closed[np.arange(here.size), here])
@@ -46,12 +52,22 @@ def families(lowered: Lowered, nodes: int) -> Iterator[RowFamily]:
 
 def rule_rows(lowered: Lowered, nodes: int) -> RuleRows | None:
     """`families` as arrays; None where there are none."""
-    made = [family.in_units() for family in families(lowered, nodes)]
+    made = [one.in_units(unit) for parts, unit in sharing(families(lowered, nodes)) for one in parts]
     return rows_of(made, lowered.current.size, nodes) if made else None
 
 
+def sharing(made: Iterable[RowFamily]) -> Iterator[tuple[list[RowFamily], float]]:
+    """Families that share a row, and the heaviest weight of all theirs; 1 where none weighs."""
+    parts: list[RowFamily] = []
+    for family in made:
+        parts.append(family)
+        if family.most.size:
+            yield parts, max(float(one.weights.max(initial=0.0)) for one in parts) or 1.0
+            parts = []
+
+
 def rows_of(made: list[RowFamily], key_groups: int, nodes: int) -> RuleRows:
-    """Families as arrays; one without a `most` of its own adds to the first row of the next."""
+    """Families as arrays."""
     kinds: dict[bytes, int] = {}
     domains: list[IntArray] = []
     kind: list[int] = []

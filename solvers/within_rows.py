@@ -22,7 +22,7 @@ from keyshift.models.workload import BoolArray, FloatArray, IntArray
 from keyshift.solvers.checked import kept
 from keyshift.solvers.random_kernels import uniform
 from keyshift.solvers.row_kernels import RuleRows, giving_way, shift, sum_rows
-from keyshift.solvers.rows import RowFamily, families, rows_of
+from keyshift.solvers.rows import RowFamily, families, rows_of, sharing
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class RuledSearchSettings(Settings):
     each_second : int
         The same for each second that is left: nobody looks at the clock while it cools.
     hot, cold : (float, float)
-        Between which a cooling's first and last heat are drawn, in units of the mean worth of a key group.
-    level : float
-        Where squares are lowered, both times this: there the last exchanges are about small differences.
+        Between which a cooling's first and last heat are drawn, in units of the mean cost of a key group.
+    melted, frozen : (float, float)
+        The same where squares are lowered, in units of the heat at which chance alone keeps them where they were.
     first_price : (float, float)
         Between which the first price is drawn, in units of what it costs the median key group to leave a row.
     last_price : float
@@ -54,7 +54,8 @@ class RuledSearchSettings(Settings):
     each_second: int = 3_000_000
     hot: tuple[float, float] = (0.3, 5.0)
     cold: tuple[float, float] = (5e-4, 1e-2)
-    level: float = 0.02
+    melted: tuple[float, float] = (4.0, 16.0)
+    frozen: tuple[float, float] = (0.3, 1.5)
     first_price: tuple[float, float] = (0.01, 1.0)
     last_price: float = 10.0
 
@@ -161,6 +162,7 @@ class _Arrays:
             np.concatenate([[0], np.cumsum(np.bincount(item))]).astype(np.int64), np.argsort(item, kind="stable"),
             item.astype(np.int64), enter, kind.ravel().astype(np.int64),
         )  # fmt: skip
+        self.unit = 1.0
         self.touched = 1.0 + load.shape[1] / 8 + rows.weight.size / p
 
     def cool(
@@ -176,34 +178,33 @@ class _Arrays:
         def drawn(between: tuple[float, float]) -> float:
             return float(np.exp(rng.uniform(*np.log(between))))
 
-        level = settings.level if self.squares else 1.0
-        heats = level * np.array([drawn(settings.hot), drawn(settings.cold)])
-        prices = np.array([level * drawn(settings.first_price), settings.last_price * self.highest])
-        made = (self.data.current if place is None else place).copy()
-        held = np.zeros(self.data.rows.most.size)
-        sums = np.zeros((self.data.enter.shape[1], self.data.load.shape[1])) if self.squares else None
-        gather(self.data, made, held, sums)
-        return anneal(self.data, made, held, sums, prices, heats, steps, self.slack, state)
+        made, data = (self.data.current if place is None else place).copy(), self.data
+        held = np.zeros(data.rows.most.size)
+        sums = np.zeros((data.enter.shape[1], data.load.shape[1])) if self.squares else None
+        gather(data, made, held, sums)
+        hot, cold = settings.hot, settings.cold
+        if sums is not None:
+            freedom = max(1, (sums.shape[0] - 1) * sums.shape[1])
+            self.unit = 2 * float(np.square(sums - sums.mean(axis=0)).sum()) / freedom
+            hot, cold = settings.melted, settings.frozen
+        heats = self.unit * np.array([drawn(hot), drawn(cold)])
+        prices = np.array([self.unit * drawn(settings.first_price), settings.last_price * self.highest])
+        return anneal(data, made, held, sums, prices, heats, steps, self.slack, state)
 
 
 def _priced(made: list[RowFamily], worth: FloatArray, nodes: int) -> tuple[RuleRows, float, float]:
     """Rows in units of what their members cost, so that one price serves all; the most it takes, and what rounding is."""
     ready: list[RowFamily] = []
-    highest, slack, begun = 1.0, ROUNDING, 0
-    for at, family in enumerate(made):
-        if not family.most.size:  # a row of several
-            continue
-        together, begun = made[begun : at + 1], at + 1
-        some = np.concatenate([one.key_groups for one in together])
-        weights = np.concatenate([one.weights for one in together])
-        heaviest = float(weights.max(initial=0.0)) or 1.0
-        some, weights = some[weights > 0], weights[weights > 0] / heaviest
-        costly = worth[some] > 0
+    highest, slack = 1.0, ROUNDING
+    for parts, heaviest in sharing(made):
+        some = np.concatenate([one.key_groups for one in parts])
+        weights = np.concatenate([one.weights for one in parts]) / heaviest
+        costly = (worth[some] > 0) & (weights > 0)
         each = worth[some[costly]] / weights[costly]
         factor = float(np.median(each)) if each.size else 1.0
         highest = max(highest, float(each.max()) / factor if each.size else 1.0)
         slack = max(slack, ROUNDING * factor)
-        ready += [one.in_units(heaviest / factor) for one in together]
+        ready += [one.in_units(heaviest / factor) for one in parts]
     return rows_of(ready, worth.size, nodes), highest, slack
 
 
@@ -248,6 +249,27 @@ def level(item, source, target, data, sums):
         sums[source, t] -= y
         sums[target, t] += y
     return change
+
+
+@njit(fastmath={"nnan", "nsz", "contract", "reassoc"}, **LEAF)
+def foreseen(k, q, data, place, sums):
+    """What it costs that item k goes to where q is, and q to where k is."""
+    one, other = data.members[data.starts[k]], data.members[data.starts[q]]
+    a, b, cost = place[one], place[other], 0.0
+    if sums is None:
+        for x in range(data.starts[k], data.starts[k + 1]):
+            cost += data.cost[data.members[x]] * (
+                (b != data.current[data.members[x]]) * 1.0 - (a != data.current[data.members[x]]) * 1.0
+            )
+        for x in range(data.starts[q], data.starts[q + 1]):
+            cost += data.cost[data.members[x]] * (
+                (a != data.current[data.members[x]]) * 1.0 - (b != data.current[data.members[x]]) * 1.0
+            )
+        return cost
+    for t in range(sums.shape[1]):
+        y = data.load[k, t] - data.load[q, t]
+        cost += 2.0 * y * (sums[b, t] - sums[a, t] + y)
+    return cost
 
 
 @njit(cache=True, error_model="numpy")
@@ -318,12 +340,14 @@ def anneal(data, place, held, sums, prices, heats, steps, slack, rng):
         c = place[data.members[data.starts[max(q, 0)]]]
         if a == b or (q >= 0 and not data.enter[data.kind[q], d]):
             continue
+        luck = -heat * np.log(1.0 - uniform(rng))
+        if total <= slack and q >= 0 and d == a and c == b and foreseen(k, q, data, place, sums) > luck:
+            continue
         over, cost = carry(k, b, data, place, held, sums)
         if q >= 0 and c != d:
             more, also = carry(q, d, data, place, held, sums)
             over, cost = over + more, cost + also
-        rise = cost + price * over
-        if rise > 0 and uniform(rng) >= np.exp(-rise / heat):
+        if cost + price * over > luck:
             if q >= 0 and c != d:
                 carry(q, c, data, place, held, sums)
             carry(k, a, data, place, held, sums)

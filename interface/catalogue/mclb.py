@@ -50,7 +50,7 @@ FORMULATION = Formulation(
     methods=(
         Method(
             "branch-and-bound", "exact", "[Guo2018], sec. 2; keyshift's branch and bound", branch_and_bound,
-            "the optimum, proven; at a limit the best found and a bound", warm_up=mclb,
+            "the optimum, proven; at a limit the best found and a bound", rules=True, warm_up=mclb,
             warm_start=("elb", "clb", "clb-moment"), rivals=("local-search",),
         ),
         Method(
