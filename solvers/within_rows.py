@@ -47,16 +47,16 @@ class RuledSearchSettings(Settings):
         The last price, in units of the most expensive one's.
     """
 
-    rounds: int = 12
+    rounds: int = 8
     first: int = 500
-    most: int = 16_000
-    longest: int = 3_000_000
+    most: int = 50_000
+    longest: int = 10_000_000
     each_second: int = 3_000_000
-    hot: tuple[float, float] = (0.3, 5.0)
-    cold: tuple[float, float] = (5e-4, 1e-2)
-    melted: tuple[float, float] = (4.0, 16.0)
-    frozen: tuple[float, float] = (0.3, 1.5)
-    first_price: tuple[float, float] = (0.01, 1.0)
+    hot: tuple[float, float] = (0.03, 0.5)
+    cold: tuple[float, float] = (1e-3, 1e-2)
+    melted: tuple[float, float] = (1.0, 4.0)
+    frozen: tuple[float, float] = (0.1, 0.5)
+    first_price: tuple[float, float] = (0.03, 2.0)
     last_price: float = 10.0
 
 

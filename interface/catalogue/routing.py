@@ -38,7 +38,7 @@ FORMULATION = Formulation(
     methods=(
         Method(
             "milp", "exact", "[Fang2016], problem (3); prices decide most keys, HiGHS the rest", solve_milp,
-            "the optimum, proven; at a limit the best found and a bound", warm_up=rehearsal,
+            "the optimum, proven; at a limit the best found and a bound", rules=True, warm_up=rehearsal,
             warm_start=("mixed", "min-mig", "min-table", "local-search"), rivals=("llfd", "mixed-bf", "readj"),
             later=by_search_and_solvers,
         ),
@@ -49,11 +49,11 @@ FORMULATION = Formulation(
         ),
         Method(
             "lp", "relaxation", "[Fang2016], problem (3) without integrality, by its Lagrangian dual", lp_bound,
-            "a lower bound", warm_up=rehearsal,
+            "a lower bound", rules=True, warm_up=rehearsal,
         ),
         Method(
             "lp-pooled", "relaxation", "[Fang2016], problem (3) without integrality, stated with a pool; HiGHS",
-            pooled_bound, "a lower bound", warm_up=rehearsal,
+            pooled_bound, "a lower bound", rules=True, warm_up=rehearsal,
         ),
         Method(
             "local-search", "heuristic", "keyshift: single keys, swaps and exchanges, annealed", local_search, "none",
