@@ -64,7 +64,7 @@ class CollocatedAllocation(Ruled, OverWindows):
     :math:`Y_k = y_k + ser \sum_l t_{kl} + des \sum_l t_{lk}`, the load of k were all its traffic remote.
 
     Variables: :math:`x_{ik} \in \{0, 1\}`, whether k runs on i; :math:`z_{ie} \in [0, 1]`, whether both key groups of
-    e do; and, for short,
+    e do; :math:`Z \in [0, 1]`, the share of the traffic T whose two ends share a node. For short,
 
     .. math::
 
@@ -79,10 +79,11 @@ class CollocatedAllocation(Ruled, OverWindows):
         (8)  \quad & load_i / c_i \le mean + D                 && \text{for every } i \in A \cup B \\
         (9)  \quad & load_i / c_i \ge mean - D                 && \text{for every } i \in A \\
         (10) \quad & z_{ie} \le x_{ik}, \; z_{ie} \le x_{il}   && \text{for every } i \text{ and } e = \{k, l\} \\
-        (11) \quad & z_{ie} \ge x_{ik} + x_{il} - 1            && \text{where } ser + des > 0
+        (11) \quad & z_{ie} \ge x_{ik} + x_{il} - 1            && \text{for every } i \text{ and } e = \{k, l\} \\
+        (16) \quad & T Z = \sum_e t_e \sum_i z_{ie}
 
-    D is `max_load_distance` percent of the mean. (11) is needed only where z weighs on loads: elsewhere the
-    objective pushes z up by itself.
+    D is `max_load_distance` percent of the mean. Solvers need (11) only where z weighs on loads, ser + des > 0:
+    elsewhere the objective pushes z up by itself.
 
     Over windows or scenarios s each has loads :math:`y_{ks}`, a mean of its own, and rows (8) and (9) of its own; and
     traffic :math:`t_{es}` of its own, where the workload has it, with one :math:`z_{ie}` for all. With

@@ -31,7 +31,8 @@ class MCLB(Ruled):
     :math:`y_{tk}`, state :math:`s_k`, current node :math:`q_k`, and
     :math:`mean_t = \tfrac{1}{|A|} \sum_k y_{tk}`.
 
-    Variables: :math:`x_{ki} \in \{0, 1\}`, whether k runs on i, and the loads :math:`L_{ti}`.
+    Variables: :math:`x_{ki} \in \{0, 1\}`, whether k runs on i; the loads :math:`L_{ti} \ge 0` (in models, less
+    the mean).
 
     .. math::
 

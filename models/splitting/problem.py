@@ -33,7 +33,7 @@ class KeySplitting(KeyStream):
     with speed :math:`v_i` (1 unless given), and for every key its candidates :math:`C_k`: the workers to which d
     hash functions send it, which may coincide.
 
-    Variables: :math:`x_{ti} \in \{0, 1\}`, whether message t goes to worker i, and the largest load L.
+    Variables: :math:`x_{ti} \in \{0, 1\}`, whether message t goes to worker i, and the largest load :math:`L \ge 0`.
 
     .. math::
 
