@@ -36,9 +36,9 @@ def families(lowered: Lowered, nodes: int) -> Iterator[RowFamily]:
     for room in lowered.rooms:
         yield RowFamily(room.key_groups, room.weights, room.domain, room.least, room.most * (1 + ROUNDING))
     for budget in lowered.budgets:
-        for i in [] if budget.less is None else np.unique(budget.less[1]).tolist():
-            some, _, less = (part[budget.less[1] == i] for part in budget.less or ())
-            yield RowFamily(some, -less, np.where(np.arange(nodes) == i, 0, -1), none[:0], none[:0])
+        some, at, less = budget.less or (np.zeros(0, dtype=np.int64),) * 3
+        for i in np.unique(at).tolist():
+            yield RowFamily(some[at == i], -less[at == i], np.where(np.arange(nodes) == i, 0, -1), none[:0], none[:0])
         most = np.array([budget.most * (1 + ROUNDING)])
         least = none if budget.less is None else np.array([-np.inf])
         yield RowFamily(budget.key_groups, budget.weights, np.where(budget.into, 0, -1), least, most, moves=True)

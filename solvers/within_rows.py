@@ -157,7 +157,7 @@ class _Arrays:
         rows, self.highest, self.slack = _priced(
             [*families(low, task.enter.size), *task.limits], worth, task.enter.size
         )
-        self.data = SearchData(
+        self.data = RuledData(
             np.ascontiguousarray(low.current), rows, np.zeros(p) if self.squares else worth, of_items / math.sqrt(self.mean),
             np.concatenate([[0], np.cumsum(np.bincount(item))]).astype(np.int64), np.argsort(item, kind="stable"),
             item.astype(np.int64), enter, kind.ravel().astype(np.int64),
@@ -211,7 +211,7 @@ def _priced(made: list[RowFamily], worth: FloatArray, nodes: int) -> tuple[RuleR
 # The compiled loop ------------------------------------------------------------------------------------------------------
 
 
-class SearchData(NamedTuple):
+class RuledData(NamedTuple):
     """The data of the loop, in which key groups that move as one are one item."""
 
     current: IntArray  # (p,)

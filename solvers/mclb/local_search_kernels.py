@@ -220,7 +220,9 @@ def best_return(
 
 
 @njit(**LEAF)
-def put_if_kept(s: Standing, k: int, b: int, q: int, d: int, low: int, high: int, rules: KeptRules | None):
+def put_if_kept(
+    s: Standing, k: int, b: int, q: int, d: int, low: int, high: int, rules: KeptRules | None
+) -> tuple[int, int, int]:
     """The step, or the next best swap, that breaks no row of rules: its rows are carried over; b = -1 where there is none."""
     if rules is None:
         return b, q, d
