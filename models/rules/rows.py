@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyomo.environ as pyo
 from ortools.sat.python import cp_model
+from pyomo.common.errors import InfeasibleConstraintException
 
 from keyshift.models.integers import scaled
 from keyshift.models.knapsack import Knapsack
@@ -121,7 +122,10 @@ def add_to_pyomo(model: pyo.ConcreteModel, lowered: Lowered, x: Pairs, nodes: in
     for name in ("closed", "merged", "rooms", "budgets"):
         setattr(model, name, pyo.ConstraintList())
     for name, row in linear_rows(lowered, x, nodes, pyo.quicksum):
-        getattr(model, name).add(row)
+        if not isinstance(row, bool | np.bool_):
+            getattr(model, name).add(row)
+        elif not row:  # of key groups that have no choice
+            raise InfeasibleConstraintException(f"{name}: what is given breaks a row")
 
 
 # (5), by how much rules are broken, as an expression to minimise or to keep ---------------------------------------------
