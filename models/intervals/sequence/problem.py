@@ -40,7 +40,7 @@ class MigrationSequence(InIntervals):
 
         \min \; \sum_{t=1}^{p} \sum_k s_k \, v^t_k \quad \text{subject to (1)-(5) for every } t \text{ and}
 
-        (6) \quad v^t_k \ge x^{t-1}_{ik} - x^t_{ik} \qquad \text{for every } i, k, t
+        (6) \quad v^t_k \ge x^{t-1}_{ki} - x^t_{ki} \qquad \text{for every } i, k, t
 
     `objective` is the state moved over the whole sequence. An assignment has shape (p, m): the node of each task after
     each step. Nodes keep their numbers, new ones take the next.

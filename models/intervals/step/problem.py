@@ -35,19 +35,19 @@ class IntervalMigration(InIntervals):
     :math:`q_k` the node that runs k now, each node one interval; :math:`n'` the number of nodes after the migration;
     nodes i: those of now, of which some may drain, and new ones, which take the next numbers.
 
-    Variables: :math:`x_{ik} \in \{0, 1\}`, whether k runs on i afterwards; :math:`b_{ik} \in \{0, 1\}`, whether the
+    Variables: :math:`x_{ki} \in \{0, 1\}`, whether k runs on i afterwards; :math:`b_{ki} \in \{0, 1\}`, whether the
     interval of i begins at k.
 
     .. math::
 
-        \min \; \sum_k s_k (1 - x_{q_k k}) \quad \text{subject to}
+        \min \; \sum_k s_k (1 - x_{k q_k}) \quad \text{subject to}
 
-        (1) \quad & \sum_i x_{ik} = 1                              && \text{for every } k \\
-        (2) \quad & b_{ik} \ge x_{ik} - x_{i,k-1}, \;\; \sum_k b_{ik} \le 1
-                                                                   && \text{one interval for each } i, \; x_{i,-1} = 0\\
-        (3) \quad & \sum_k w_k x_{ik} \le (1 + \tau) \, W / n'     && \text{for every } i, \; W = \sum_k w_k \\
-        (4) \quad & \sum_{i,k} b_{ik} \le n'                       && \text{at most } n' \text{ nodes carry tasks} \\
-        (5) \quad & x_{ik} = 0                                     && \text{for every draining } i
+        (1) \quad & \sum_i x_{ki} = 1                              && \text{for every } k \\
+        (2) \quad & b_{ki} \ge x_{ki} - x_{k-1,i}, \;\; \sum_k b_{ki} \le 1
+                                                                   && \text{one interval for each } i, \; x_{-1,i} = 0\\
+        (3) \quad & \sum_k w_k x_{ki} \le (1 + \tau) \, W / n'     && \text{for every } i, \; W = \sum_k w_k \\
+        (4) \quad & \sum_{k,i} b_{ki} \le n'                       && \text{at most } n' \text{ nodes carry tasks} \\
+        (5) \quad & x_{ki} = 0                                     && \text{for every draining } i
 
     `objective` is the state moved, in units of state. An interval may be empty.
 
