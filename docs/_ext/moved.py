@@ -45,7 +45,7 @@ def leave(app: Sphinx, error: Exception | None) -> None:
             raise ExtensionError(f"moved: {old} cannot lead to {page}")
         path = Path(app.outdir) / f"{old}.html"
         path.parent.mkdir(parents=True, exist_ok=True)
-        target = os.path.relpath(f"{page}.html", os.path.dirname(old) or ".")
+        target = os.path.relpath(f"{page}.html", Path(old).parent)
         path.write_text(PAGE.format(to=f"{target}#{anchor}" if anchor else target))
 
 

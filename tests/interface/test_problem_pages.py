@@ -43,15 +43,3 @@ def test_a_problems_page_prints_the_model_and_what_the_example_prints(page, tmp_
             exec(compile(code, page.name, "exec"), given)
         assert output.getvalue() == said
         assert in_the_table(table) == in_the_model(given["problem"])
-
-
-def test_the_first_lesson_says_how_many_variables_its_model_has():
-    problem = ks.KeyGroupAllocation(
-        ks.Workload(load=[7, 5, 4, 3, 3, 2], state=[70, 50, 40, 30, 30, 20], current=[0, 0, 1, 1, 2, 2], nodes=3),
-        max_migrations=1,
-    )
-    counted = in_the_model(problem)
-    variables = {name: counted.pop(name) for name in ("x", "d", "d_u", "d_l")}
-    said = re.search(r"\((\d+) variables, (\d+) rows\)", (DOCS / "lessons" / "allocation.md").read_text())
-    assert said
-    assert [int(number) for number in said.groups()] == [sum(variables.values()), sum(counted.values())]
