@@ -14,7 +14,7 @@ from keyshift.models import Budget, InputError, Problem, Solution
 from keyshift.models.answer import COMPARED, GAP, Progress
 from keyshift.models.figures import figure, percent
 from keyshift.models.guards import real, whole
-from keyshift.solving import answered, interruptible, make_ready
+from keyshift.solving import answered, interruptible, make_ready, own_effort
 from keyshift.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -186,7 +186,8 @@ def compare(
             if not solutions:
                 raise
             break
-        budget = Budget(limit, watch, share, problem.scale, work)
+        settings, most = own_effort(method, settings, work)
+        budget = Budget(limit, watch, share, problem.scale, most)
         with interruptible(budget.interrupt):
             solutions.append(answered(problem, method, budget, seed, None, settings))
         if budget.interrupted:

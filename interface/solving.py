@@ -80,7 +80,8 @@ def solve(
         Tuning numbers of searches and bounds, where they are to be others than the defaults.
     effort : float, optional
         A limit that counts work instead of seconds, in units of about a second of one core, and takes the place of
-        `time_limit`: a run that it ends gives the same answer again, on any machine and beside any other work.
+        `time_limit`: a run that it ends gives the same answer again, on any machine and beside any other work. A method with
+        an option of this name takes it as that.
     **options
         The method's own options.
 
@@ -95,6 +96,7 @@ def solve(
         For an unknown method or option, a bad limit, an infeasible start.
     """
     chosen = find_method(problem, method)
+    options, effort = own_effort(chosen, options, effort)
     options = chosen.checked(options)
     limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)
     seed = whole("seed", seed, most=MOST_SEED, optional=False)
@@ -103,6 +105,12 @@ def solve(
     budget = Budget(limit, watch, share, problem.scale, real("effort", effort))
     with interruptible(budget.interrupt), in_force(settings):
         return answered(problem, chosen, budget, seed, known, options)
+
+
+def own_effort(method: Method, options: dict[str, Any], effort: float | None) -> tuple[dict[str, Any], float | None]:
+    """Options, and the limit on effort: a method that has an option of that name counts in units of its own."""
+    own = effort is not None and "effort" in method.option_names
+    return ({**options, "effort": effort}, None) if own else (options, effort)
 
 
 def answered(

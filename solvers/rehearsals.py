@@ -120,7 +120,7 @@ def mclb_search(method: Method) -> None:
     from keyshift.solvers.mclb.local_search import PlacementSearchSettings
 
     mclb(method)
-    mclb(method, PlacementSearchSettings.annealed + 1, (None,), times=0.0)
+    mclb(method, PlacementSearchSettings.annealed + 1, (None,), effort=0.0)
 
 
 def movement(method: Method) -> None:

@@ -78,7 +78,7 @@ PROHIBITIVE = 1e100
 
 
 def local_search(
-    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, times: NonNegative = 1.0
+    problem: MCLB, *, budget: Budget, seed: int = 0, start: np.ndarray | None = None, effort: NonNegative = 1.0
 ) -> Answer:
     """Moves and swaps from a greedy placement.
 
@@ -93,7 +93,7 @@ def local_search(
     seed : int
     start : ndarray, optional
         A placement that the answer will not be worse than.
-    times : float, default 1
+    effort : float, default 1
         Multiplies the number of annealing steps or swaps.
 
     Notes
@@ -102,10 +102,10 @@ def local_search(
     Under rules `search_within` finds where the annealing begins, and goes on alone where there are more key groups.
     """
     if problem.rules:
-        return _under_rules(problem, budget, seed, start, times)
+        return _under_rules(problem, budget, seed, start, effort)
     core = problem.core
     search = PlacementSearch(core, None if start is None else core.lower(start), seed)
-    chosen = core.relabelled(search.go_on(budget, times))
+    chosen = core.relabelled(search.go_on(budget, effort))
     return Answer(core.lift(chosen), termination=budget.why if budget.expired else "completed")
 
 

@@ -26,7 +26,7 @@ class MovementSearchSettings(Settings):
     Attributes
     ----------
     rounds : int
-        Coolings in a row that gain nothing before the search ends, where `times` is 1.
+        Coolings in a row that gain nothing before the search ends, where `effort` is 1.
     first, most, longest : int
         Steps of the first cooling for each key group, which double; at most so many; loads that one cooling touches at most.
     each_second : int
@@ -56,7 +56,7 @@ def local_search(
     budget: Budget,
     seed: int = 0,
     start: np.ndarray | None = None,
-    times: NonNegative = 1.0,
+    effort: NonNegative = 1.0,
 ) -> Answer:
     """Simulated annealing on the state moved, at a price for loads outside the limits that follows from whether there are any.
 
@@ -70,11 +70,13 @@ def local_search(
     seed : int
     start : ndarray, optional
         A placement within the limits that the answer will not be worse than.
-    times : float, default 1
+    effort : float, default 1
         Multiplies how often in a row the search may cool without a gain.
     """
     if problem.rules:
-        return search_within(problem, _Turns(problem, start, seed), budget=budget, seed=seed, start=start, effort=times)
+        return search_within(
+            problem, _Turns(problem, start, seed), budget=budget, seed=seed, start=start, effort=effort
+        )
     settings = MovementSearchSettings.now()
     rng = np.random.default_rng(seed)
     state = np.array([np.random.SeedSequence([seed, 61]).generate_state(1, np.uint64)[0] | 1], dtype=np.uint64)
@@ -82,7 +84,7 @@ def local_search(
     used = _nodes_kept(problem, start)
     place = problem.workload.current if start is None else start
     steps, idle, turn = settings.first * max(place.size, 1), 0, 0
-    while idle < max(1.0, settings.rounds * times) and least > 0.0 and not budget.expired:
+    while idle < max(1.0, settings.rounds * effort) and least > 0.0 and not budget.expired:
         tried = _other(problem, used, rng) if turn % 2 else used
         data = _data(problem, tried)
         prices = _prices(data, _drawn(rng, settings.first_price), settings.last_price)

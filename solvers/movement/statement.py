@@ -95,7 +95,7 @@ def solve_milp(
     large = problem.workload.key_groups * problem.node_limit > LARGE and not math.isinf(budget.remaining)
     answer = _by_size(problem, budget.part(0.5) if large else budget, start, MovementPyomo, run)
     if large and answer.termination not in ("optimal", "infeasible"):
-        found = local_search(problem, budget=budget, seed=seed + 1, start=answer.assignment, times=math.inf)
+        found = local_search(problem, budget=budget, seed=seed + 1, start=answer.assignment, effort=math.inf)
         answer.assignment, answer.termination = found.assignment, budget.why
     doubtful = answer.termination == "infeasible" or (answer.termination == "optimal" and not _met(problem, answer))
     if not doubtful:

@@ -208,7 +208,7 @@ def test_a_limited_tree_keeps_its_root_bound():
 def test_a_limited_time_improves_the_start_and_brings_a_bound():
     rng = np.random.default_rng(7)
     p = problem(rng.gamma(2.0, 20.0, (8, 36)), np.arange(36) % 4, 4, limit=30)
-    start = ks.solve(p, "local-search", times=0.0)
+    start = ks.solve(p, "local-search", effort=0.0)
     s = ks.solve(p, start=start, time_limit=3)
     assert s.objective < start.objective
     assert 0 <= s.bound <= s.objective
@@ -219,7 +219,7 @@ def test_a_limited_time_improves_the_start_and_brings_a_bound():
 def test_at_a_limit_the_start_comes_back(method):
     rng = np.random.default_rng(3)
     p = problem(rng.integers(1, 100, (4, 24)), rng.integers(0, 4, 24), 4, limit=12)
-    start = ks.solve(p, "local-search", times=0.05)
+    start = ks.solve(p, "local-search", effort=0.05)
     s = ks.solve(p, method, start=start, time_limit=0.0)
     assert s.objective <= start.objective
     assert s.termination == "time_limit"

@@ -23,10 +23,10 @@ def test_local_search_improves_on_the_greedy_placement_and_keeps_the_budget(key_
     rng = np.random.default_rng(5)
     load = rng.gamma(2.0, 50.0, (6, key_groups))
     p = problem(load, np.arange(key_groups) % 4, 4, limit=limit)
-    s = ks.solve(p, "local-search", times=0.1)
+    s = ks.solve(p, "local-search", effort=0.1)
     assert s.metrics["state_moved"] <= (limit or np.inf)
     assert s.objective < 0.9 * p.objective(p.workload.current)
-    again = ks.solve(p, "local-search", times=0.1)
+    again = ks.solve(p, "local-search", effort=0.1)
     np.testing.assert_array_equal(s.assignment, again.assignment)
 
 
@@ -34,7 +34,7 @@ def test_local_search_is_never_worse_than_its_start():
     rng = np.random.default_rng(6)
     p = problem(rng.integers(1, 9, (2, 8)), rng.integers(0, 3, 8), 3)
     best = ks.solve(p)
-    assert ks.solve(p, "local-search", start=best, times=0.01).objective <= best.objective + p.tolerance
+    assert ks.solve(p, "local-search", start=best, effort=0.01).objective <= best.objective + p.tolerance
 
 
 @pytest.mark.slow

@@ -76,12 +76,12 @@ def test_what_the_limits_force_is_never_above_the_optimum_nor_the_search_below_i
     rng, tight, reached, gained = np.random.default_rng(62), 0, 0, 0
     for seed in range(60):
         problem = of_size(random_problem(rng, int(rng.integers(1, 6)), int(rng.integers(1, 4))), loads, states)
-        best, found = optimum(problem), local_search(problem, budget=Budget(5), seed=seed, times=0.2).assignment
+        best, found = optimum(problem), local_search(problem, budget=Budget(5), seed=seed, effort=0.2).assignment
         if best is None:
             assert found is None
             continue
         dearest = feasible_placements(problem)[-1]
-        improved = local_search(problem, budget=Budget(5), seed=seed, start=dearest, times=0.2).assignment
+        improved = local_search(problem, budget=Budget(5), seed=seed, start=dearest, effort=0.2).assignment
         gained += problem.objective(improved) <= 0.9 * problem.objective(dearest)
         assert problem.objective(improved) <= problem.objective(dearest)
         least = forced_movement(problem)
