@@ -101,6 +101,9 @@ COMMANDS = MappingProxyType(
             "Trace the front of a problem's objective against a second one, with a bound at every point.",
             "problem",
         ),
+        "explore": Command(
+            "solve", "Trace the front and write it as one page to play with, which needs no server.", "problem"
+        ),
         "study": Command("study", _STUDY, "rest"),
         "replay": Command("replay", _REPLAY, "problem"),
         "simulate": Command(

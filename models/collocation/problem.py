@@ -108,7 +108,8 @@ class CollocatedAllocation(Ruled, OverWindows):
         p key groups on n nodes, with `traffic`. The last window of `load` is the processing load; where
         serialisation and deserialisation are 0 it may as well be the measured load.
     max_load_distance : float or None, default 10
-        The most that a node may deviate from the mean node load; None is no limit.
+        The most that a node may deviate from the mean node load, either way; None is no limit. Graph partitioners bound
+        the heavy side alone: that is None, and ``resource_capacity={"load": most}``.
     max_migrations, max_migration_cost, alpha, into_draining, resource_capacity
         As in `KeyGroupAllocation`.
     minimise : {"remote_traffic", "total_load"}, default "remote_traffic"
@@ -410,6 +411,18 @@ class CollocatedAllocation(Ruled, OverWindows):
         return self.allocation.searched()._replace(
             load=self.remote_loads, mean=None, pairs=pairs, per_tuple=self.load_model.per_tuple, bands=bands
         )
+
+    def played(self) -> dict[str, Any]:
+        typical, it, model, own = self.typical(), self.planned, self.load_model, self.planned_traffic
+        return {
+            **self.allocation.played_limits(), "kind": self.name, "objective": self.stages[0], "over": it.over,
+            "share": it.share, "most": it.most, "serialisation": model.serialisation,
+            "deserialisation": model.deserialisation, "max_load_distance": self.max_load_distance,
+            "distance_unit": self.distance_unit, "kept_capacity": self.kept_capacity, "typical": typical.last_load,
+            "traffic": [*own, typical.traffic],
+            "windows": [{"load": load, "traffic": at if own else 0} for at, load in enumerate(it.load)],
+            "mean": metrics.mean_load(self.workload),
+        }  # fmt: skip
 
     @property
     def limits(self) -> list[Limit]:

@@ -169,6 +169,14 @@ class MCLB(Ruled):
             return found
         return [f"emptying the draining nodes moves {forced:g} of state, the limit is {self.max_state_moved:g}", *found]
 
+    def played(self) -> dict[str, Any]:
+        w = self.workload
+        return {
+            "kind": self.name, "objective": "imbalance", "max_state_moved": self.max_state_moved,
+            "total_state": float(w.state.sum()), "kept_means": w.load.sum(axis=1) / w.kept.sum(),
+            "windows": [{"load": row} for row in w.load], "mean": metrics.mean_load(w),
+        }  # fmt: skip
+
     @property
     def limits(self) -> list[Limit]:
         w, most = self.workload, self.max_state_moved

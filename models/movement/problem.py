@@ -118,6 +118,12 @@ class MovementWithinLimits(Ruled, MovesState):
         """The windows that count, shape (windows, p)."""
         return self.workload.load if self.windows == "all" else self.workload.load[-1:]
 
+    def played(self) -> str:
+        return (
+            "How many nodes there are is part of the answer, so key groups are not moved by hand here: the page shows the "
+            "loads, the moves and the figures of each answer instead."
+        )
+
     def node_loads(self, assignment: IntArray) -> FloatArray:
         """Load of every node in the windows that count, shape (windows, node_limit)."""
         return np.array([np.bincount(assignment, weights=row, minlength=self.node_limit) for row in self.load])

@@ -139,6 +139,12 @@ class KeySplitting(KeyStream):
         """A millionth of the largest load, which is never below the mean; `tolerance` where loads count messages."""
         return self.tolerance if self.counts else 1e-6 * objective
 
+    def played(self) -> str:
+        return (
+            "Messages go where a hash and a rule send them, so nothing is moved by hand here: the page shows the figures of "
+            "each answer and of every method instead."
+        )
+
     def canonical(self, assignment: Any) -> np.ndarray:
         if isinstance(assignment, np.memmap) and assignment.dtype == np.int32 and assignment.shape == (self.messages,):
             self._refuse_unknown_workers(assignment)
