@@ -29,12 +29,13 @@ extensions = [
     "drawings",
     "gallery",
     "guard",
+    "kit_pages",
+    "mathml",
     "measured",
     "notebooks",
     "offline",
-    "slides",
 ]
-exclude_patterns = ["_build", "_ext", "**.ipynb_checkpoints"]
+exclude_patterns = ["_build", "_ext", "kit", "**.ipynb_checkpoints"]
 html_theme = "furo"
 html_title = "keyshift"
 html_static_path = ["_static"]

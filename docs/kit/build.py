@@ -20,20 +20,23 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import examples
 import jinja2
 import numpy as np
-from docutils.utils.math.latex2mathml import tex2mathml
 from markdown_it import MarkdownIt
 from matplotlib import pyplot as plt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
-from worksheets import ROWS, WORKSHEETS, Worksheet
 
 import keyshift as ks
 from keyshift import exercises
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent
+sys.path[:0] = [str(HERE), str(DOCS / "_ext")]
+
+import examples  # noqa: E402
+from mathml import mathml  # noqa: E402
+from worksheets import ROWS, WORKSHEETS, Worksheet  # noqa: E402
+
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -59,12 +62,6 @@ addEventListener("keydown", (event) => {
 # Markdown and mathematics ---------------------------------------------------------------------------------------------
 
 
-def mathml(tex: str, display: bool) -> str:
-    """A formula as MathML, which browsers and readers of EPUB set by themselves."""
-    tex = tex.replace("\\textstyle", "").replace("\\dots", "\\ldots").replace("\\Big", "\\big")
-    return tex2mathml(tex, as_block=display).replace("<math", '<math xmlns="http://www.w3.org/1998/Math/MathML"', 1)
-
-
 def markdown(text: str) -> str:
     """Markdown with formulas and tables, as HTML."""
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
@@ -77,7 +74,7 @@ def figure(drawn: Any) -> str:
     text = io.StringIO()
     drawn.savefig(text, format="svg", bbox_inches="tight")
     plt.close(drawn)
-    return '<div class="figure">' + text.getvalue().partition("?>")[2].partition("<svg")[1] + text.getvalue().partition("<svg")[2] + "</div>"
+    return f'<div class="figure">{text.getvalue()[text.getvalue().index("<svg") :]}</div>'
 
 
 def loads(name: str, *assignments: list[int]) -> str:
@@ -106,7 +103,7 @@ def cliff(workers: int = 10, messages: int = 2000) -> str:
         stream = np.concatenate([np.zeros(hot, dtype=int), np.arange(1, messages - hot + 1)])
         optimum.append(ks.solve(ks.KeySplitting(stream, workers=workers)).objective / (messages / workers))
     axis.plot(shares, optimum, "o-", label="optimum")
-    axis.plot(shares, np.maximum(1, shares * workers / 2), "--", label="$\\max(1, p_1 W / 2)$")
+    axis.plot(shares, np.maximum(1, shares * workers / 2), "--", label="bound: $\\max(1, p_1 W / 2)$")
     axis.axvline(2 / workers, color="grey", linewidth=1)
     axis.set_xlabel("share $p_1$ of the most frequent key")
     axis.set_ylabel("largest load / mean")
@@ -117,11 +114,9 @@ def cliff(workers: int = 10, messages: int = 2000) -> str:
 def compared(name: str) -> str:
     """What each method reached and proved, as a table."""
     frame = ks.compare(examples.PROBLEMS[name]).to_frame()
-    rows = [
-        f"| {r.method} | {r.status} | {examples.number(r.objective) if r.objective == r.objective and r.objective is not None else '-'} | "
-        f"{examples.number(r.bound) if r.bound == r.bound and r.bound is not None else '-'} |"
-        for r in frame.itertuples()
-    ]
+    frame = frame.astype(object).where(frame.notna(), None)
+    shown = frame.assign(objective=frame["objective"].map(examples.number), bound=frame["bound"].map(examples.number))
+    rows = [f"| {r.method} | {r.status} | {r.objective} | {r.bound} |" for r in shown.itertuples()]
     return "\n".join(["| method | status | objective | bound |", "|---|---|---|---|", *rows])
 
 
@@ -196,7 +191,9 @@ def counts(sheet: Worksheet, solved: bool) -> str:
     variables, rows = examples.size(sheet.example)
     lines = ["| what | how many | one of them in full |", "|---|---|---|"]
     if not solved:
-        return "\n".join([*lines, "| variables | &nbsp; | &nbsp; |", *["| rows: &nbsp; | &nbsp; | &nbsp; |"] * 5]) + "\n\n"
+        return (
+            "\n".join([*lines, "| variables | &nbsp; | &nbsp; |", *["| rows: &nbsp; | &nbsp; | &nbsp; |"] * 5]) + "\n\n"
+        )
     written = examples.algebra(sheet.example)
     lines.append(f"| variables | {variables} | |")
     return "\n".join([*lines, *(f"| {ROWS[k]} | {n} | `{written[k]}` |" for k, n in rows.items())]) + "\n\n"
@@ -209,39 +206,59 @@ def worksheet(number: int, sheet: Worksheet, solved: bool) -> str:
     if solved:
         text += f"$$\n{sheet.formula()}\n$$\n\n"
     text += counts(sheet, solved)
-    text += "**Solve it by hand.** Each step a better answer, or a better bound; stop when they meet.\n\n" + steps(sheet, solved)
+    text += "**Solve it by hand.** Each step a better answer, or a better bound; stop when they meet.\n\n" + steps(
+        sheet, solved
+    )
     text += "**Why nothing is better.** " + (" ".join(sheet.argument().split()) if solved else "<br>" * 6) + "\n\n"
-    return f'<section class="sheet">{markdown(text)}</section>'
+    return f'<section class="sheet {"solution" if solved else "blank"}">{markdown(text)}</section>'
 
 
 def workbook(solved: bool) -> str:
     """All worksheets; with solutions, each behind its sheet."""
     intro = markdown((HERE / "workbook.md").read_text())
-    pages = [f'<section class="sheet">{intro}</section>']
+    made = [f'<section class="sheet">{intro}</section>']
     for number, sheet in enumerate(WORKSHEETS, 1):
-        pages.append(worksheet(number, sheet, False))
+        made.append(worksheet(number, sheet, False))
         if solved:
-            pages.append(worksheet(number, sheet, True))
-    return page("First formulation by hand", "paper", "\n".join(pages))
+            made.append(worksheet(number, sheet, True))
+    return page("First formulation by hand", "paper", "\n".join(made))
+
+
+SHEET = """## Sheet {{ sheet.number }}. {{ sheet.title }}
+
+**By hand** - worksheet{{ "s" if sheet.by_hand | length > 1 }} {{ titles }}: {{ 10 // sheet.by_hand | length }} marks each, half
+of them for the formulation, a quarter for the answer, a quarter for the argument why nothing is better.
+{% for name, marks in sheet.marks.items() %}
+**By program** - `{{ name }}`: {{ marks }} marks.
+
+```text
+{{ task(name).partition("\n")[0] }}
+```
+
+{{ task(name).partition("\n")[2].replace("\n", " ") }}
+{% endfor %}
+Try a function on small instances before you hand it in:
+
+```python
+from keyshift import exercises
+
+{% for name in sheet.marks -%}
+print(exercises.check("{{ name }}", {{ task(name).partition("(")[0] }}))
+{% endfor -%}
+```
+
+Hand in one Python file, for `keyshift grade submission.py --sheet {{ sheet.number }}`, in which `import keyshift` fails.
+"""
 
 
 def sheets() -> str:
     """The exercise sheets: worksheets by hand, and functions that ``keyshift grade`` marks."""
-    pages = []
+    template, made = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(SHEET), []
     for sheet in exercises.SHEETS.values():
-        hand = ", ".join(f"{n} (*{WORKSHEETS[n - 1].title}*)" for n in sheet.by_hand)
-        each = 10 // len(sheet.by_hand)
-        text = f"## Sheet {sheet.number}. {sheet.title}\n\n**By hand** - worksheet{'s' * (len(sheet.by_hand) > 1)} {hand}: {each} marks each. "
-        text += "Half of them for the formulation, a quarter for the answer, a quarter for the argument why nothing is better.\n\n"
-        for name, marks in sheet.marks.items():
-            text += f"**By program** - `{name}`: {marks} marks.\n\n```text\n{exercises.task(name)}\n```\n\n"
-        text += "Try a function on small instances before you hand it in:\n\n```python\n"
-        first = next(iter(sheet.marks))
-        function = exercises.EXERCISES[first].function
-        text += f'from keyshift import exercises\n\nprint(exercises.check("{first}", {function}))\n```\n\n'
-        text += f"Hand in one Python file. It is marked by `keyshift grade submission.py --sheet {sheet.number}`, in which `import keyshift` fails.\n"
-        pages.append(f'<section class="sheet">{markdown(text)}</section>')
-    return page("Exercise sheets", "paper", "\n".join(pages))
+        titles = ", ".join(f"{n} (*{WORKSHEETS[n - 1].title}*)" for n in sheet.by_hand)
+        text = template.render(sheet=sheet, titles=titles, task=exercises.task)
+        made.append(f'<section class="sheet">{markdown(text)}</section>')
+    return page("Exercise sheets", "paper", "\n".join(made))
 
 
 def pages() -> dict[str, str]:
@@ -261,26 +278,33 @@ def print_pdf(source: Path, target: Path) -> None:
     """Print a page by Chromium, without a network."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
-        print(f"{target.name}: no PDF, since there is no Chromium (apt-get install chromium); print {source.name} from a browser")
+        print(f"{target.name}: not printed, since there is no Chromium (apt-get install chromium)")
         return
     with tempfile.TemporaryDirectory() as profile:
-        line = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--no-pdf-header-footer"]
+        line = [
+            browser,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={profile}",
+            "--no-pdf-header-footer",
+        ]
         line += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--print-to-pdf={target}", source.as_uri()]
         subprocess.run(line, check=True, capture_output=True, timeout=300)
 
 
 def course(out: Path, pdf: bool) -> None:
     """The lessons as EPUB, and as one page that is printed."""
-    settings = ["-D", "root_doc=lessons/index", "-D", "include_patterns=lessons/*", "-D", "html_math_renderer=mathml", "-D", "html_theme=basic"]
+    settings = {"root_doc": "lessons/index", "include_patterns": "lessons/*", "html_math_renderer": "mathml"}
     with tempfile.TemporaryDirectory() as folder:
         for builder in ("epub", *["singlehtml"] * pdf):
-            to = Path(folder) / builder
-            line = [sys.executable, "-m", "sphinx", "-q", "-j", "2", "-b", builder, "-d", f"{folder}/trees", *settings, str(DOCS), str(to)]
-            subprocess.run(line, check=True)
+            line = [sys.executable, "-m", "sphinx", "-q", "-j", "2", "-b", builder, "-d", f"{folder}/trees"]
+            for name, value in {**settings, "html_theme": "epub" if builder == "epub" else "basic"}.items():
+                line += ["-D", f"{name}={value}"]
+            subprocess.run([*line, str(DOCS), f"{folder}/{builder}"], check=True)
         shutil.copy(next((Path(folder) / "epub").glob("*.epub")), out / "course.epub")
         if pdf:
-            single = Path(folder) / "singlehtml"
-            print_pdf(single / "lessons" / "index.html", out / "course.pdf")
+            print_pdf(Path(folder) / "singlehtml" / "lessons" / "index.html", out / "course.pdf")
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The small instances of the lectures and worksheets, and what is true of them: every number is computed, and none is typed."""
+"""The small instances of the lectures and worksheets, and what is true of them, computed when the kit is built."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def keys_of_three() -> np.ndarray:
 
 
 STREAM = keys_of_three()
-SPLITS = [
-    [0] * x + [1] * (6 - x) + [0] * y + [1] * (4 - y) + [2] * 2 for x, y in itertools.product(range(7), range(5))
-]
+SPLITS = [[0] * x + [1] * (6 - x) + [0] * y + [1] * (4 - y) + [2] * 2 for x, y in itertools.product(range(7), range(5))]
 PLACEMENTS = [[i] * 6 + [j] * 4 + [2] * 2 for i, j in itertools.product((0, 1), repeat=2)]
 
 PROBLEMS: dict[str, Any] = {
@@ -121,6 +119,20 @@ def formula(kind: type, *numbers: str, minimise: str = "") -> str:
     goal = minimise or re.search(r"\\min\s*(?:\\;)?\s*(.*?)\s*\\quad\s*\\text\{subject to\}", text, re.DOTALL)[1]  # type: ignore[index]
     lines = [rf"\min \quad & {goal}", *(rf"({n}) \quad & {' '.join(rows[n].split())}" for n in numbers)]
     return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+
+
+def obvious(name: str) -> list[int]:
+    """The best single move, then the next, as long as one helps and is allowed."""
+    problem = PROBLEMS[name]
+    w, at = problem.workload, problem.workload.current.tolist()
+    while True:
+        tries = [[*at[:k], i, *at[k + 1 :]] for k in range(w.key_groups) for i in range(w.nodes)]
+        best_try = min(
+            (a for a in tries if ks.check(problem, a).feasible), key=lambda a: ks.check(problem, a).objective
+        )
+        if ks.check(problem, best_try).objective >= ks.check(problem, at).objective:
+            return at
+        at = best_try
 
 
 def number(x: float | None) -> str:

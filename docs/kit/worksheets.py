@@ -119,55 +119,81 @@ other. The next value is {second}."""
 
 def _why_movement() -> str:
     best, second, _ = _n("movement")
-    return f"""Node 0 carries 6, one more than 5. Its key groups have loads 4 and 2: if the first goes, at least 6 units of state move; the second costs {best}. That
-brings the loads to 4 and 4. The runner-up, {second}, takes the empty key group along."""
+    w, upper = ex.FOUR, ex.PROBLEMS["movement"].upper
+    here = [k for k in range(w.key_groups) if w.current[k] == 0]
+    load, state = (", ".join(ex.number(of[k]) for k in here) for of in (w.last_load, w.state))
+    held = sum(w.last_load[k] for k in here)
+    assert held > upper
+    assert min(w.state[k] for k in here) == ex.best("movement")
+    after = _loads(ex.values("movement")[ex.best("movement")][0], w)
+    return f"""Node 0 carries {ex.number(held)} and may carry {ex.number(upper)}. One of its key groups must leave; they have loads {load} and states {state}, so at least {best} units of state
+move. That brings the loads to {after}. The runner-up, {second}, takes the empty key group along."""
 
 
 def _why_mclb() -> str:
     best, second, _ = _n("mclb")
-    return f"""The imbalance is a sum of squares, so nothing is below 0, and {best} is reached: the second key group, state 2, moves, and both loads are 4. Here the bound is
-free. The runner-up has h = {second}: who stays has the imbalance of today."""
+    answer = ex.values("mclb")[ex.best("mclb")][0]
+    assert ex.best("mclb") == 0
+    return f"""The imbalance is a sum of squares, so nothing is below 0, and {best} is reached by {answer}, with loads {_loads(answer, ex.FOUR)}. Here the bound is free. The
+runner-up has h = {second}: who stays has the imbalance of today."""
 
 
 def _why_front() -> str:
-    points = [(0.0, 4.0), (2.0, 0.0)]
     traced = ks.pareto(ex.PROBLEMS["front"], points=None).to_frame()
-    found = sorted((float(m), float(h)) for m, h in zip(traced["state_moved"], traced["imbalance"], strict=True))
-    assert found == points, found
+    points = sorted((float(m), float(h)) for m, h in zip(traced["state_moved"], traced["imbalance"], strict=True))
+    every = {
+        (ks.check(ex.PROBLEMS["front"], a).metrics["state_moved"], h)
+        for h, found in ex.values("front").items()
+        for a in found
+    }
+    kept = sorted(p for p in every if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in every))
+    assert np.allclose(kept, points)
     said = " and ".join(f"({ex.number(m)}, {ex.number(h)})" for m, h in points)
-    return f"""The front is {said}: state moved, imbalance. To move nothing gives the first. Any point between them would move one unit of state: that is the last key group,
-which carries no load, so the imbalance stays. With two units the imbalance is 0, and nothing is below it."""
+    return f"""The front is {said}: state moved, imbalance. To move nothing gives the first. In between, only the last key group is small enough, and it carries no load: the
+imbalance stays. At the second point the imbalance is {ex.number(points[-1][1])}, and nothing is below that."""
 
 
 def _why_traffic() -> str:
     best, second, count = _n("traffic")
-    return f"""{ex.number(ex.TRAFFIC.sum())} tuples are remote today. One move brings at most one pair together, and the larger sends 5: at least {best} stay remote. Four loads of 1 on
-two nodes, a limit of 50 % of the mean 2: 3 and 1 is allowed. {count} assignments reach {best}; the runner-up, {second}, brings the smaller pair together."""
+    pairs = sorted(ex.TRAFFIC[ex.TRAFFIC > 0])
+    assert ex.best("traffic") == sum(pairs) - pairs[-1]
+    assert ex.second("traffic") == sum(pairs) - pairs[0]
+    return f"""{ex.number(sum(pairs))} tuples are remote today. One move brings at most one pair together, and the larger exchanges {ex.number(pairs[-1])}: at least {best} stay remote. The limit
+allows loads of 3 and 1. {count} assignments reach {best}; the runner-up, {second}, brings the smaller pair together."""
 
 
 def _why_routing() -> str:
     best, second, _ = _n("routing")
-    return f"""The mean is 4, and with a slack of a quarter a node may carry 5; node 0 has 8, so at least 3 must leave it. One table entry: one key. The keys of 3 and 4 are
-large enough, the key of 1 is not: {best}, then {second}."""
+    loads, problem = ex.HASHED.last_load, ex.PROBLEMS["routing"]
+    room = (1 + problem.theta_max) * loads.sum() / 2
+    over = loads.sum() - room
+    large = ", ".join(ex.number(x) for x in loads if x >= over)
+    return f"""A node may carry {ex.number(room)}, and node 0 has {ex.number(loads.sum())}: at least {ex.number(over)} must leave it. One table entry: one key. Large enough are the keys of {large}:
+{best}, then {second}."""
 
 
 def _why_splitting() -> str:
-    best, second, _ = _n("splitting")
-    alike = len(ex.values("splitting")[ex.best("splitting")])
-    return f"""The ten messages of a and b cannot leave workers 0 and 1: one of the two gets at least {best}. Let x of a and y of b go to worker 0: every x + y = {best} reaches it, in
-{alike} ways. The next value is {second}. Which set of workers the bound speaks of, maximum flow finds by itself: a smallest cut."""
+    best, second, count = _n("splitting")
+    held = np.unique(ex.STREAM, return_counts=True)[1].max() + 4
+    assert ex.best("splitting") == held / 2
+    return f"""The {held} messages of a and b cannot leave workers 0 and 1: one of the two gets at least {best}. Let x of a and y of b go to worker 0: every x + y = {best} reaches it, in
+{count} ways. The next value is {second}. Which set of workers the bound speaks of, maximum flow finds by itself: a smallest cut."""
 
 
 def _why_placement() -> str:
     best, second, _ = _n("placement")
-    return f"""Key a has 6 messages, and they stay together: {best} is a bound, and apart from b it is reached. Together they are {second}. What splitting was worth: {best} - {ex.number(ex.best("splitting"))} =
-{ex.number(ex.best("placement") - ex.best("splitting"))}."""
+    assert ex.best("placement") == np.unique(ex.STREAM, return_counts=True)[1].max()
+    worth = ex.number(ex.best("placement") - ex.best("splitting"))
+    return f"""Key a has {best} messages, and they stay together: {best} is a bound, and apart from b it is reached. Together they are {second}. What splitting was worth:
+{best} - {ex.number(ex.best("splitting"))} = {worth}."""
 
 
 def _why_intervals() -> str:
     best, second, _ = _n("intervals")
-    return f"""Two tasks a node at most, and there are three, so one must move. Intervals lose tasks at their ends: the cheap one in the middle cannot go alone. The ends have
-states 8 and 9: {best}, then {second}."""
+    first, middle, last = ex.ROW.state
+    assert (ex.best("intervals"), ex.second("intervals")) == (first, last)
+    return f"""Two tasks a node at most, and there are three, so one must move. Intervals lose tasks at their ends: the one in the middle, of state {ex.number(middle)}, cannot go alone. The
+ends have states {ex.number(first)} and {ex.number(last)}: {best}, then {second}."""
 
 
 WORKSHEETS = (

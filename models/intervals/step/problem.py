@@ -43,7 +43,7 @@ class IntervalMigration(InIntervals):
         \min \; \sum_k s_k v_k \quad \text{subject to}
 
         (1) \quad & \sum_i x_{ik} = 1                              && \text{for every } k \\
-        (2a) \quad & x_{ik} - x_{i,k-1} \le b_{ik} \le \tfrac12 (x_{ik} + 1 - x_{i,k-1})
+        (2a) \quad & x_{ik} - x_{i,k-1} \le b_{ik} \le \tfrac{1}{2} (x_{ik} + 1 - x_{i,k-1})
                                                                    && \text{for every } i, k, \; x_{i,-1} = 0 \\
         (2b) \quad & \sum_k b_{ik} \le 1                           && \text{for every } i \\
         (3) \quad & x_{il} + x_{ik} \le 1                          && \text{for every } i, k, \; l = l(k) \\
