@@ -273,6 +273,11 @@ class Core:
         holds[self.current[(self.state > 0) & (self.current >= 0)]] = True
         return ~holds
 
+    @cached_property
+    def stake(self) -> FloatArray:
+        """The state that each key group moves on each node, shape (n, p)."""
+        return np.where(np.arange(self.nodes)[:, None] != self.current, self.state, 0.0)
+
     def moved(self, assignment: IntArray) -> float:
         """State that an assignment to 0..n-1 moves beyond what is forced."""
         return float(self.state[assignment != self.current].sum())
