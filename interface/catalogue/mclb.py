@@ -24,7 +24,7 @@ FORMULATION = Formulation(
     name="mclb",
     summary="Balance over many windows within a budget of state to move.",
     code=MCLB,
-    lesson="lessons/mclb-slip",
+    lesson="lessons/two-objectives",
     trades=(
         Trade(
             name="state-moved",
