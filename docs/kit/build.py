@@ -295,7 +295,8 @@ def print_pdf(source: Path, target: Path) -> None:
 
 def course(out: Path, pdf: bool) -> None:
     """The lessons as EPUB, and as one page that is printed."""
-    settings = {"root_doc": "lessons/index", "include_patterns": "lessons/*", "html_math_renderer": "mathml"}
+    pages = "paths.md,key-groups.md,bounds.md,lessons/*"
+    settings = {"root_doc": "paths", "include_patterns": pages, "html_math_renderer": "mathml"}
     with tempfile.TemporaryDirectory() as folder:
         for builder in ("epub", *["singlehtml"] * pdf):
             line = [sys.executable, "-m", "sphinx", "-q", "-j", "2", "-b", builder, "-d", f"{folder}/trees"]
@@ -304,7 +305,7 @@ def course(out: Path, pdf: bool) -> None:
             subprocess.run([*line, str(DOCS), f"{folder}/{builder}"], check=True)
         shutil.copy(next((Path(folder) / "epub").glob("*.epub")), out / "course.epub")
         if pdf:
-            print_pdf(Path(folder) / "singlehtml" / "lessons" / "index.html", out / "course.pdf")
+            print_pdf(Path(folder) / "singlehtml" / "paths.html", out / "course.pdf")
 
 
 def main() -> None:
