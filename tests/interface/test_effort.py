@@ -52,7 +52,7 @@ def test_a_method_with_such_an_option_takes_it_as_that():
     found.append(ks.solve(problem, "local-search"))
     assert found[0].termination == found[1].termination == "completed"
     assert said(found[0]) == said(found[1])
-    assert found[0].seconds < found[2].seconds
+    assert found[0].objective > found[2].objective  # a fiftieth of its runs
 
 
 def test_parts_share_one_count():
