@@ -51,7 +51,7 @@ class CollocationSettings(Settings):
     searching: float = 0.6
     bounding: float = 0.5
     proving: float = 0.7
-    by_sets: float = 0.6
+    by_sets: float = 0.85
     further: int = 3_000_000
     late_steps: int = 5_000_000
     most_columns: int = 60_000

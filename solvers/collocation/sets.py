@@ -3,11 +3,8 @@ r"""Collocated allocation as set partitioning: the sets of key groups that a nod
 A set S on a node costs half of the traffic over its boundary, so that a choice of one set for each node costs what is remote.
 What limits say of a node by itself - its loads in each window, resources, key groups that come and go - is said of its sets.
 There are too many to list. Those that the linear program of set partitioning asks for are found near the ones it has, by
-moves and swaps. Then all of less than some reduced cost are looked for, which proves a bound and in the end leaves few:
-
-* key group by key group, in or out. What is decided costs at least what it costs by itself and, for every other key group,
-  the cheaper of in and out; a multiplier of the load's limits adds what these take;
-* where that leaves too many open: pairs of subsets of two halves whose loads add up, by a matrix product [Horowitz1974].
+moves and swaps. Then those of least reduced cost are looked for in all (`sets_above`), which proves a bound, and as soon as what
+that leaves open is little enough to list every set of less, a tree over these ends it.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ class CollocationSetsSettings(Settings):
     most_key_groups : int
         With more, sets are not tried: the bits of a machine's word.
     most_columns : int
-        So many sets of least reduced cost are kept of each kind of node.
+        Of all sets that may be in a better answer up to twice as many are listed for each kind of node.
     near, fresh : int
         So many sets are changed by moves and swaps, and so many of what is found join the linear program's in a round.
     rounds : int
@@ -53,7 +50,7 @@ class CollocationSetsSettings(Settings):
     """
 
     most_key_groups: int = 60
-    most_columns: int = 100_000
+    most_columns: int = 10_000
     near: int = 40
     fresh: int = 200
     rounds: int = 40
@@ -74,8 +71,9 @@ DENSE = 0.5
 """Where more than this share of the pairs talk, worth decides who is next, else talk."""
 STEPS, STEP = 60, 0.3
 """Of `split_talk`, and the first one's length in units of what is promised."""
-GAIN, SLACK, CLOSE = 1e-3, 0.3, 0.3
-"""Shares: of the goal, what counts as a gain; of what is open, what sets may cost beyond the best, and where all are listed."""
+GAIN, CLOSE, FIRST, AGAIN = 1e-3, 0.3, 0.05, 0.7
+"""Shares: of the goal, what counts as a gain; of what is open, what is one of the linear program; of the goal, what is open
+when all sets are first asked for, and of what was open then, when they are asked for again."""
 
 
 class NodeSets:
@@ -140,8 +138,13 @@ class NodeSets:
         made[row, b] = 1.0 - members[of, b]
         return made[np.isfinite(reduced.ravel()[best]) & self.fits(made)][:count]
 
-    def below(self, prices: CoverPrices, most: float, count: int, budget: Budget) -> tuple[FloatArray, float]:
-        """The sets of at most this reduced cost, `count` of the least, and up to where they are all there."""
+    def below(
+        self, prices: CoverPrices, most: float, count: int, budget: Budget, whole: bool = False
+    ) -> tuple[FloatArray, float]:
+        """The sets of at most this reduced cost, `count` of the least, and up to where they are all there.
+
+        Where `whole` are wanted and there are more than twice as many, the search ends.
+        """
         pay = self.pay(prices)
         doubt = DOUBT * float(np.abs(pay).sum() + self.degree.sum())
         data = self._data(-self.degree - pay)
@@ -153,6 +156,8 @@ class NodeSets:
                     found=np.concatenate([state.found, np.zeros(more, np.uint64)]),
                     found_value=np.concatenate([state.found_value, np.zeros(more)]),
                 )
+            elif said == FULL and whole:
+                break
             elif said == FULL:
                 kept = np.argpartition(-state.found_value, count)[: count + 1]
                 state.wanted[0] = state.found_value[kept[count]]
@@ -191,13 +196,13 @@ class NodeSets:
         rows, p = self.data.key_groups + 1, self.data.key_groups
         worth, open_ = np.zeros((rows, p)), np.zeros((rows, p), dtype=np.bool_)
         worth[0], open_[0] = data.own, self.allowed & (self.inside <= self.limits[:, None]).all(axis=0)
-        left_out = np.zeros((rows, 2))
+        left_out, listed = np.zeros((rows, 2)), np.arange(p)
         left_out[0] = self.leaving[:, ~open_[0]].sum(axis=1)
         return SetSearch(
             worth, np.repeat(data.split.sum(axis=1)[None], rows, axis=0), open_, np.full((rows, len(data.use)), 1.0 + WIDER),
             np.zeros((rows, len(data.weight))), left_out, np.zeros(rows), np.zeros(rows, np.int64), np.zeros(rows, np.uint64),
             np.array([0, 1, 0, 0]), np.array([wanted]), np.zeros(most, np.uint64), np.zeros(most),
-            np.zeros(p), np.zeros(p, np.int64),
+            np.repeat(listed[None], rows, axis=0), np.full(rows, p), np.zeros(p), np.zeros(p),
         )  # fmt: skip
 
 
@@ -258,7 +263,7 @@ class CollocationSets(Cover):
         self.groups = self._alike()
         sizes = np.array([group.size for group in self.groups], dtype=np.float64)
         super().__init__(data.key_groups, sizes, 2, self.value / data.key_groups, 4.0)
-        self.proven, self.trust = -np.inf, 0.5
+        self.proven, self.trust, self.tried = -np.inf, 0.5, FIRST * self.goal
 
     @staticmethod
     def suits(problem: CollocatedAllocation, data: Arrays) -> bool:
@@ -346,8 +351,8 @@ class CollocationSets(Cover):
         prices = CoverPrices(*(share * a + (1 - share) * b for a, b in zip(self.center, prices, strict=True)))
         doubt = self.rounding(prices)
         known = self.least(self.columns, prices)
-        slack = SLACK * max(self.goal - self.relaxed, 1e-3 * self.goal) / self.sizes.sum()
-        fresh, level = self._below(prices, known + slack + doubt, budget)
+        slack = max(self.goal - self.relaxed, GAIN * self.goal)
+        fresh, level = self._below(prices, known + slack + doubt, self.settings.fresh, budget)
         if budget.expired:
             return False
         least = np.minimum(np.minimum(self.least(fresh, prices), known), level)
@@ -359,21 +364,26 @@ class CollocationSets(Cover):
         if bound >= self.goal:
             return True
         self._join(fresh)
-        if self.relaxed - self.proven <= CLOSE * (self.goal - self.relaxed) or not (helped or self.trust):
+        stuck = not (helped or self.trust)
+        if self.goal - self.proven <= self.tried or stuck:
+            self.tried = AGAIN * (self.goal - self.proven)
             most = self.cheapest + max(self.goal - self.proven, 0.0) + 2 * doubt
-            every, level = self._below(self.center, most, budget)
+            every, level = self._below(self.center, most, self.settings.most_columns, budget, whole=True)
             if (level >= most).all():
                 return self.cover(every, budget)
-            if not (helped or self.trust):
+            if stuck:
                 return False
         self.trust = self.trust if helped else 0.0 if self.trust < 0.2 else self.trust / 2
         return None
 
-    def _below(self, prices: CoverPrices, most: FloatArray, budget: Budget) -> tuple[SetColumns, FloatArray]:
+    def _below(
+        self, prices: CoverPrices, most: FloatArray, count: int, budget: Budget, whole: bool = False
+    ) -> tuple[SetColumns, FloatArray]:
         """The sets of each kind of at most so much reduced cost, and up to where they are all there."""
-        found = [
-            one.below(prices, float(most[c]), self.settings.most_columns, budget) for c, one in enumerate(self.sets)
-        ]
+        found, missing = [], False
+        for one, up_to in zip(self.sets, most, strict=True):
+            found.append(one.below(prices, -np.inf if missing else float(up_to), count, budget, whole))
+            missing = whole and found[-1][1] < up_to
         return self._columns([made for made, _ in found]), np.array([level for _, level in found])
 
     def _join(self, fresh: SetColumns) -> None:

@@ -69,10 +69,14 @@ class SetSearch(NamedTuple):
     """Sets of less worth are not asked for, (1,)."""
     found: np.ndarray
     found_value: FloatArray
+    rank: IntArray
+    """Who is not decided, those that bring most for their use first, (p + 1, p)."""
+    count: IntArray
+    """How many these are, (p + 1,)."""
     total: FloatArray
     """Scratch: the most that each key group brings, (p,)."""
-    rank: IntArray
-    """Scratch: key groups that are not decided, (p,)."""
+    rate: FloatArray
+    """Scratch: what it brings for its use, (p,)."""
 
 
 @njit(**LEAF)
@@ -97,21 +101,14 @@ def part_of_mates(k, open_, free, data):
 
 
 @njit(**LEAF)
-def density(k, use, total):
-    """What a key group brings for what it uses."""
-    if use[k] > 0:
-        return total[k] / use[k]
-    return np.inf if total[k] > 0 else -np.inf
-
-
-@njit(**LEAF)
-def most_together(count, use, free, need, state):
+def most_together(count, rank, use, free, need, state):
     """The most that key groups bring which fit in together and use what they need, and the price of a unit that says so."""
-    rank, total = state.rank, state.total
-    for j in range(1, count):
+    total, rate = state.total, state.rate
+    for j in range(count):
         k, place = rank[j], j
-        own = density(k, use, total)
-        while place > 0 and density(rank[place - 1], use, total) < own:
+        own = total[k] / use[k] if use[k] > 0 else np.inf if total[k] > 0 else -np.inf
+        rate[k] = own
+        while place > 0 and rate[rank[place - 1]] < own:
             rank[place] = rank[place - 1]
             place -= 1
         rank[place] = k
@@ -122,20 +119,21 @@ def most_together(count, use, free, need, state):
         if total[k] <= 0 and held >= need:
             break
         if held + use[k] > most:
-            return value + total[k] * (most - held) / use[k], total[k] / use[k]
+            return value + rate[k] * (most - held), rate[k]
         held += use[k]
         value += total[k]
-        price = min(0.0, density(k, use, total))
+        price = min(0.0, rate[k])
     return value, price
 
 
 @njit(**LEAF)
-def bound_of(depth, count, data, state):
+def bound_of(depth, data, state):
     """No completion is worth more; the row of limits that says so, and its price."""
     best, row, price = np.inf, 0, 0.0
     for r in range(data.use.shape[0]):
         need = data.least[0] - (1.0 - state.free[depth, 0]) if r == 0 else 0.0
-        found, paid = most_together(count, data.use[r], max(state.free[depth, r], 0.0), need, state)
+        room = max(state.free[depth, r], 0.0)
+        found, paid = most_together(state.count[depth], state.rank[depth], data.use[r], room, need, state)
         if found < best:
             best, row, price = found, r, paid
     return state.value[depth] + best, row, price
@@ -150,38 +148,35 @@ def leave_out(k, depth, data, state):
 
 
 @njit(**LEAF)
-def still_open(depth, data, state):
-    """How many key groups still fit; -1 where the set's limits cannot be kept any more. They are listed in `rank`."""
-    count = 0
-    for k in range(data.own.size):
-        if state.open[depth, k]:
-            fits = True
-            for r in range(data.use.shape[0]):
-                fits = fits and data.use[r, k] <= state.free[depth, r]
-            if fits:
-                state.rank[count] = k
-                count += 1
-            else:
-                leave_out(k, depth, data, state)
-    for r in range(2):
-        if state.left_out[depth, r] > data.room[r]:
-            return -1
+def can_go_on(depth, data, state):
+    """Leave out who does not fit any more; whether the set's limits can still be kept."""
+    count, rank = 0, state.rank[depth]
+    for j in range(state.count[depth]):
+        k, fits = rank[j], state.open[depth, rank[j]]
+        for r in range(data.use.shape[0]):
+            fits = fits and data.use[r, k] <= state.free[depth, r]
+        if fits:
+            rank[count] = k
+            count += 1
+        elif state.open[depth, k]:
+            leave_out(k, depth, data, state)
+    state.count[depth] = count
+    kept = state.left_out[depth, 0] <= data.room[0] and state.left_out[depth, 1] <= data.room[1]
     for s in range(data.weight.shape[0]):
         reach = state.held[depth, s]
         for j in range(count):
-            reach += data.weight[s, state.rank[j]]
-        if reach < data.least[1 + s]:
-            return -1
-    return count
+            reach += data.weight[s, rank[j]]
+        kept = kept and reach >= data.least[1 + s]
+    return kept
 
 
 @njit(**LEAF)
-def is_set(depth, count, data, state):
+def is_set(depth, data, state):
     """Whether what is in is a set by itself."""
     for r in range(2):
         left_out = state.left_out[depth, r]
-        for j in range(count):
-            left_out += data.leaving[r, state.rank[j]]
+        for j in range(state.count[depth]):
+            left_out += data.leaving[r, state.rank[depth, j]]
         if left_out > data.room[r]:
             return False
     enough = True
@@ -201,7 +196,9 @@ def take_in(k, depth, data, state):
         state.worth[after, l] = state.worth[depth, l] + data.talk[k, l]
         state.part[after, l] = state.part[depth, l]
         state.open[after, l] = state.open[depth, l]
+        state.rank[after, l] = state.rank[depth, l]
     state.open[after, k] = False
+    state.count[after] = state.count[depth]
     for r in range(data.use.shape[0]):
         state.free[after, r] = state.free[depth, r] - data.use[r, k]
     for s in range(data.weight.shape[0]):
@@ -214,31 +211,34 @@ def take_in(k, depth, data, state):
 @njit(**LEAF)
 def next_key_group(depth, data, state):
     """Who is decided next, those who cannot be in any set that is wanted left out; -1 where there is no such set."""
-    count = still_open(depth, data, state)
-    if state.at[1] and count >= 0 and state.value[depth] >= state.wanted[0] and is_set(depth, count, data, state):
+    if not can_go_on(depth, data, state):
+        return -1
+    if state.at[1] and state.value[depth] >= state.wanted[0] and is_set(depth, data, state):
         state.found[state.at[2]], state.found_value[state.at[2]] = state.bits[depth], state.value[depth]
         state.at[2] += 1
     state.at[1] = 0
+    best, most, rank = -1, -np.inf, state.rank[depth]
     for again in range(2):  # with what was known of mates, then with what is known now
-        if count <= 0:
-            return -1
-        for j in range(count):
-            k = state.rank[j]
+        for j in range(state.count[depth]):
+            k = rank[j]
             if again:
                 state.part[depth, k] = part_of_mates(k, state.open[depth], state.free[depth], data)
             state.total[k] = state.worth[depth, k] + state.part[depth, k]
-        bound, row, price = bound_of(depth, count, data, state)
+        bound, row, price = bound_of(depth, data, state)
         if bound < state.wanted[0]:
             return -1
-    best, most = -1, -np.inf
-    for j in range(count):
-        k = state.rank[j]
-        if bound + min(0.0, state.total[k] - price * data.use[row, k]) < state.wanted[0]:
-            leave_out(k, depth, data, state)
-            continue
-        promise = state.worth[depth, k] + data.lean * state.part[depth, k]
-        if promise > most:
-            best, most = k, promise
+        count, best, most = 0, -1, -np.inf
+        for j in range(state.count[depth]):
+            k = rank[j]
+            if bound + min(0.0, state.total[k] - price * data.use[row, k]) < state.wanted[0]:
+                leave_out(k, depth, data, state)
+                continue
+            rank[count] = k
+            count += 1
+            promise = state.worth[depth, k] + data.lean * state.part[depth, k]
+            if promise > most:
+                best, most = k, promise
+        state.count[depth] = count
     return best
 
 
