@@ -11,6 +11,7 @@ try:
     import gc
     import importlib
     import inspect
+    import logging
     import threading
     from collections.abc import Sequence
     from types import MappingProxyType
@@ -100,6 +101,9 @@ COMMANDS = MappingProxyType(
             "Trace the front of a problem's objective against a second one, with a bound at every point.",
             "problem",
         ),
+        "explore": Command(
+            "solve", "Trace the front and write it as one page to play with, which needs no server.", "problem"
+        ),
         "study": Command("study", _STUDY, "rest"),
         "replay": Command("replay", _REPLAY, "problem"),
         "simulate": Command(
@@ -118,6 +122,7 @@ COMMANDS = MappingProxyType(
         "warm-up": Command("methods", "Compile ahead what methods need: for images and CI.", function="warm_up"),
         "methods": Command("methods", "List problems and methods; the first method of each problem is its default."),
         "model": Command("model", _MODEL, "problem"),
+        "grade": Command("grade", "Mark a file of solutions of an exercise sheet. Exit code 0: all marks; 1: not all."),
     }
 )
 
@@ -165,6 +170,23 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+class _Log(logging.Handler):
+    """Prints records where the terminal is now: a display that is being redrawn stays below them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        Terminal(stderr=True, soft_wrap=True).print(visible(self.format(record)), markup=False, highlight=False)
+
+
+def _logged(verbose: int) -> None:
+    log = logging.getLogger("keyshift")
+    log.handlers = [each for each in log.handlers if not isinstance(each, _Log)]
+    if verbose:
+        handler = _Log()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(module)s: %(message)s", "%H:%M:%S"))
+        log.addHandler(handler)
+        log.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+
+
 def _plugged(line: Sequence[str]) -> None:
     """Run the plugins that the line names before its command, or the environment: commands read the catalogue as they load."""
     files = os.environ.get(PLUGINS, "").split(os.pathsep)
@@ -187,6 +209,14 @@ def _options(
         [],
         envvar=PLUGINS,
         help="A Python file that registers methods or problems of your own; it is run. May be repeated.",
+    ),
+    verbose: int = typer.Option(
+        0,
+        "--verbose",
+        "-v",
+        count=True,
+        callback=_logged,
+        help="Print on standard error what is solved and compiled; -vv also each better answer and bound, and who found it.",
     ),
 ) -> None:
     """Exact, relaxed and heuristic rebalancing of stateful streams."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import signal
 import threading
@@ -30,6 +31,7 @@ RIVALS_SHARE, RIVALS_SECONDS = 0.1, 1.0
 EACH_SHARE = 0.01
 """The share of the time that each start and each rival has at least, however long that is: no default is beaten by what one of
 these finds in so little of it."""
+_LOG = logging.getLogger("keyshift")
 _STOPS: list[Callable[[], None]] = []
 """Ctrl-C calls these: one for each `interruptible` block that runs, the outermost first."""
 MOST_SEED = 2**31 - 1
@@ -103,6 +105,7 @@ def answered(
     problem: Problem, method: Method, budget: Budget, seed: int, start: np.ndarray | None, options: dict[str, Any]
 ) -> Solution:
     """Run a method within a budget that has just begun, and check its answer."""
+    _LOG.info("%s by %s, %g s at most, seed %d", type(problem).__name__, method.name, budget.time_limit, seed)
     conflicts = problem.conflicts()
     if conflicts:
         answer = Answer(None, termination="infeasible", message="; ".join(conflicts[:3]))
@@ -111,7 +114,9 @@ def answered(
     solution = Solution.of(problem, method.name, answer, budget.elapsed)
     if solution.bound or solution.status == "infeasible":
         solution.details["proof"] = LIMITS if conflicts else WORD
-    return _with_why(solution, method, budget)
+    solution = _with_why(solution, method, budget)
+    _LOG.info("%r", solution)
+    return solution
 
 
 def _with_why(solution: Solution, method: Method, budget: Budget) -> Solution:
@@ -267,6 +272,7 @@ def _tried(
             continue
         known = {"start": best[1]} if at > 0 and best is not None and method.takes_start else {}
         share = budget.part(1 / (len(able) - at), scale=0.0)
+        _LOG.debug("asking %s, %.2f s at most", method.name, share.time_limit)
         best = _better(problem, best, method.function(plain, budget=share, seed=seed, **known).assignment)
     return best
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from keyshift.models.priorities import StageBound
     from keyshift.models.problem import Problem
 
+_LOG = logging.getLogger("keyshift")
 Termination = Literal["optimal", "gap", "time_limit", "infeasible", "completed", "interrupted"]
 
 
@@ -179,11 +181,16 @@ class Budget:
         return _Part(self, share, most, scale)
 
     def report(self, objective: float | None = None, bound: float | None = None, note: str = "") -> None:
-        """Tell the watcher how far the method has come; figures that are not given stay as they were."""
+        """Tell the watcher how far the method has come: the best objective so far, and the best bound."""
         now = self.progress
-        now.objective = now.objective if objective is None else objective
-        now.bound = now.bound if bound is None else bound
+        before = now.objective, now.bound
+        now.objective = min((v for v in (now.objective, objective) if v is not None), default=None)
+        now.bound = max((v for v in (now.bound, bound) if v is not None), default=None)
         now.note = note or now.note
+        if before != (now.objective, now.bound):
+            told = ", ".join(f"{v:.6g}" if v is not None else "none" for v in (now.objective, now.bound))
+            by = f" ({note})" if note else ""
+            _LOG.debug("objective and bound %s%s", told, by, stacklevel=2)  # the record names who found it
         if self._watch is not None:
             self._watch(now)
 

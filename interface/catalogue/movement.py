@@ -44,7 +44,7 @@ FORMULATION = Formulation(
         ),
         Method(
             "local-search", "heuristic", "keyshift: moves, swaps and returns, annealed", local_search, "none",
-            warm_up=rehearsal,
+            rules=True, warm_up=rehearsal,
         ),
         Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb_within_limits, "none", rules=True),
     ),

@@ -10,7 +10,8 @@ load_distance(load, assignment, nodes) -> float
 False
 
 Begin in `exercise.py`: what an exercise is, and how a function is tried. The exercises themselves are in
-`placement.py` (where key groups run) and `streams.py` (messages, intervals, policies).
+`placement.py` (where key groups run) and `streams.py` (messages, intervals, policies). `grading.py` has the sheets, and
+marks files of solutions, which run in the process of `submission.py`.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from keyshift.exercises.exercise import Exercise, Verdict
+from keyshift.exercises.exercise import TIME_LIMIT, Exercise, Verdict
+from keyshift.exercises.grading import SHEETS, Grade, Sheet, grade
 from keyshift.exercises.placement import PLACEMENT
 from keyshift.exercises.streams import STREAMS
 from keyshift.models import InputError
+
+__all__ = ["EXERCISES", "SHEETS", "Exercise", "Grade", "Sheet", "Verdict", "check", "grade", "names", "task"]
 
 EXERCISES: dict[str, Exercise] = {e.name: e for e in (*PLACEMENT, *STREAMS)}
 """Every exercise by its name, in the order of the syllabus."""
@@ -37,8 +41,10 @@ def task(name: str) -> str:
     return _named(name).task
 
 
-def check(name: str, function: Callable[..., Any], seeds: int = 100, first: int = 0) -> Verdict:
-    """Try a function on instances drawn from seeds, smallest first, until one fails.
+def check(
+    name: str, function: Callable[..., Any], seeds: int = 100, first: int = 0, time_limit: float = TIME_LIMIT
+) -> Verdict:
+    """Try a function on instances until one fails: a few planted ones, then drawn ones, from small to large.
 
     Parameters
     ----------
@@ -47,9 +53,11 @@ def check(name: str, function: Callable[..., Any], seeds: int = 100, first: int 
     function : callable
         Takes the arguments that `task` lists, as lists and numbers of its own.
     seeds : int, default 100
-        How many instances.
+        How many instances, the planted ones included.
     first : int, default 0
-        The first seed. A teacher takes another one for the final check.
+        The first seed of the drawn ones. A teacher takes another one for the final check.
+    time_limit : float, default 5
+        Seconds that a call may take, so that an endless loop ends. This holds in the main thread, not under Windows.
 
     Returns
     -------
@@ -61,7 +69,7 @@ def check(name: str, function: Callable[..., Any], seeds: int = 100, first: int 
     InputError
         If there is no exercise of that name.
     """
-    return _named(name).check(function, seeds, first)
+    return _named(name).check(function, seeds, first, time_limit)
 
 
 def _named(name: str) -> Exercise:

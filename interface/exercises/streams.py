@@ -26,8 +26,7 @@ def _judge_greedy(instance: Instance, returned: Any) -> str:
     for key in instance["messages"]:
         first, second = instance["candidates"][key]
         loads[second if loads[second] < loads[first] else first] += 1
-    said = [int(x) for x in returned]
-    return "" if said == loads else f"you returned {said}; the workers end with {loads}"
+    return "" if returned == loads else f"you returned {returned}; the workers end with {loads}"
 
 
 def _judge_split(instance: Instance, returned: Any) -> str:
@@ -104,6 +103,7 @@ STREAMS = (
         "greedy_two(messages, candidates, workers) -> list of int\n"
         "Partial key grouping: each message, a key, goes to the one of its key's two candidates that has had fewer\n"
         "messages so far, to the first of them on a tie. The final loads of the workers.",
+        "numbers",
         _draw_messages,
         _judge_greedy,
     ),
@@ -112,23 +112,42 @@ STREAMS = (
         "split_optimum(messages, candidates, workers) -> int\n"
         "The least possible largest load of a worker when all messages are known beforehand and each may go to either\n"
         "candidate of its key.",
+        "number",
         _draw_messages,
         _judge_split,
+        (
+            {"messages": [0, 0, 0, 0, 1, 1, 1], "candidates": [[0, 1], [1, 1]], "workers": 2},
+            {"messages": [0, 1, 2] * 4, "candidates": [[0, 1], [1, 2], [2, 0]], "workers": 5},
+        ),
     ),
     Exercise(
         "intervals",
         "intervals(load, state, current, nodes_after, limit) -> float or None\n"
         "Tasks in order, each node a contiguous range (it may be empty), no node above `limit`: the least state of\n"
         "tasks that change node; None if no cuts are within the limit. New nodes hold nothing.",
+        "number or None",
         _draw_intervals,
         _judge_intervals,
+        (
+            {"load": [1, 3], "state": [5, 7], "current": [0, 0], "nodes_after": 4, "limit": 3},
+            {"load": [1, 3], "state": [4, 7], "current": [0, 0], "nodes_after": 2, "limit": 3},
+        ),
     ),
     Exercise(
         "policy-value",
         "policy_value(cost, chance, allowed, discount) -> list of float\n"
         "At each step event e comes with probability chance[e]; then one moves from state s to one of allowed[e], at\n"
         "cost[s][t] - staying is moving to s, if allowed. The least expected discounted cost from each state, for ever.",
+        "numbers",
         _draw_policy,
         _judge_policy,
+        (
+            {
+                "cost": [[0, 2, 4, 1], [2, 0, 6, 3], [4, 6, 0, 3], [1, 3, 3, 0]],
+                "chance": [0.3, 0.7],
+                "allowed": [[2, 3], [1, 2]],
+                "discount": 0.8,
+            },
+        ),
     ),
 )

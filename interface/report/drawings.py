@@ -49,7 +49,7 @@ def _ticks(most: float, count: int = 5) -> list[float]:
 
 def key(*entries: tuple[str, str]) -> str:
     """The legend of colours."""
-    return "".join(f'<i class="key" style="background:var(--{colour})"></i>{text(name)}' for colour, name in entries)
+    return "".join(f'<i class="key {colour}"></i>{text(name)}' for colour, name in entries)
 
 
 def load_bars(nodes: Sequence[dict[str, Any]], mean: float, limits: Sequence[float | None] | None) -> str:
@@ -291,7 +291,7 @@ def gap_dots(gaps: Mapping[str, Sequence[float]]) -> str:
 def legend(names: Sequence[str]) -> str:
     """The legend: the line of each method."""
     entries = "".join(
-        f'<span style="white-space:nowrap;margin-right:1rem"><svg viewBox="0 0 28 10" style="display:inline;width:28px">'
+        f'<span class="entry"><svg viewBox="0 0 28 10">'
         f'<line x1="0" x2="28" y1="5" y2="5" stroke-width="3" {_stroke(number)}/></svg> {text(name)}</span>'
         for number, name in enumerate(names)
     )

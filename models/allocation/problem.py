@@ -311,6 +311,15 @@ class KeyGroupAllocation(Limits):
             cost=self.migration_cost, cost_limit=self.max_migration_cost,
         )  # fmt: skip
 
+    def played(self) -> dict[str, Any]:
+        it = self.planned
+        return {
+            **self.played_limits(), "kind": self.name, "objective": self.stages[0], "over": it.over, "share": it.share,
+            "most": it.most, "means": self.means, "distance_floor": self.distance_floor,
+            "draining_load": bool(self.workload.draining.any() or "draining_load" in self.stages),
+            "windows": [{"load": row} for row in it.load], "mean": metrics.mean_load(self.workload),
+        }  # fmt: skip
+
     @property
     def limits(self) -> list[Limit]:
         return allocation_limits(self)

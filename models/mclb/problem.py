@@ -31,7 +31,8 @@ class MCLB(Ruled):
     :math:`y_{tk}`, state :math:`s_k`, current node :math:`q_k`, and
     :math:`mean_t = \tfrac{1}{|A|} \sum_k y_{tk}`.
 
-    Variables: :math:`x_{ki} \in \{0, 1\}`, whether k runs on i, and the loads :math:`L_{ti}`.
+    Variables: :math:`x_{ki} \in \{0, 1\}`, whether k runs on i; the loads :math:`L_{ti} \ge 0` (in models, less
+    the mean).
 
     .. math::
 
@@ -166,6 +167,14 @@ class MCLB(Ruled):
             return found
         return [f"emptying the draining nodes moves {forced:g} of state, the limit is {self.max_state_moved:g}", *found]
 
+    def played(self) -> dict[str, Any]:
+        w = self.workload
+        return {
+            "kind": self.name, "objective": "imbalance", "max_state_moved": self.max_state_moved,
+            "total_state": float(w.state.sum()), "kept_means": w.load.sum(axis=1) / w.kept.sum(),
+            "windows": [{"load": row} for row in w.load], "mean": metrics.mean_load(w),
+        }  # fmt: skip
+
     @property
     def limits(self) -> list[Limit]:
         w, most = self.workload, self.max_state_moved
@@ -261,6 +270,11 @@ class Core:
         holds = np.zeros(self.nodes, dtype=bool)
         holds[self.current[(self.state > 0) & (self.current >= 0)]] = True
         return ~holds
+
+    @cached_property
+    def stake(self) -> FloatArray:
+        """The state that each key group moves on each node, shape (n, p)."""
+        return np.where(np.arange(self.nodes)[:, None] != self.current, self.state, 0.0)
 
     def moved(self, assignment: IntArray) -> float:
         """State that an assignment to 0..n-1 moves beyond what is forced."""

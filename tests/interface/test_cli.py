@@ -101,6 +101,19 @@ def test_settings_and_flags_reach_method_and_problem(capsys, workload):
     assert record["metrics"]["migrations"] == 0
 
 
+def test_the_log_says_who_found_what_and_only_when_asked(capsys, workload):
+    line = ["solve", workload, "--max-migrations", 1, "--json"]
+    quiet = run(capsys, *line)
+    loud = run(capsys, "-vv", *line)
+    assert quiet[2] == ""
+    assert json.loads(loud[1])["objective"] == json.loads(quiet[1])["objective"]
+    assert "solving: KeyGroupAllocation by milp" in loud[2]
+    assert "objective and bound 1, 1" in loud[2]
+    once = run(capsys, "-v", *line)[2].splitlines()
+    assert [text.split(maxsplit=1)[1][:9] for text in once] == ["solving: ", "solving: "]
+    assert run(capsys, *line)[2] == ""
+
+
 def test_infeasible_is_exit_code_1(capsys, workload):
     code, out, _ = run(capsys, "solve", workload, "--resource-capacity", "{memory: 1}")
     assert code == 1

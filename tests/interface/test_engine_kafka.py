@@ -231,3 +231,14 @@ def test_a_partition_that_every_broker_holds_moves_for_nothing(tmp_path):
     lists = [{"topic": "orders", "partition": p, "replicas": r} for p, r in ((0, [1, 2]), (1, [1]))]
     (tmp_path / "now").write_text(json.dumps({"version": 1, "partitions": lists}))
     assert kafka.read_workload(tmp_path / "dirs", assignment=tmp_path / "now").state.tolist() == [0, 50]
+
+
+def test_copies_are_throttled_to_the_slowest_broker(tmp_path):
+    w = ks.Workload(
+        load=[3.0, 1.0], state=[8.0, 8.0], current=[0, 0], nodes=2, keys=["t-0 [1]", "t-1 [1]"], node_names=[1, 2]
+    )
+    plan = ks.plan(ks.KeyGroupAllocation(w), [0, 1], bandwidth=[5e6, 3e6])
+    kafka.write_reassignment(plan, tmp_path / "there")
+    steps = (tmp_path / "there" / "STEPS.md").read_text()
+    assert "--throttle 3000000" in steps
+    assert "--cancel" in steps

@@ -145,6 +145,8 @@ class Client:
     def migrate(self, host, port, key, database, wait, replace, *rest):
         self.all.secret, names = rest[: rest.index("KEYS")], rest[rest.index("KEYS") + 1 :]
         for name in names:
+            if replace != "REPLACE" and name in self.all.keys[port - 7000]:
+                raise redis.ResponseError("BUSYKEY Target key name already exists.")
             self.all.keys[port - 7000][name] = self.all.keys[self.me].pop(name)
 
 
@@ -179,6 +181,8 @@ def test_slots_that_hold_or_are_asked_for_something_are_key_groups(servers):
     assert (w.last_load[family], w.state[family]) == (20, 2000)  # one hash tag, one slot
     asked = engine.read_workload(URL, {"user:1": 5, "never set": 2})
     assert asked.load.sum() == 7
+    tagged = engine.by_slot({"{cart:0}:1": 2, "{cart:0}:2": 3})
+    assert tagged.max() == tagged.sum() == 5
     assert asked.key_groups == w.key_groups + 1
     assert engine.read_workload(URL, draining=["10.0.0.1:7001"]).key_groups > 4096  # its empty slots leave as well
 
@@ -277,6 +281,37 @@ def test_a_master_that_is_emptied_becomes_a_replica_and_the_plan_still_counts_as
     assert execute(plan, URL, dry_run=False).already == 5
 
 
+def test_a_run_of_some_phases_stops_after_them(servers):
+    problem = ks.KeyGroupAllocation(engine.read_workload(URL, ASKED))
+    plan = ks.plan(problem, ks.solve(problem, "flux"), phase_moves=3)
+    assert execute(plan, URL, dry_run=False, phases=1).slots == len(plan.phases[0].moves) < len(plan)
+
+
+def test_a_master_that_refuses_its_new_owner_is_told(servers, monkeypatch):
+    plan, honest = planned(servers, 1), Client.cluster_setslot
+
+    def refusing(self, slot, what, node):
+        if what == "NODE" and self.me == plan.source[0]:
+            raise redis.ResponseError("Can't assign hashslot to a different node while I still hold keys")
+        honest(self, slot, what, node)
+
+    monkeypatch.setattr(Client, "cluster_setslot", refusing)
+    with pytest.raises(ks.InputError, match="run the plan again"):
+        execute(plan, URL, dry_run=False)
+
+
+def test_a_key_that_is_at_both_ends_is_the_sources(servers):
+    """As a connection leaves it that broke between the target's copy and the source's deletion."""
+    plan = planned(servers, 1)
+    slot, target = int(str(plan.moves["key"][0]).removeprefix("slot-")), int(plan.target[0])
+    key = servers.names[slot][0]
+    size = servers.all_keys()[key]
+    servers.keys[target][key] = 1
+    execute(plan, URL, dry_run=False)
+    assert servers.keys[target][key] == size
+    assert sum(key in held for held in servers.keys) == 1
+
+
 def test_slots_on_the_way_are_refused(servers):
     plan = planned(servers)
     free = next(s for s in range(16384) if s not in engine.by_slot(dict.fromkeys(KEYS, 1.0)).nonzero()[0])
@@ -361,7 +396,9 @@ def test_predictions_stand_beside_measurements(servers):
     assert table.loc[("state_moved", "all"), "percent"] == -100
     assert len(table) == 6
     predicted = plan.predict()["predicted"]
-    assert predicted["sent"].sum() == predicted["received"].sum() == plan.state_moved
+    assert predicted["sent"].tolist() == [plan.state[plan.source == i].sum() for i in range(4)]
+    assert predicted["received"].tolist() == [plan.state[plan.target == i].sum() for i in range(4)]
+    assert predicted["sent"].tolist() != predicted["received"].tolist()
     for wrong in ({"loads": 1}, {"load": [1, 2]}, {"load": {"nobody": 1}}, {}):
         with pytest.raises(ks.InputError):
             ks.compare_measured(plan, wrong)
