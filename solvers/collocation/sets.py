@@ -303,9 +303,12 @@ class CollocationSets(Cover):
         self.center = self._first_prices(traffic)
         if not self._begin(budget):
             return False
+        searched = np.inf
         while not budget.expired:
             prices = self._generate(budget)
-            if self.goal - self.relaxed > GAIN * self.goal and not budget.expired:
+            news = self.relaxed < searched
+            if news and self.goal - self.relaxed > GAIN * self.goal and not budget.expired:
+                searched = self.relaxed - GAIN**2 * self.goal
                 self.cover(self.columns, budget, self.visited + self.settings.tree_nodes)
             done = self._prove(prices, budget)
             if done is not None:

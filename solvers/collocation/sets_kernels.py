@@ -71,7 +71,7 @@ class SetSearch(NamedTuple):
     found_value: FloatArray
     rank: IntArray
     """Who is not decided, those that bring most for their use first, (p + 1, p)."""
-    count: IntArray
+    listed: IntArray
     """How many these are, (p + 1,)."""
     total: FloatArray
     """Scratch: the most that each key group brings, (p,)."""
@@ -133,7 +133,7 @@ def bound_of(depth, data, state):
     for r in range(data.use.shape[0]):
         need = data.least[0] - (1.0 - state.free[depth, 0]) if r == 0 else 0.0
         room = max(state.free[depth, r], 0.0)
-        found, paid = most_together(state.count[depth], state.rank[depth], data.use[r], room, need, state)
+        found, paid = most_together(state.listed[depth], state.rank[depth], data.use[r], room, need, state)
         if found < best:
             best, row, price = found, r, paid
     return state.value[depth] + best, row, price
@@ -151,7 +151,7 @@ def leave_out(k, depth, data, state):
 def can_go_on(depth, data, state):
     """Leave out who does not fit any more; whether the set's limits can still be kept."""
     count, rank = 0, state.rank[depth]
-    for j in range(state.count[depth]):
+    for j in range(state.listed[depth]):
         k, fits = rank[j], state.open[depth, rank[j]]
         for r in range(data.use.shape[0]):
             fits = fits and data.use[r, k] <= state.free[depth, r]
@@ -160,7 +160,7 @@ def can_go_on(depth, data, state):
             count += 1
         elif state.open[depth, k]:
             leave_out(k, depth, data, state)
-    state.count[depth] = count
+    state.listed[depth] = count
     kept = state.left_out[depth, 0] <= data.room[0] and state.left_out[depth, 1] <= data.room[1]
     for s in range(data.weight.shape[0]):
         reach = state.held[depth, s]
@@ -175,7 +175,7 @@ def is_set(depth, data, state):
     """Whether what is in is a set by itself."""
     for r in range(2):
         left_out = state.left_out[depth, r]
-        for j in range(state.count[depth]):
+        for j in range(state.listed[depth]):
             left_out += data.leaving[r, state.rank[depth, j]]
         if left_out > data.room[r]:
             return False
@@ -198,7 +198,7 @@ def take_in(k, depth, data, state):
         state.open[after, l] = state.open[depth, l]
         state.rank[after, l] = state.rank[depth, l]
     state.open[after, k] = False
-    state.count[after] = state.count[depth]
+    state.listed[after] = state.listed[depth]
     for r in range(data.use.shape[0]):
         state.free[after, r] = state.free[depth, r] - data.use[r, k]
     for s in range(data.weight.shape[0]):
@@ -219,7 +219,7 @@ def next_key_group(depth, data, state):
     state.at[1] = 0
     best, most, rank = -1, -np.inf, state.rank[depth]
     for again in range(2):  # with what was known of mates, then with what is known now
-        for j in range(state.count[depth]):
+        for j in range(state.listed[depth]):
             k = rank[j]
             if again:
                 state.part[depth, k] = part_of_mates(k, state.open[depth], state.free[depth], data)
@@ -228,7 +228,7 @@ def next_key_group(depth, data, state):
         if bound < state.wanted[0]:
             return -1
         count, best, most = 0, -1, -np.inf
-        for j in range(state.count[depth]):
+        for j in range(state.listed[depth]):
             k = rank[j]
             if bound + min(0.0, state.total[k] - price * data.use[row, k]) < state.wanted[0]:
                 leave_out(k, depth, data, state)
@@ -238,7 +238,7 @@ def next_key_group(depth, data, state):
             promise = state.worth[depth, k] + data.lean * state.part[depth, k]
             if promise > most:
                 best, most = k, promise
-        state.count[depth] = count
+        state.listed[depth] = count
     return best
 
 
