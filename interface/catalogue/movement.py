@@ -16,7 +16,7 @@ FORMULATION = Formulation(
     name="movement-within-limits",
     summary="Least movement that brings every node's load within limits.",
     code=MovementWithinLimits,
-    lesson="lessons/mclb-slip",
+    lesson="lessons/two-objectives",
     statements=(
         Statement(
             "pyomo", "pyomo", MovementPyomo, "x[k,n]: key group k runs on node n; z[n]: the node is in use.",
