@@ -23,6 +23,7 @@ from keyshift.solvers.checked import kept, within
 from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise, relaxation_of
 from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
 from keyshift.solvers.routing.rounding import on_grid, rounded
+from keyshift.solvers.routing.within_rows import local_search
 
 # HiGHS and CP-SAT on some (record, node) pairs of mixed routing, all other records decided -----------------------------
 
@@ -111,6 +112,8 @@ class RestrictedSettings(Settings):
         Pairs in such a program at most, where time is left and too many pairs stay open.
     smaller : float
         States are capped anew where an optimum is smaller than this share of what was known: its last digits count then.
+    searched : float
+        Under rules local search has this share of the time first.
     rounded : float
         The relative gap at which small keys have been rounded well enough around the large ones.
     """
@@ -120,6 +123,7 @@ class RestrictedSettings(Settings):
     widest: int = 200_000
     smaller: float = 1 / 8
     rounded: float = 1e-4
+    searched: float = 0.3
 
 
 TOLERATED = ("theta_max",)
@@ -226,6 +230,9 @@ class _OpenKeys:
         self.details: dict[str, Any] = {"records": self.relaxation.keys.size}
 
     def run(self, start: IntArray | None) -> Answer:
+        if self.problem.rules:
+            part = self.budget.part(self.tuned.searched)
+            start = local_search(self.problem, budget=part, seed=self.seed, start=start).assignment
         self._offer(start, None)
         dual = maximise(self.relaxation, self.budget.part(0.5), self.seed)
         self.details |= {"lagrangian_bound": dual.bound, "rounds": dual.rounds}
