@@ -220,7 +220,7 @@ def _node(value: object) -> str:
     return "stays" if value is None or value != value else figure(value) if isinstance(value, float) else str(value)
 
 
-# keyshift remedies: which limit must give, and by how much -------------------------------------------------------------
+# keyshift remedies: which limit to relax, and by how much -------------------------------------------------------------
 
 
 def remedies(

@@ -1,4 +1,4 @@
-"""remedies: which limit must give, and by how much, for a problem to have an answer, or a good enough one."""
+"""remedies: which limit to relax, and by how much, for a problem to have an answer, or a good enough one."""
 
 from __future__ import annotations
 
