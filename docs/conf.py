@@ -29,14 +29,15 @@ extensions = [
     "drawings",
     "gallery",
     "guard",
+    "kit_pages",
+    "mathml",
     "measured",
     "moved",
     "notebooks",
     "offline",
-    "slides",
 ]
 # Beside the site: tables that scripts write and pages include, how the code is built, and what a test reads.
-exclude_patterns = ["_build", "_ext", "**.ipynb_checkpoints", "benchmarks/releases.md", "benchmarks/ablation.md"]
+exclude_patterns = ["_build", "_ext", "kit", "**.ipynb_checkpoints", "benchmarks/releases.md", "benchmarks/ablation.md"]
 exclude_patterns += ["design.md", "engines/refusals.md"]
 html_theme = "furo"
 html_title = "keyshift"

@@ -37,7 +37,7 @@ PAGE = """<!DOCTYPE html>
 
 def leave(app: Sphinx, error: Exception | None) -> None:
     """Write the pages that lead on."""
-    if error is not None or app.builder.format != "html":
+    if error is not None or app.builder.name != "html":
         return
     for old, new in MOVED.items():
         page, _, anchor = new.partition("#")

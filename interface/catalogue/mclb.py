@@ -55,7 +55,7 @@ FORMULATION = Formulation(
         ),
         Method(
             "scip", "exact", "[Guo2018], sec. 2; SCIP on the quadratic MathOpt statement", solve_scip,
-            "the optimum, proven; at a limit the best found and a bound", limits="dozens of key groups",
+            "the optimum, proven; at a limit the best found and a bound", rules=True, limits="dozens of key groups",
             warm_start=("local-search",),
         ),
         Method(

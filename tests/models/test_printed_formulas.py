@@ -141,13 +141,14 @@ CASES = {
         {"x_ki": "x", "z_ei": "z", "Z": "together"},
     ),
     "mclb": Case(
-        ks.MCLB(W, max_state_moved=100),
+        ks.MCLB(W, max_state_moved=60),
         [
             ("1", "for every k", 6, ["one_node"]),
             ("2", "for every t, i", 3, ["deviation"]),
             ("3", "unless None", 1, ["budget"]),
             ("4", "for i \\in B", 0, []),
             ("5", "for interchangeable i, j the one before", 0, []),
+            ("6", "for every k of s_k > max\\_state\\_moved", 1, ["too_large"]),
         ],
         {"i": 3, "k": 6, "t": 1},
         {"x_ki": "x", "L_ti": "d"},

@@ -43,7 +43,7 @@ class IntervalMigration(InIntervals):
         \min \; \sum_k s_k v_k \quad \text{subject to}
 
         (1) \quad & \sum_i x_{ki} = 1                              && \text{for every } k \\
-        (2a) \quad & x_{ki} - x_{k-1,i} \le b_{ki} \le \tfrac12 (x_{ki} + 1 - x_{k-1,i})
+        (2a) \quad & x_{ki} - x_{k-1,i} \le b_{ki} \le \tfrac{1}{2} (x_{ki} + 1 - x_{k-1,i})
                                                                    && \text{for every } i, k, \; x_{-1,i} = 0 \\
         (2b) \quad & \sum_k b_{ki} \le 1                           && \text{for every } i \\
         (3) \quad & x_{li} + x_{ki} \le 1                          && \text{for every } i, k, \; l = l(k) \\
