@@ -42,6 +42,7 @@ exclude_patterns += ["design.md", "engines/refusals.md"]
 html_theme = "furo"
 html_title = "keyshift"
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["site.css"]
 html_show_sphinx = False
 copybutton_exclude = ".linenos, .gp, .go"

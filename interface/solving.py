@@ -65,7 +65,7 @@ def solve(
     method : str, optional
         One of ``methods(problem)``; None takes the best exact one.
     time_limit : float or None, default 60.0
-        Seconds; None is for ever. At the limit, or at Ctrl-C, the best assignment so far comes back with its bound.
+        Seconds; None: no limit. At the limit, or at Ctrl-C, the best assignment so far comes back with its bound.
     gap : float, default 1e-4
         From two seconds on the run ends as soon as the objective is within ``gap * problem.scale`` of the bound; 0 goes on
         to the proof. The solution's `termination` says which it was: "optimal", "gap" or "time_limit".

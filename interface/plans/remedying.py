@@ -107,7 +107,7 @@ def remedies(
     -------
     list of Remedy
         One for each limit that is set, each number of a rule, each rule as a whole, and one for the number of nodes; empty when
-        nothing has to give.
+        no limit has to be relaxed.
 
     Notes
     -----
