@@ -45,6 +45,7 @@ html_static_path = ["_static"]
 html_favicon = "_static/favicon.svg"
 html_css_files = ["site.css"]
 html_show_sphinx = False
+html_math_renderer = "mathjax"  # with another one registered, Sphinx takes that
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_prompt_text = "$ "
 pygments_style = "default"
