@@ -1,9 +1,11 @@
-"""Formulas as MathML, for the EPUB and the printed course: no script sets them, and readers of books know it.
+"""What the course needs as a book, as EPUB or printed: formulas as MathML, which no script has to set, and open solutions.
 
-``-D html_math_renderer=mathml`` chooses it; the site itself has MathJax.
+``-D html_math_renderer=mathml`` chooses the former; the site itself has MathJax.
 """
 
 from __future__ import annotations
+
+import re
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -12,8 +14,8 @@ from sphinx.application import Sphinx
 
 def mathml(tex: str, display: bool) -> str:
     """A formula as MathML."""
-    tex = tex.replace("\\textstyle", "").replace("\\dots", "\\ldots").replace("\\Big", "\\big")
-    return str(tex2mathml(tex, as_block=display))
+    tex = re.sub(r"\\textstyle|\\[bB]ig(?![a-z])", "", tex).replace("\\dots", "\\ldots")
+    return str(tex2mathml(tex, as_block=display)).replace("&ApplyFunction;", "&#8289;")  # a name that XML lacks
 
 
 def visit_inline(self: nodes.NodeVisitor, node: nodes.math) -> None:
@@ -31,7 +33,21 @@ def visit_display(self: nodes.NodeVisitor, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def open_solutions(app: Sphinx, docname: str, content: list[str]) -> None:
+    """Paper cannot be clicked."""
+    if app.builder.name in ("epub", "singlehtml"):
+        content[0] = content[0].replace("<details ", '<details open="open" ')
+
+
+def well_formed(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """What pandas writes is HTML, and EPUB is XML."""
+    for raw in doctree.findall(nodes.raw) if app.builder.name == "epub" else ():
+        raw.children = [nodes.Text(raw.astext().replace("<style scoped>", "<style>"))]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_display, None))
+    app.connect("source-read", open_solutions)
+    app.connect("doctree-resolved", well_formed)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
