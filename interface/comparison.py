@@ -149,7 +149,7 @@ def compare(
     methods : sequence of str, optional
         None takes every method that applies.
     time_limit : float or None, default 10.0
-        Seconds for each method; None is for ever.
+        Seconds for each method; None: no limit.
     gap : float, default 1e-4
         As in `solve`.
     seed : int, default 0

@@ -249,7 +249,7 @@ def pareto(
         `CollocatedAllocation`: "migrations"; `MixedRouting`: "table-size" or "theta"; `IntervalMigration`: "tau";
         `KeySplitting`: "counters", one point for each number of choices.
     time_limit : float or None, default 60.0
-        Seconds for the whole front; None is for ever. What was not finished carries the bound it has.
+        Seconds for the whole front; None: no limit. What was not finished carries the bound it has.
     gap : float, default 1e-4
         For each point, as in `solve`.
     seed : int, default 0

@@ -120,7 +120,7 @@ class Model(ABC):
         Raises
         ------
         InputError
-            For CP-SAT, which knows whole numbers only.
+            For CP-SAT, which has whole numbers only.
         """
         made = copy.copy(self)
         made.native = self._relaxed()

@@ -188,7 +188,7 @@ def study(
     seeds : sequence of int, default (0,)
         Every method runs once with each.
     time_limit : float or None, default 60.0
-        Seconds for each solve; None is for ever.
+        Seconds for each solve; None: no limit.
     out : path, optional
         A folder with one file a result. A study that was killed goes on there where it stopped.
     workers : int, default 1
