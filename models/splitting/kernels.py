@@ -52,7 +52,9 @@ def meet(keys, assignment, met):
     for i in range(keys.size):
         if keys[i] < 0 or keys[i] >= met.shape[0]:
             return i
-        met[keys[i], assignment[i] >> 3] |= uint8(1) << uint8(assignment[i] & 7)
+        byte, bit = met[keys[i], assignment[i] >> 3], uint8(1) << uint8(assignment[i] & 7)
+        if not byte & bit:  # hot keys are met again and again: no store has to wait for the one before
+            met[keys[i], assignment[i] >> 3] = byte | bit
     return keys.size
 
 
