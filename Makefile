@@ -9,7 +9,7 @@ SEED ?= 0
 
 BENCHMARKS ?= albic_step_four allocation collocation collocation_priorities intervals key_splitting key_splitting_speed latency limits mclb mixed_routing papers plans prices spark_keys spark_stats
 
-.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known verify certificates flink redis kafka surface clean java
+.PHONY: setup demo test coverage slow hostile lint docs transcripts notebooks bench best-known verify certificates flink redis kafka surface kit clean java
 
 setup: $(READY) java
 
@@ -101,6 +101,10 @@ redis: setup
 # A real Kafka of three brokers on this machine, from an npm package: needs Java 17 and npm. Some 5 minutes.
 kafka: setup
 	$(BIN)/python benchmarks/kafka/live.py --out out/benchmarks
+
+# For lecturers: decks, workbook, sheets and projects as pages and PDF; the lessons as EPUB and PDF. PDF needs Chromium.
+kit: setup
+	$(BIN)/python docs/kit/build.py out/kit --pdf --course
 
 # The public surface as it is now; read the difference before committing it.
 surface: setup

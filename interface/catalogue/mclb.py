@@ -24,7 +24,7 @@ FORMULATION = Formulation(
     name="mclb",
     summary="Balance over many windows within a budget of state to move.",
     code=MCLB,
-    lesson="lessons/mclb-slip",
+    lesson="lessons/two-objectives",
     trades=(
         Trade(
             name="state-moved",
@@ -50,12 +50,12 @@ FORMULATION = Formulation(
     methods=(
         Method(
             "branch-and-bound", "exact", "[Guo2018], sec. 2; keyshift's branch and bound", branch_and_bound,
-            "the optimum, proven; at a limit the best found and a bound", warm_up=mclb,
+            "the optimum, proven; at a limit the best found and a bound", rules=True, warm_up=mclb,
             warm_start=("elb", "clb", "clb-moment"), rivals=("local-search",),
         ),
         Method(
             "scip", "exact", "[Guo2018], sec. 2; SCIP on the quadratic MathOpt statement", solve_scip,
-            "the optimum, proven; at a limit the best found and a bound", limits="dozens of key groups",
+            "the optimum, proven; at a limit the best found and a bound", rules=True, limits="dozens of key groups",
             warm_start=("local-search",),
         ),
         Method(
@@ -65,22 +65,22 @@ FORMULATION = Formulation(
         ),
         Method(
             "milp", "exact", "[Guo2018], sec. 2; HiGHS, tangents in place of squares, [Duran1986]", solve_tangents,
-            "the optimum, proven; at a limit the best found and a bound", limits="dozens of key groups",
+            "the optimum, proven; at a limit the best found and a bound", rules=True, limits="dozens of key groups",
             warm_start=("local-search",),
         ),
         Method(
             "sdp", "relaxation", "[Frieze1997], made safe, with anchors for the budget", sdp_bound, "a lower bound",
-            warm_up=mclb, lesson="lessons/two-objectives",
+            rules=True, warm_up=mclb, lesson="lessons/two-objectives",
         ),
         Method(
             "combinatorial", "relaxation", "keyshift: window by window, what the largest key groups force",
-            combinatorial_bound, "a lower bound",
+            combinatorial_bound, "a lower bound", rules=True,
         ),
         Method(
-            "local-search", "heuristic", "keyshift: moves and swaps, annealed", local_search, "none",
+            "local-search", "heuristic", "keyshift: moves and swaps, annealed", local_search, "none", rules=True,
             warm_up=mclb_search,
         ),
-        Method("qp", "relaxation", "shares in place of whole key groups, [Frank1956]", qp_bound, "a lower bound"),
+        Method("qp", "relaxation", "shares in place of whole key groups, [Frank1956]", qp_bound, "a lower bound", rules=True),
         Method("elb", "heuristic", "[Guo2018], Algorithm 1", elb, "none", rules=True),
         Method("clb", "heuristic", "[Guo2018], Algorithm 2, covariance as printed", clb, "none", useful=is_quick),
         Method(

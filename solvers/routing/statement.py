@@ -54,12 +54,17 @@ class Effort:
 def by_highs(choices: Choices, budget: Budget, known: IntArray | None, effort: Effort) -> Answer:
     """HiGHS on these choices, from a known assignment."""
     with off_clock():
+        from pyomo.common.errors import InfeasibleConstraintException
+
         from keyshift.models.routing.pyomo_model import RoutingPyomo
         from keyshift.solvers import highs
 
     if choices.record.size == 0:
         return _nothing_open(choices)
-    statement = within(budget, lambda: RoutingPyomo(choices, choices.state_unit, effort.most))
+    try:
+        statement = within(budget, lambda: RoutingPyomo(choices, choices.state_unit, effort.most))
+    except InfeasibleConstraintException:
+        return Answer(None, termination="infeasible")
     if statement is None:
         return Answer(known, None, budget.why)
     limits = TIGHT if effort.nodes is None else {**TIGHT, "mip_max_nodes": effort.nodes, "mip_rel_gap": effort.gap}
@@ -311,9 +316,21 @@ class _OpenKeys:
     def _improve(self, relaxation: Relaxation, dual: Dual, pairs: int, gap: float = 0.0) -> None:
         """Let a solver choose for the records whose decision is least clear, and fix the others as the prices want."""
         choices = replace(relaxation.core_choices(dual.prices, pairs), problem=self.problem)
+        if self.problem.rules and self.best is not None:
+            choices = self._around_best(choices)
         effort = replace(self.effort, nodes=self.tuned.core_nodes, gap=gap)
         found = self.solver(choices, self.budget.part(0.25), None, effort)
         self._offer(found.assignment)
+
+    def _around_best(self, choices: Choices) -> Choices:
+        """The same records to choose for, and all others where the best has them: prices know nothing of rules."""
+        assert self.best is not None
+        opened = np.zeros((choices.keys.size, self.problem.workload.nodes), dtype=bool)
+        opened[choices.record, choices.node] = True
+        if (closed := self.problem.lowered.closed) is not None:
+            opened &= ~closed
+        opened[np.arange(self.best.size), self.best] = True  # under rules each key is a record
+        return Choices.of(self.problem, choices.keys, *np.nonzero(opened))
 
     def _finish(self, dual: Dual, bound: float) -> Answer:
         """Solve what reduced costs leave open; if it is too much, say so and keep the bound."""

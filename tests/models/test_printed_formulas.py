@@ -79,13 +79,13 @@ DRAINING = W.replace(draining=[False, False, True])
 EVEN = ks.Workload(load=[1] * 4, state=[1, 2, 2, 2], current=[0, 0, 0, 1], nodes=2)
 TASKS = ks.Workload(load=[1, 2, 1, 2], state=[1, 2, 2, 2], current=[0, 0, 0, 1], nodes=2)
 SIZES = {"i": 3, "k": 6, "u": 1, "l": 1}
-X_D = {"x_ik": "x", "d": "d", "d_u": "d_u", "d_l": "d_l"}
+X_D = {"x_ki": "x", "d": "d", "d_u": "d_u", "d_l": "d_l"}
 
 
 def allocation_rows(upper, lower):
     return [
         ("1", "for every k", 6, ["one_node"]),
-        ("2", "and/or \\sum_{i,k} (1 - q_{ik}) x_{ik} \\le maxMigrations", 2, ["migrations", "migration_cost"]),
+        ("2", "and/or \\sum_{k,i} (1 - q_{ki}) x_{ki} \\le maxMigrations", 2, ["migrations", "migration_cost"]),
         ("3", "for every i \\in A \\cup B", upper, ["upper_load"]),
         ("4", "for every i \\in A", lower, ["lower_load"]),
         ("5", "only with distance\\_floor", 1, ["distance_floor"]),
@@ -105,7 +105,7 @@ CASES = {
         ks.KeyGroupAllocation(W, max_migrations=1),
         [
             ("1", "for every k", 6, ["one_node"]),
-            ("2", "or \\textstyle\\sum_{i,k} (1-q_{ik}) x_{ik} \\le maxMigrations", 1, ["migrations"]),
+            ("2", "or \\textstyle\\sum_{k,i} (1-q_{ki}) x_{ki} \\le maxMigrations", 1, ["migrations"]),
             ("3", "for every i", 3, ["upper_load"]),
             ("4", "for every kept i", 3, ["lower_load"]),
         ],
@@ -138,16 +138,17 @@ CASES = {
             ("15", "", 0, []),
         ],
         {"i": 3, "k": 6, "e": 2},
-        {"x_ik": "x", "z_ie": "z", "Z": "together"},
+        {"x_ki": "x", "z_ei": "z", "Z": "together"},
     ),
     "mclb": Case(
-        ks.MCLB(W, max_state_moved=100),
+        ks.MCLB(W, max_state_moved=60),
         [
             ("1", "for every k", 6, ["one_node"]),
             ("2", "for every t, i", 3, ["deviation"]),
             ("3", "unless None", 1, ["budget"]),
             ("4", "for i \\in B", 0, []),
             ("5", "for interchangeable i, j the one before", 0, []),
+            ("6", "for every k of s_k > max\\_state\\_moved", 1, ["too_large"]),
         ],
         {"i": 3, "k": 6, "t": 1},
         {"x_ki": "x", "L_ti": "d"},
@@ -181,7 +182,7 @@ CASES = {
         ks.IntervalMigration(TASKS, 3, "0.5"),
         [
             ("1", "for every k", 4, ["one_node"]),
-            ("2a", "for every i, k, x_{i,-1} = 0", 12, ["begin", "begin_only"]),
+            ("2a", "for every i, k, x_{-1,i} = 0", 12, ["begin", "begin_only"]),
             ("2b", "for every i", 3, ["one_interval"]),
             # Loads 1, 2, 1, 2, and 3 a node: too much are tasks 0-2 and 1-3.
             ("3", "for every i, k, l = l(k)", 6, ["load_limit"]),
@@ -190,7 +191,7 @@ CASES = {
             ("6", "for every k", 4, ["leave"]),
         ],
         {"i": 3, "k": 4},
-        {"x_ik": "x", "b_ik": "b", "v_k": "v"},
+        {"x_ki": "x", "b_ki": "b", "v_k": "v"},
     ),
     "key splitting": Case(
         ks.KeySplitting([1, 1, 2, 2, 3], workers=3, choices=None),
@@ -218,7 +219,7 @@ CASES = {
         ks.MigrationSequence(TASKS, [3, 2, 3], tau="0.5"),
         [
             ("1", "for every k", 3 * 4, ["one_node"]),
-            ("2a", "for every i, k, x_{i,-1} = 0", 3 * 16, ["begin", "begin_only"]),
+            ("2a", "for every i, k, x_{-1,i} = 0", 3 * 16, ["begin", "begin_only"]),
             ("2b", "for every i", 3 * 4, ["one_interval"]),
             ("3", "for every i, k, l = l(k)", 4 * (2 + 1 + 2), ["load_limit"]),  # with two nodes only 1-3 is too much
             ("4", "at most n' nodes carry tasks", 3, ["nodes_after"]),
@@ -227,7 +228,7 @@ CASES = {
             ("6", "for every i, k, t > 1", 2 * 16, []),
         ],
         {"i": 4, "k": 4},
-        {"x_ik": "x", "b_ik": "b", "v_k": "v"},
+        {"x_ki": "x", "b_ki": "b", "v_k": "v"},
         steps=3,
         also=ks.IntervalMigration,
     ),
