@@ -29,6 +29,7 @@ extensions = [
     "drawings",
     "gallery",
     "guard",
+    "live",
     "kit_pages",
     "mathml",
     "measured",
