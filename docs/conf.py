@@ -24,6 +24,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "book",
     "citations",
     "execution",
     "drawings",
@@ -31,7 +32,6 @@ extensions = [
     "guard",
     "live",
     "kit_pages",
-    "mathml",
     "measured",
     "moved",
     "notebooks",
@@ -43,8 +43,10 @@ exclude_patterns += ["design.md", "engines/refusals.md"]
 html_theme = "furo"
 html_title = "keyshift"
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
 html_css_files = ["site.css"]
 html_show_sphinx = False
+html_math_renderer = "mathjax"  # with another one registered, Sphinx takes that
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_prompt_text = "$ "
 pygments_style = "default"

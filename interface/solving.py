@@ -54,6 +54,7 @@ def solve(
     start: Any = None,
     watch: Callable[[Progress], None] | None = None,
     settings: Sequence[Settings] = (),
+    effort: float | None = None,
     **options: Any,
 ) -> Solution:
     """Answer a problem.
@@ -65,7 +66,7 @@ def solve(
     method : str, optional
         One of ``methods(problem)``; None takes the best exact one.
     time_limit : float or None, default 60.0
-        Seconds; None is for ever. At the limit, or at Ctrl-C, the best assignment so far comes back with its bound.
+        Seconds; None: no limit. At the limit, or at Ctrl-C, the best assignment so far comes back with its bound.
     gap : float, default 1e-4
         From two seconds on the run ends as soon as the objective is within ``gap * problem.scale`` of the bound; 0 goes on
         to the proof. The solution's `termination` says which it was: "optimal", "gap" or "time_limit".
@@ -77,6 +78,10 @@ def solve(
         Called with a `Progress` while the method runs.
     settings : sequence of Settings, optional
         Tuning numbers of searches and bounds, where they are to be others than the defaults.
+    effort : float, optional
+        A limit that counts work instead of seconds, in units of about a second of one core, and takes the place of
+        `time_limit`: a run that it ends gives the same answer again, on any machine and beside any other work. A method with
+        an option of this name takes it as that.
     **options
         The method's own options.
 
@@ -91,14 +96,21 @@ def solve(
         For an unknown method or option, a bad limit, an infeasible start.
     """
     chosen = find_method(problem, method)
+    options, effort = own_effort(chosen, options, effort)
     options = chosen.checked(options)
     limit, share = real("time_limit", time_limit), real("gap", gap, optional=False)
     seed = whole("seed", seed, most=MOST_SEED, optional=False)
     known = read_start(problem, start)
     make_ready(problem, chosen, known)
-    budget = Budget(limit, watch, share, problem.scale)
+    budget = Budget(limit, watch, share, problem.scale, real("effort", effort))
     with interruptible(budget.interrupt), in_force(settings):
         return answered(problem, chosen, budget, seed, known, options)
+
+
+def own_effort(method: Method, options: dict[str, Any], effort: float | None) -> tuple[dict[str, Any], float | None]:
+    """Options, and the limit on effort: a method that has an option of that name counts in units of its own."""
+    own = effort is not None and "effort" in method.option_names
+    return ({**options, "effort": effort}, None) if own else (options, effort)
 
 
 def answered(
@@ -111,7 +123,7 @@ def answered(
         answer = Answer(None, termination="infeasible", message="; ".join(conflicts[:3]))
     else:
         answer = _run(problem, method, budget, seed, start, options)
-    solution = Solution.of(problem, method.name, answer, budget.elapsed)
+    solution = Solution.of(problem, method.name, answer, budget.seconds)
     if solution.bound or solution.status == "infeasible":
         solution.details["proof"] = LIMITS if conflicts else WORD
     solution = _with_why(solution, method, budget)
@@ -237,7 +249,7 @@ def _with_rivals(problem: Problem, method: Method, answer: Answer, budget: Budge
         answer.termination = budget.ended("time_limit")  # its share of the time was used up
     found = None if answer.assignment is None else _better(problem, None, answer.assignment)
     # A method that comes back late leaves them their share all the same.
-    left = Budget(0.0 if budget.interrupted else _kept_for(method.rivals, budget.time_limit))
+    left = budget.anew(0.0 if budget.interrupted else _kept_for(method.rivals, budget.time_limit))
     best = _tried(problem, method.rivals, left, seed, found)
     if best is not found and best is not None:
         answer.assignment = best[1]

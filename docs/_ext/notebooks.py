@@ -62,7 +62,7 @@ def to_notebook(source: str) -> nbformat.NotebookNode:
 
 def offer(app: Sphinx, docname: str, content: list[str]) -> None:
     """Put the link below the title of a page that runs code, and remember its source."""
-    if not IS_NOTEBOOK.match(content[0]) or app.builder.format != "html":
+    if not IS_NOTEBOOK.match(content[0]) or app.builder.name != "html":
         return
     folder = Path(app.outdir) / FOLDER
     folder.mkdir(parents=True, exist_ok=True)

@@ -34,7 +34,7 @@ DOCS = HERE.parent
 sys.path[:0] = [str(HERE), str(DOCS / "_ext")]
 
 import examples  # noqa: E402
-from mathml import mathml  # noqa: E402
+from book import mathml  # noqa: E402
 from worksheets import ROWS, WORKSHEETS, Worksheet  # noqa: E402
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -288,6 +288,7 @@ def print_pdf(source: Path, target: Path) -> None:
             "--disable-gpu",
             f"--user-data-dir={profile}",
             "--no-pdf-header-footer",
+            "--generate-pdf-document-outline",
         ]
         line += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--print-to-pdf={target}", source.as_uri()]
         subprocess.run(line, check=True, capture_output=True, timeout=300)
@@ -295,8 +296,17 @@ def print_pdf(source: Path, target: Path) -> None:
 
 def course(out: Path, pdf: bool) -> None:
     """The lessons as EPUB, and as one page that is printed."""
-    pages = "paths.md,key-groups.md,bounds.md,lessons/*"
-    settings = {"root_doc": "paths", "include_patterns": pages, "html_math_renderer": "mathml"}
+    settings = {
+        "root_doc": "kit/book",
+        "exclude_patterns": "_build,_ext",
+        "include_patterns": "kit/book.md,key-groups.md,bounds.md,paths.md,lessons/*",
+        "suppress_warnings": "myst.xref_missing,epub.unknown_project_files",  # pages that are not in the book
+        "html_math_renderer": "mathml",
+        "html_css_files": "book.css",
+        "epub_title": "keyshift: the course",
+        "epub_identifier": "keyshift-course",
+        "epub_uid": "keyshift-course",
+    }
     with tempfile.TemporaryDirectory() as folder:
         for builder in ("epub", *["singlehtml"] * pdf):
             line = [sys.executable, "-m", "sphinx", "-q", "-j", "2", "-b", builder, "-d", f"{folder}/trees"]
@@ -305,7 +315,9 @@ def course(out: Path, pdf: bool) -> None:
             subprocess.run([*line, str(DOCS), f"{folder}/{builder}"], check=True)
         shutil.copy(next((Path(folder) / "epub").glob("*.epub")), out / "course.epub")
         if pdf:
-            print_pdf(Path(folder) / "singlehtml" / "paths.html", out / "course.pdf")
+            single = Path(folder) / "singlehtml"
+            shutil.copy(single / "kit" / "book.html", single)  # its links start there
+            print_pdf(single / "book.html", out / "course.pdf")
 
 
 def main() -> None:

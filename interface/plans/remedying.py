@@ -1,4 +1,4 @@
-"""remedies: which limit must give, and by how much, for a problem to have an answer, or a good enough one."""
+"""remedies: which limit to relax, and by how much, for a problem to have an answer, or a good enough one."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def remedies(
     -------
     list of Remedy
         One for each limit that is set, each number of a rule, each rule as a whole, and one for the number of nodes; empty when
-        nothing has to give.
+        no limit has to be relaxed.
 
     Notes
     -----

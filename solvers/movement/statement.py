@@ -71,6 +71,8 @@ def least_state(load: FloatArray, state: FloatArray, need: float) -> float:
 NO_PLACEMENT = "no placement keeps within the limits"
 LARGE = 20_000
 """With more pairs of key group and node, half of a limited time is the local search's: HiGHS may not find anything."""
+RULED_SHARE = 0.3
+"""Under rules the local search has so much of the time before HiGHS."""
 SMALLER = 1 / 8
 """States are capped anew where an optimum is smaller than this share of what was known: its last digits count then."""
 
@@ -92,6 +94,8 @@ def solve_milp(
             statement, budget, known, bound=statement.bound, infeasible=NO_PLACEMENT, seed=seed, threads=threads
         )
 
+    if problem.rules:  # whose programs are slow to better anything
+        start = local_search(problem, budget=budget.part(RULED_SHARE), seed=seed, start=start).assignment
     large = problem.workload.key_groups * problem.node_limit > LARGE and not math.isinf(budget.remaining)
     answer = _by_size(problem, budget.part(0.5) if large else budget, start, MovementPyomo, run)
     if large and answer.termination not in ("optimal", "infeasible"):

@@ -40,11 +40,6 @@ def local_search(
     return search_within(problem, lambda turn: task, budget=budget, seed=seed, start=start, effort=effort)
 
 
-def ruled(problem: MixedRouting) -> bool:
-    """Whether there are rules: then no other heuristic may find a start."""
-    return bool(problem.rules)
-
-
 def _least(window: MixedRouting) -> np.ndarray:
     return window.lower - window.slack / 2
 
