@@ -36,8 +36,8 @@ def demo(
     console.print(comparison.to_table(console.width))
     console.print(closing_sentence(comparison))
     console.print(
-        f"Written to {out}/: explore.html, to be played with in a browser; comparison.csv, comparison.txt, comparison.png, plan.json, plan.csv, plan.html, "
-        "statistics/, workload/, flights.parquet, topology.yaml",
+        f"Written to {out}/: comparison.csv, comparison.txt, comparison.png, plan.json, plan.csv, plan.html, statistics/, "
+        f"workload/, flights.parquet, topology.yaml; and {out}/explore.html: open it in a browser and play with it",
         markup=False,
     )
 
@@ -117,8 +117,8 @@ def run_demo(
     comparison.plot(out / "comparison.png")
     _write_plan(comparison, out, seed)
     if comparison.best is not None:
-        named = {"bandwidth": BANDWIDTH, "title": "New York's flights: what a budget buys"}
-        explore(problem, path=out / "explore.html", time_limit=time_limit, seed=seed, watch=watch, **named)
+        title, page = "New York's flights: what a budget buys", out / "explore.html"
+        explore(problem, path=page, bandwidth=BANDWIDTH, time_limit=time_limit, seed=seed, title=title, watch=watch)
     return comparison
 
 

@@ -131,7 +131,7 @@ def _profile(steps: pd.DataFrame, problem: str, frame: pd.DataFrame, over: str) 
 def _dots(frame: pd.DataFrame, problem: str) -> str:
     own = frame[frame["problem"] == problem]
     found = {
-        str(m): part.dropna(subset="gap").groupby("instance")["gap"].max().to_dict()
+        str(m): {str(name): float(g) for name, g in part.dropna(subset="gap").groupby("instance")["gap"].max().items()}
         for m, part in own.groupby("method", sort=False)
     }
     gaps = {method: values for method, values in found.items() if values}
