@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,13 +24,6 @@ from keyshift.models.lazily import load
 from keyshift.models.priorities import Prioritised
 from keyshift.models.tuning import Settings, in_force
 
-STARTS_SHARE, STARTS_SECONDS = 0.25, 2.0
-"""The share of the time, and the seconds, that all starts may take together; each that is tried in need may take the share."""
-RIVALS_SHARE, RIVALS_SECONDS = 0.1, 1.0
-"""The share of the time, and the seconds at most, kept for rivals of an answer that is not proven."""
-EACH_SHARE = 0.01
-"""The share of the time that each start and each rival has at least, however long that is: no default is beaten by what one of
-these finds in so little of it."""
 _LOG = logging.getLogger("keyshift")
 _STOPS: list[Callable[[], None]] = []
 """Ctrl-C calls these: one for each `interruptible` block that runs, the outermost first."""
@@ -42,6 +35,32 @@ WORD = "solver's word"
 """The value of `details["proof"]` for a bound that nothing vouches for but the code that found it; see `ks.certify`."""
 LIMITS = "limits that conflict"
 """Its value where the arithmetic of the limits alone shows that nothing is feasible."""
+
+
+@dataclass(frozen=True)
+class StartSettings(Settings):
+    """How long starts and rivals may take.
+
+    Attributes
+    ----------
+    share : float
+        The share of the time that all starts may take together; each that is tried in need may take it.
+    seconds : float
+        The seconds that they may take.
+    rivals_share : float
+        The share of the time kept for rivals of an answer that is not proven.
+    rivals_seconds : float
+        The seconds kept for them at most.
+    each : float
+        The share of the time that each start and each rival has at least, however long that is: no default is beaten by
+        what one of these finds in so little of it.
+    """
+
+    share: float = 0.25
+    seconds: float = 2.0
+    rivals_share: float = 0.1
+    rivals_seconds: float = 1.0
+    each: float = 0.01
 
 
 def solve(
@@ -235,12 +254,12 @@ def _own(
 
 def _kept_for(rivals: tuple[str, ...], seconds: float) -> float:
     """Of so many seconds, those that rivals have together."""
-    return min(RIVALS_SHARE * seconds, _enough(rivals, seconds, RIVALS_SECONDS))
+    return min(StartSettings.now().rivals_share * seconds, _enough(rivals, seconds, StartSettings.now().rivals_seconds))
 
 
 def _enough(names: tuple[str, ...], seconds: float, most: float) -> float:
     """Seconds for all of these: what they may take, or more where a limit is so long that it is less than their share."""
-    return max(most, len(names) * EACH_SHARE * seconds) if math.isfinite(seconds) else most
+    return max(most, len(names) * StartSettings.now().each * seconds) if math.isfinite(seconds) else most
 
 
 def _with_rivals(problem: Problem, method: Method, answer: Answer, budget: Budget, part: Budget, seed: int) -> Answer:
@@ -262,11 +281,11 @@ def best_start(problem: Problem, asked: Method, budget: Budget, seed: int) -> np
     best: tuple[float, np.ndarray] | None = None
     if asked.starts and workload is not None:
         best = _better(problem, None, workload.current)
-    most = _enough(asked.warm_start, budget.remaining, STARTS_SECONDS)
-    best = _tried(problem, asked.warm_start, budget.part(STARTS_SHARE, most), seed, best)
+    most = _enough(asked.warm_start, budget.remaining, StartSettings.now().seconds)
+    best = _tried(problem, asked.warm_start, budget.part(StartSettings.now().share, most), seed, best)
     for name in asked.rescue:
         if best is None:
-            best = _tried(problem, (name,), budget.part(STARTS_SHARE), seed, None)
+            best = _tried(problem, (name,), budget.part(StartSettings.now().share), seed, None)
     return None if best is None else best[1]
 
 
