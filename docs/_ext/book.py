@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 def mathml(tex: str, display: bool) -> str:
     """A formula as MathML."""
     tex = re.sub(r"\\textstyle|\\[bB]ig(?![a-z])", "", tex).replace("\\dots", "\\ldots")
+    tex = re.sub(r"(\\[td]?frac) ?(\w)(\w)", r"\1{\2}{\3}", tex)  # a half without braces
     return str(tex2mathml(tex, as_block=display)).replace("&ApplyFunction;", "&#8289;")  # a name that XML lacks
 
 

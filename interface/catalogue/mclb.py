@@ -12,8 +12,7 @@ with lazily():
     from keyshift.models.mclb.mathopt_model import MCLBMathOpt
     from keyshift.models.mclb.pyomo_model import MCLBPyomo
     from keyshift.solvers.mclb.bounds import combinatorial_bound
-    from keyshift.solvers.mclb.branch_and_bound import branch_and_bound
-    from keyshift.solvers.mclb.front import front
+    from keyshift.solvers.mclb.branch_and_bound import branch_and_bound, tree_of_a_point
     from keyshift.solvers.mclb.local_search import local_search
     from keyshift.solvers.mclb.qp import qp_bound
     from keyshift.solvers.mclb.sdp import sdp_bound
@@ -27,11 +26,8 @@ FORMULATION = Formulation(
     lesson="lessons/two-objectives",
     trades=(
         Trade(
-            name="state-moved",
-            metric="state_moved",
-            limit="max_state_moved",
-            label="state moved",
-            code=front,
+            name="state-moved", metric="state_moved", limit="max_state_moved", label="state moved",
+            options=tree_of_a_point, apart=True,
         ),
     ),
     statements=(

@@ -220,7 +220,7 @@ def _node(value: object) -> str:
     return "stays" if value is None or value != value else figure(value) if isinstance(value, float) else str(value)
 
 
-# keyshift remedies: which limit must give, and by how much -------------------------------------------------------------
+# keyshift remedies: which limit to relax, and by how much -------------------------------------------------------------
 
 
 def remedies(
@@ -250,7 +250,7 @@ def remedies(
         raise typer.Exit(0 if not found or any(r.value is not None for r in found) else 1)
     console = common.console()
     if not found:
-        console.print("nothing has to give: the problem has an answer as it is")
+        console.print("no limit has to be relaxed: the problem has an answer as it is")
         raise typer.Exit(0)
     for conflict in posed.conflicts()[:3]:
         console.print(f"- {conflict}")

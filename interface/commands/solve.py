@@ -24,6 +24,7 @@ def solve(
     time_limit: common.TimeOption = TIME_LIMIT,
     gap: common.GapOption = GAP,
     seed: common.SeedOption = 0,
+    effort: common.EffortOption = None,
     settings: common.SettingOption = None,
     repair: common.RepairOption = False,
     every: common.AllOption = False,
@@ -42,7 +43,7 @@ def solve(
     if repair and chosen:
         raise InputError("--set: with --repair a method takes no options")
     with common.progress(f"{posed.name}: {method or 'solving'}") as watch:
-        solution = showing.answered(posed, method, repair, time_limit, gap, seed, watch=watch, **chosen)
+        solution = showing.answered(posed, method, repair, time_limit, gap, seed, watch=watch, effort=effort, **chosen)
     made = showing.as_plan(solution) if out or report else None
     if made is None and (out or report) and solution.assignment is not None:
         raise InputError(f"--{'out' if out else 'report'}: {posed.name} moves no key groups, there is no plan to write")
@@ -72,6 +73,7 @@ def compare(
     time_limit: common.TimeOption = COMPARED,
     gap: common.GapOption = GAP,
     seed: common.SeedOption = 0,
+    effort: common.EffortOption = None,
     plot: Annotated[Path | None, typer.Option(help="Also write a figure (.png, .svg, .pdf).")] = None,
     wide: Annotated[bool, typer.Option("--wide", help="All columns, whatever the terminal's width.")] = False,
     as_json: common.JsonOption = False,
@@ -83,7 +85,7 @@ def compare(
     target = None if plot is None else figure_path(plot)  # before the work, not after it
     posed = common.read_problem(path, problem, context.args, last)
     with common.progress(f"{posed.name}: comparing") as watch:
-        comparison = run(posed, method, time_limit, gap=gap, seed=seed, watch=watch)
+        comparison = run(posed, method, time_limit, gap=gap, seed=seed, watch=watch, effort=effort)
     if target is not None:
         comparison.plot(target)
     if as_json:

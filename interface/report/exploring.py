@@ -64,7 +64,7 @@ def explore(
     parallel : int, default 1
         Transfers at once at a node.
     time_limit : float or None, default 60.0
-        Seconds for everything together; None is for ever.
+        Seconds for everything together; None: no limit.
     gap : float, default 1e-4
         As in `solve`.
     seed : int, default 0

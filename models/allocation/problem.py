@@ -84,7 +84,7 @@ class KeyGroupAllocation(Limits):
     priorities : sequence of str, optional
         What to minimise, the most important first, each among the answers that are best in those before:
         "load_distance", "deviation_sum", "draining_load" (load left on draining nodes), "migrations", "state_moved".
-        First of all "broken_rules": rules that are broken today are mended as far as the limits allow, and get no worse.
+        First of all "broken_rules": rules that are broken today are repaired as far as the limits allow, and get no worse.
         By default the load distance alone. Over k > 1 windows there are no "deviation_sum" and "draining_load".
     windows : int, default 1
         Plan for the last so many windows at once. (7) is about the last one.

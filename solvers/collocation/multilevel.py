@@ -207,6 +207,7 @@ class Multilevel:
             if turn > 0 and not grow and chosen.reach > 0:
                 by_flows, more = self._by_flows(graph, blocks, whole)
                 gained, steps = gained + by_flows, steps + more
+            budget.spend(10 * steps + 10_000)
             cut, turn, before, broken = cut - gained, turn + 1, broken, _broken(blocks)
             little = gained <= chosen.worth_while * max(cut, 0.0) and broken >= before - SLIGHT
             if (little and turn > 1) or turn == chosen.rounds or budget.expired:

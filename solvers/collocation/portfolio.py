@@ -58,7 +58,7 @@ class CollocationSettings(Settings):
     searching: float = 0.6
     bounding: float = 0.5
     proving: float = 0.7
-    by_sets: float = 0.6
+    by_sets: float = 0.85
     partitioning: float = 0.2
     partitioning_large: float = 0.9
     cycles: int = 30

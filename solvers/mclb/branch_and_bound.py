@@ -46,6 +46,8 @@ class TreeSettings(Settings):
         The share of the time left that the semidefinite bound has there.
     margin : float
         A subtree is left alone unless it can improve by more than this share of the problem's tolerance.
+    point : int
+        Loads that the tree search of one point of a front may touch: small instances end in a proof, others keep the root bound.
     """
 
     few: int = 40
@@ -58,6 +60,7 @@ class TreeSettings(Settings):
     hopeless: int = 60
     bounding: float = 0.2
     margin: float = 0.5
+    point: int = 400_000_000
 
 
 def branch_and_bound(
@@ -136,6 +139,12 @@ def branch_and_bound(
         return Answer(None, bound, "infeasible" if done else ended, message)
     best = core.relabelled(search.best)
     return Answer(core.lift(best), bound, ended, details={"tree_nodes": search.visited})
+
+
+def tree_of_a_point(problem: MCLB) -> dict[str, int]:
+    """The options of `branch_and_bound` at a point of a front."""
+    core = problem.core
+    return {"max_tree": max(1, TreeSettings.now().point // (core.nodes * core.load.shape[1]))}
 
 
 def _under_rules(problem: MCLB, budget: Budget, seed: int, start: np.ndarray | None) -> Answer:

@@ -340,6 +340,7 @@ class _Annealing:
                 self._capped(stage.cap), at, core.stake, core.current, core.budget, self.price, stage.hot, stage.cold, steps,
                 self.rng, self.rules,
             )  # fmt: skip
+            budget.spend(steps)
             spent = core.moved(found)
             promised(math.isinf(gained) or spent <= core.budget * (1 + SLACK), f"{spent} of {core.budget} moves")
             if (now := core.squares(found)) < value and spent <= core.budget:
@@ -386,6 +387,7 @@ def _by_sweeps(
                 load, chosen, sums, core.state, core.current, spent, core.budget, ranked, reach, tries,
                 rng,
             )  # fmt: skip
+            budget.spend(tries * core.nodes)
             fall += gained
         idle = idle + 1 if fall <= 1e-3 * value else 0
         value -= fall

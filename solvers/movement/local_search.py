@@ -92,6 +92,7 @@ def local_search(
         longest = min(settings.longest, settings.each_second * budget.remaining)
         most = max(1, int(min(settings.most * place.size, longest // data.load.shape[1])))
         begun = _settled(problem, place, tried)
+        budget.spend(min(steps, most) * data.load.shape[1])
         found, excess, _ = anneal(data, begun, prices, heats, min(steps, most), SLACK / 2, state)
         steps, turn, idle = 2 * steps, turn + 1, idle + 1
         within = excess <= SLACK and kept(problem, found)

@@ -20,7 +20,7 @@ from keyshift.models.tuning import Settings
 from keyshift.models.workload import IntArray
 from keyshift.solvers import highs
 from keyshift.solvers.checked import kept, within
-from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise, relaxation_of
+from keyshift.solvers.routing.lagrangian import Dual, Relaxation, maximise
 from keyshift.solvers.routing.large_keys import LargeKeys, Placement, singled_out
 from keyshift.solvers.routing.rounding import on_grid, rounded
 from keyshift.solvers.routing.within_rows import local_search
@@ -151,9 +151,6 @@ def solve_milp(
     3. Pairs whose reduced cost exceeds the gap between the two are closed: no better assignment uses them.
     4. What is open, if it has at most `largest` pairs, goes to HiGHS until proven; else the bound stands as it is.
 
-    Over k windows 1 to 3 are about the mean load, whose rows are the mean of theirs: a relaxation. The programs have
-    the rows of every window.
-
     Parameters
     ----------
     threads : int, default 1
@@ -196,7 +193,7 @@ def lp_bound(problem: MixedRouting, *, budget: Budget, seed: int = 0) -> Answer:
 
     Where all states are multiples of a unit, it is rounded up to the next multiple.
     """
-    dual = maximise(relaxation_of(problem, records_of(problem)), budget, seed)
+    dual = maximise(Relaxation(problem, records_of(problem)), budget, seed)
     if dual.excludes_everything(problem):
         return Answer(
             None, termination="infeasible", message="no assignment meets all limits, not even with divisible keys"
@@ -224,7 +221,7 @@ class _OpenKeys:
         self.problem, self.solver, self.budget = problem, solver, budget
         self.effort = Effort(seed, threads)
         self.seed, self.largest = seed, largest
-        self.relaxation = relaxation_of(problem, records_of(problem))
+        self.relaxation = Relaxation(problem, records_of(problem))
         self.best: IntArray | None = None
         self.value = np.inf
         self.details: dict[str, Any] = {"records": self.relaxation.keys.size}

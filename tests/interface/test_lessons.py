@@ -51,7 +51,7 @@ def prose_of(page):
 
 
 NO_ACRONYMS = {"II", "III", "IV", "LICENSE", "CONTRIBUTING", "CHANGELOG", "STEPS", "NAME", "OUT", "NN", "HOST", "FIFO"}
-NO_ACRONYMS |= {"ISO", "URL", "PATH", "CI", "POST"}
+NO_ACRONYMS |= {"ISO", "URL", "PATH", "CI", "POST", "EPUB", "PDF", "GB"}
 NO_ACRONYMS |= {"PREFERRED", "SIMULATED", "THEN"}  # words that somebody else wrote so
 
 
