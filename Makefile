@@ -46,6 +46,7 @@ lint: $(READY)
 	rm -rf build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/typed .
 	cd build/typed && MYPYPATH=. ../../$(BIN)/python -m mypy --config-file ../../pyproject.toml -p keyshift
+	@sh .ci/scripts/check.sh
 
 # What stands in the pages' source as printed by a shell must be what the shell prints now.
 docs: setup

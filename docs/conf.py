@@ -30,6 +30,7 @@ extensions = [
     "drawings",
     "gallery",
     "guard",
+    "live",
     "kit_pages",
     "measured",
     "moved",

@@ -28,7 +28,7 @@ def notebook_name(docname: str) -> str:
 
 def plain_markdown(text: str) -> str:
     """Markdown that any notebook program shows: directives become quotes, roles their text, pages their notebooks."""
-    text = re.sub(r"^(:{3,}|`{3,})\{(?:figure|image)\}[^\n]*\n(?:.*\n)*?\1\s*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^(:{3,}|`{3,})\{(?:figure|image|live)\}[^\n]*\n(?:.*\n)*?\1\s*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"^:{3,}\{(\w+)\}[ ]*(.*)$", lambda m: f"**{m[2] or m[1].capitalize()}**", text, flags=re.MULTILINE)
     text = re.sub(r"^:{3,}\s*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"\{[a-z:]+\}`([^`<]*?)\s*(?:<[^`>]*>)?`", r"\1", text)

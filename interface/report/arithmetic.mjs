@@ -10,25 +10,8 @@ const SLACK = 1e-9;
 /** @typedef {{row: number[], col: number[], data: number[]}} Traffic */
 /** @typedef {{rule: string, said: string, amount: number}} Violation */
 /** @typedef {{objective: number, metrics: Record<string, number>, violations: Violation[], loads: Float64Array}} Report */
-/**
- * What the page knows of a problem; `play` holds what its own formulation says of itself.
- * @typedef {object} Model
- * @property {string[]} keys
- * @property {string[]} nodes
- * @property {number[]} capacity
- * @property {number[]} draining
- * @property {number[][]} load
- * @property {number[]} state
- * @property {number[]} current
- * @property {number[] | null} count
- * @property {Record<string, number>[] | number[] | null} home
- * @property {Rule[]} rules
- * @property {Rule | null} wished
- * @property {number[][]} arrays
- * @property {Traffic | null} traffic
- * @property {number} total_traffic
- * @property {any} play
- */
+/** What the page knows of a problem; `play` holds what its own formulation says of itself. */
+/** @typedef {{keys: string[], nodes: string[], capacity: number[], draining: number[], load: number[][], state: number[], current: number[], count: number[] | null, home: Record<string, number>[] | number[] | null, rules: Rule[], wished: Rule | null, arrays: number[][], traffic: Traffic | null, total_traffic: number, play: any}} Model */
 
 /** How many key groups stand behind one entry. @param {Model} m @param {number} k */
 export const countOf = (m, k) => (m.count ? m.count[k] : 1);

@@ -25,16 +25,15 @@ class Explorer {
     const today = { name: "as it is now", method: "nothing moves", status: "feasible", objective: NaN, bound: null, seconds: 0, metrics: {}, moves: [], second: null, limit: null, schedule: null };
     this.answers = [...content.points, ...content.rivals, ...(model ? [today] : [])];
     this.at = content.points.length - 1;
-    /** @type {{place: Int32Array<ArrayBufferLike>, at: number, edited: boolean}[]} */
-    this.undone = [];
-    /** @type {{place: Int32Array<ArrayBufferLike>, at: number, edited: boolean}[]} */
-    this.redone = [];
+    this.undone = /** @type {{place: Int32Array<ArrayBufferLike>, at: number, edited: boolean}[]} */ ([]);
+    this.redone = this.undone.slice();
     this.edited = false;
     /** @type {Int32Array<ArrayBufferLike>} */
     this.place = this.placeOf(this.answers[this.at]);
-    /** @type {number[] | null} */
-    this.mean = null;
-    this.drawn = "";
+    this.mean = /** @type {number[] | null} */ (null);
+    this.chosen = /** @type {number[] | null} */ (null);
+    /** @type {Map<HTMLElement, number>} Widths of cards, measured once: to ask anew at each edit would lay out the page each time. */
+    this.widths = new Map();
     this.pending = 0;
     this.cards = /** @type {HTMLElement} */ (document.getElementById("cards"));
     this.last = this.cards.firstElementChild;
@@ -46,8 +45,7 @@ class Explorer {
     this.tiles = el("div", { class: "tiles" });
     this.status = el("div", { class: "status" });
     this.compareBody = el("div");
-    /** @type {Record<string, string>} */
-    this.filter = {};
+    this.filter = /** @type {Record<string, string>} */ ({});
     this.window = -1;
     this.compared = [Math.max(0, content.points.length - 1), content.rivals.length ? content.points.length : 0];
     if (model?.by_hand) for (const answer of this.answers) this.value(answer);
@@ -121,8 +119,13 @@ class Explorer {
     });
   }
 
-  /** The nodes that are drawn: of many, those of the filter, those that take part in moves, the most deviating. */
+  /** The nodes that are drawn: chosen anew for another answer or filter, not at each edit. */
   rows() {
+    return (this.chosen ??= this.choose());
+  }
+
+  /** The nodes worth drawing: of many, those of the filter, those that take part in moves, the most deviating. */
+  choose() {
     const m = /** @type {Whole} */ (this.model), n = m.nodes.length;
     const all = Array.from({ length: n }, (_, i) => i);
     const racks = Object.entries(this.filter).filter(([name, wanted]) => wanted !== "" && m.domains[name]);
@@ -150,6 +153,7 @@ class Explorer {
     this.place[k] = node;
     this.edited = true;
     this.refresh([from, node]);
+    this.relabel(k);
     const report = /** @type {import("./arithmetic.mjs").Report} */ (this.report);
     this.say(`${this.model.keys[k]} moved from ${this.model.nodes[from]} to ${this.model.nodes[node]}. ${this.content.objective} ${this.said(report.objective)}. ${report.violations.length ? "A limit or rule is broken." : "All limits and rules are kept."}`);
   }
@@ -194,6 +198,12 @@ class Explorer {
     return figure(value, this.content.scale);
   }
 
+  /** The width of a drawing's card. @param {HTMLElement} host @param {number} usual */
+  widthOf(host, usual) {
+    if (!this.widths.has(host)) this.widths.set(host, host.clientWidth || usual);
+    return this.widths.get(host) ?? usual;
+  }
+
   // The page -----------------------------------------------------------------------------------------------------
 
   /** A card; what is in it is made anew by `refresh`. @param {string} title @param {string} note @param {boolean} wide */
@@ -235,7 +245,10 @@ class Explorer {
     });
     addEventListener("resize", () => {
       cancelAnimationFrame(this.pending);
-      this.pending = requestAnimationFrame(() => this.refresh());
+      this.pending = requestAnimationFrame(() => {
+        this.widths.clear();
+        this.refresh();
+      });
     });
   }
 
@@ -311,7 +324,9 @@ class Explorer {
     if (!this.which || !this.model) return;
     const { keys } = this.model, found = [];
     for (let k = 0; k < keys.length; k++) if (this.matches(k)) found.push(el("option", { value: k }, `${keys[k]} (${this.model.nodes[this.place[k]]})`));
+    const held = this.which.value;
     this.which.replaceChildren(...found);
+    if (held && this.matches(Number(held))) this.which.value = held;
   }
 
   /** Everything that depends on where key groups are; of the board only some rows, where they are named. @param {number[]} [nodes] */
@@ -327,26 +342,25 @@ class Explorer {
     this.drawTiles(answer);
     if (this.front) this.drawFront(answer);
     if (!model) return;
-    const drawn = this.rows().join();
-    if (nodes && drawn === this.drawn) this.board?.update(model.play?.serialisation ? this.rows() : nodes);
-    else this.board?.draw();
-    this.drawn = drawn;
+    if (nodes?.every((node) => this.rows().includes(node))) this.board?.update(model.play?.serialisation ? this.rows() : nodes);
+    else {
+      this.chosen = null;
+      this.board?.draw();
+    }
     for (const box of [this.boardTable, this.keyTable]) if (box?.open) box.dispatchEvent(new Event("toggle"));
-    this.drawMoves();
+    if (!nodes) this.fillLists();
     requestAnimationFrame(() => {
-      if (nodes) this.relabel(model);
+      this.drawMoves();
       if (this.traffic) this.drawTraffic(model);
       if (!nodes || this.compared.includes(-1)) this.drawCompare();
       this.drawSchedule(answer, model);
     });
   }
 
-  /** The list says where each key group is. @param {Whole} model */
-  relabel(model) {
-    for (const option of this.which?.options ?? []) {
-      const k = Number(option.value), said = `${model.keys[k]} (${model.nodes[this.place[k]]})`;
-      if (option.textContent !== said) option.textContent = said;
-    }
+  /** The list says where a key group is. @param {number} k */
+  relabel(k) {
+    const option = this.which?.querySelector(`option[value="${k}"]`), m = /** @type {Whole} */ (this.model);
+    if (option) option.textContent = `${m.keys[k]} (${m.nodes[this.place[k]]})`;
   }
 
   /** What is known at the cost of what one looks at: the best answer, and the bound. @param {number} second */
@@ -392,7 +406,7 @@ class Explorer {
   /** The front, the line below which nothing is possible, the heuristics, and where one stands. @param {Answer} answer */
   drawFront(answer) {
     const { content, report } = this, host = /** @type {HTMLElement} */ (this.front), trade = /** @type {Trade} */ (content.trade);
-    const width = Math.max(280, host.clientWidth || 500), height = 300, left = 62, bottom = height - 42, right = width - 14;
+    const width = Math.max(280, this.widthOf(host, 500)), height = 300, left = 62, bottom = height - 42, right = width - 14;
     const at = (/** @type {Answer} */ a) => [a.second ?? 0, a.objective];
     const here = report ? [report.metrics[trade.metric], report.objective] : at(answer);
     const all = [...content.points, ...content.rivals].map(at), limits = content.points.map((p) => p.limit ?? p.second ?? 0).map((v) => v + trade.offset);
@@ -481,7 +495,7 @@ class Explorer {
       by[b] += t.data[e];
     }
     const nodes = this.rows().sort((a, b) => by[b] - by[a]).slice(0, 40).sort((a, b) => a - b), place = new Map(nodes.map((node, i) => [node, i]));
-    const width = Math.min(560, Math.max(280, host.clientWidth || 500)), left = 70, cell = (width - left - 6) / nodes.length, most = Math.max(...flow.values(), 1e-300);
+    const width = Math.min(560, Math.max(280, this.widthOf(host, 500))), left = 70, cell = (width - left - 6) / nodes.length, most = Math.max(...flow.values(), 1e-300);
     const made = drawing(width, 14 + left * 0.6 + cell * nodes.length, "Traffic from node to node"), top = left * 0.6 + 8;
     nodes.forEach((node, i) => {
       const mid = cell * (i + 0.5);
@@ -505,7 +519,7 @@ class Explorer {
     const said = el("p", { class: "soft" }, `${plan.phases} ${plan.phases === 1 ? "phase" : "phases"}, ${shown(plan.seconds)}${unit}, at least ${shown(plan.bound)}; the highest load on the way is ${shown(plan.peak)}.`);
     if (!plan.rows.length) return host.replaceChildren(said);
     const to = new Map(answer.moves.map(([k, node]) => [k, node])), nodes = [...new Set(plan.rows.flatMap(([k]) => [m.current[k], to.get(k) ?? 0]))].sort((a, b) => a - b).slice(0, 40);
-    const width = Math.max(280, host.clientWidth || 500), left = width < 420 ? 80 : 120, height = 16, top = 6, scale = (width - left - 12) / (plan.seconds || 1), bottom = top + (height + 4) * nodes.length;
+    const width = Math.max(280, this.widthOf(host, 500)), left = width < 420 ? 80 : 120, height = 16, top = 6, scale = (width - left - 12) / (plan.seconds || 1), bottom = top + (height + 4) * nodes.length;
     const made = drawing(width, bottom + 24, "When each node sends and receives");
     for (const tick of ticks(plan.seconds, 4)) made.append(svg("path", { d: `M${left + scale * tick} ${top}V${bottom}`, class: "grid" }), label(left + scale * tick, bottom + 16, shown(tick), { "text-anchor": "middle", class: "soft" }));
     nodes.forEach((node, i) => made.append(label(left - 8, top + (height + 4) * i + 12, short(m.nodes[node], left > 100 ? 16 : 10), { "text-anchor": "end" })));
@@ -536,11 +550,11 @@ class Explorer {
 
   /** @param {Whole} m @param {number[]} rows @param {Float64Array} left @param {Float64Array} right */
   dumbbells(m, rows, left, right) {
-    const width = Math.max(280, Math.min(620, (this.compareBody.clientWidth || 500) / (innerWidth > 900 ? 2 : 1) - 20)), start = 110, step = 20;
+    const width = Math.max(280, Math.min(620, this.widthOf(this.compareBody, 500) / (innerWidth > 900 ? 2 : 1) - 20)), start = 110, step = 20;
     const all = rows.flatMap((i) => [left[i], right[i]]), spread = Math.max(...all) - Math.min(...all), least = Math.max(0, Math.min(...all) - 0.1 * spread);
     const most = Math.max(...all) + 0.05 * spread, scale = (width - start - 14) / (most - least || 1), bottom = 4 + step * rows.length;
     const made = drawing(width, bottom + 22, "Loads of two answers");
-    for (const tick of ticks(most - least, 4).map((v) => v + least)) made.append(svg("path", { d: `M${start + scale * (tick - least)} 4V${bottom}`, class: "grid" }), label(start + scale * (tick - least), bottom + 16, shown(tick), { "text-anchor": "middle", class: "soft" }));
+    for (const tick of ticks(most, Math.ceil((4 * most) / (most - least || 1))).filter((v) => v >= least).slice(0, 8)) made.append(svg("path", { d: `M${start + scale * (tick - least)} 4V${bottom}`, class: "grid" }), label(start + scale * (tick - least), bottom + 16, shown(tick), { "text-anchor": "middle", class: "soft" }));
     rows.forEach((i, at) => {
       const y = 4 + step * (at + 0.5), [a, b] = [start + scale * (left[i] - least), start + scale * (right[i] - least)];
       made.append(svg("g", { "data-tip": `${m.nodes[i]}: A ${shown(left[i])}, B ${shown(right[i])}` }, label(start - 8, y + 4, short(m.nodes[i], 15), { "text-anchor": "end" }), svg("path", { d: `M${a} ${y}H${b}`, class: "steps" }), svg("circle", { cx: a, cy: y, r: 5, class: "answer" }), svg("path", { d: `M${b - 6} ${y}l6 -6l6 6l-6 6Z`, class: "ring" })));

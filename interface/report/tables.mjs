@@ -33,7 +33,7 @@ export function sortable(table) {
 }
 
 /** One box for all drawings of the page: it shows `data-tip`, or what was a title. */
-function tips() {
+export function tips() {
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;
@@ -55,14 +55,16 @@ function tips() {
   });
 }
 
-for (const title of document.querySelectorAll("svg title")) {
-  const part = title.parentElement;
-  part?.setAttribute("data-tip", title.textContent ?? "");
-  part?.setAttribute("aria-label", title.textContent ?? "");
-  title.remove();
+if (document.getElementById("cards")) {
+  for (const title of document.querySelectorAll("svg title")) {
+    const part = title.parentElement;
+    part?.setAttribute("data-tip", title.textContent ?? "");
+    part?.setAttribute("aria-label", title.textContent ?? "");
+    title.remove();
+  }
+  for (const table of document.querySelectorAll("table")) sortable(table);
+  tips();
+  addEventListener("beforeprint", () => {
+    for (const box of document.querySelectorAll("details")) box.open = true;
+  });
 }
-for (const table of document.querySelectorAll("table")) sortable(table);
-tips();
-addEventListener("beforeprint", () => {
-  for (const box of document.querySelectorAll("details")) box.open = true;
-});

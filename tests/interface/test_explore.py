@@ -234,6 +234,17 @@ def test_scripts_are_few_and_run_nothing_from_texts():
         ), name
 
 
+def test_every_live_figure_of_a_lesson_is_there():
+    docs = Path(__file__).parents[2] / "docs"
+    used = [
+        name
+        for path in docs.rglob("*.md")
+        for name in re.findall(r"^:::\{live\} (\w+)$", path.read_text(), re.MULTILINE)
+    ]
+    made = re.search(r"const FIGURES = \{ (.*?) \}", (SCRIPTS / "lessons.mjs").read_text())
+    assert sorted(used) == sorted(made[1].split(", "))
+
+
 def test_a_saved_assignment_is_read_by_check_and_plan(page, capsys):
     folder, points, _ = page
     (folder / "assignment.json").write_text(
